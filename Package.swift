@@ -1,0 +1,119 @@
+// swift-tools-version: 6.1
+// Targets and the floor each stands on are drawn in README.md; an arrow only ever points to a lower floor.
+import PackageDescription
+
+let swiftSettings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("ExistentialAny"),
+]
+
+let package = Package(
+    name: "gst-decart",
+    products: [
+        .library(name: "gstdecart", type: .dynamic, targets: ["DecartPlugin"]),
+        .executable(name: "decart-standin", targets: ["decart-standin"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    ],
+    targets: [
+        // Floor 0: system libraries, and the wire.
+        .systemLibrary(name: "CGStreamer", pkgConfig: "gstreamer-video-1.0"),
+        .systemLibrary(name: "CNice", pkgConfig: "nice"),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
+        .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
+        .target(name: "DecartProtocol", swiftSettings: swiftSettings),
+
+        // Floor 1: one concern each.
+        .target(name: "GStreamerKit", dependencies: ["CGStreamer"], swiftSettings: swiftSettings),
+        .target(name: "ICE", dependencies: ["CNice"], swiftSettings: swiftSettings),
+        .target(name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP"], swiftSettings: swiftSettings),
+        .target(name: "DecartSession", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
+
+        // Floor 2: the outside that a session talks to.
+        .target(
+            name: "WebRTCTransport", dependencies: ["GStreamerKit", "ICE", "MediaSecurity"],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "Signalling",
+            dependencies: [
+                "DecartSession", "DecartProtocol",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: swiftSettings),
+
+        // Floor 3: what users and tests see.
+        .target(
+            name: "DecartElements",
+            dependencies: [
+                "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "WebRTCTransport", "Signalling",
+            ],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "StandInServer",
+            dependencies: [
+                "DecartProtocol", "GStreamerKit", "WebRTCTransport",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: swiftSettings),
+
+        // Floor 4: products.
+        // The plugin carries its own Swift runtime: a dynamic one installs crash-signal handlers in the host process.
+        // Only the descriptor is exported.
+        .target(
+            name: "DecartPlugin", dependencies: ["DecartElements"], swiftSettings: swiftSettings,
+            linkerSettings: [
+                .unsafeFlags([
+                    "-static-stdlib",
+                    "-Xlinker", "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
+                ])
+            ]),
+        .executableTarget(
+            name: "decart-standin",
+            dependencies: [
+                "StandInServer",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: swiftSettings),
+
+        .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
+        .testTarget(name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "SignallingTests",
+            dependencies: [
+                "Signalling", "DecartSession",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(name: "ICETests", dependencies: ["ICE"], swiftSettings: swiftSettings),
+        .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
+        .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "WebRTCTransportTests", dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "StandInServerTests", dependencies: ["StandInServer", "GStreamerKit", "DecartProtocol"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "DecartElementsTests",
+            dependencies: ["DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol"],
+            swiftSettings: swiftSettings),
+    ]
+)
