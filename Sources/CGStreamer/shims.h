@@ -65,6 +65,17 @@ static inline GstBuffer *decart_buffer_make_writable(GstBuffer *buffer) { return
 static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }
 static inline GstQueryType decart_query_type(GstQuery *query) { return GST_QUERY_TYPE(query); }
 
+// rtpsession's statistics still hold the deprecated GValueArray.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+static inline guint decart_legacy_array_size(const GValue *value) {
+    return G_VALUE_HOLDS(value, G_TYPE_VALUE_ARRAY) ? ((GValueArray *)g_value_get_boxed(value))->n_values : 0;
+}
+static inline const GValue *decart_legacy_array_get(const GValue *value, guint index) {
+    return g_value_array_get_nth((GValueArray *)g_value_get_boxed(value), index);
+}
+#pragma clang diagnostic pop
+
 // A tag event without image-orientation; NULL when nothing is left. Tag lists are boxed structs that Swift sees as opaque.
 static inline gchar *decart_event_orientation(GstEvent *event) {
     GstTagList *list = NULL;

@@ -58,12 +58,9 @@ package final class Structure: @unchecked Sendable, CustomStringConvertible {
 extension Structure {
     /// The structures of a GValueArray field, as rtpsession's statistics hold them.
     package func structures(_ field: String) -> [Structure] {
-        guard let value = gst_structure_get_value(pointer, field),
-            g_type_is_a(decart_type_of_value(value), g_value_array_get_type()) != 0,
-            let array = g_value_get_boxed(value)?.assumingMemoryBound(to: GValueArray.self)
-        else { return [] }
-        return (0..<array.pointee.n_values).compactMap { index in
-            g_value_array_get_nth(array, index).flatMap { GValueBox(copying: $0).structure }
+        guard let value = gst_structure_get_value(pointer, field) else { return [] }
+        return (0..<decart_legacy_array_size(value)).compactMap { index in
+            decart_legacy_array_get(value, index).flatMap { GValueBox(copying: $0).structure }
         }
     }
 }

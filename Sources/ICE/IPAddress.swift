@@ -1,3 +1,4 @@
+private import CNice
 private import Glibc
 
 /// An address literal, and the questions that decide whether it may be spoken to.

@@ -66,28 +66,19 @@ package final class NetworkThread: Sendable {
     /// Runs `work` on the thread and waits for it; inline if already there. Not from a thread that holds a lock which
     /// the network thread may want.
     package func sync<T: Sendable, Failure: Error>(
-        _ work: @Sendable () throws(Failure) -> T
+        _ work: @escaping @Sendable () throws(Failure) -> T
     ) throws(Failure) -> T {
         if isCurrent { return try work() }
+        // The network thread may still hold the closure when this returns, so it escapes.
         let answer = Answer<T, Failure>()
-        // The closure cannot outlive this call: it is waited for.
-        withoutActuallyEscaping(work) { work in
-            let done = DispatchSemaphore(value: 0)
-            async {
-                do throws(Failure) {
-                    let value = try work()
-                    answer.result.withLock { $0 = .success(value) }
-                } catch {
-                    answer.result.withLock { $0 = .failure(error) }
-                }
-                done.signal()
+        async {
+            do throws(Failure) {
+                answer.store(.success(try work()))
+            } catch {
+                answer.store(.failure(error))
             }
-            done.wait()
         }
-        while true {
-            // Never empty here: the semaphore is signalled after the answer is stored.
-            if let result = answer.result.withLock({ $0 }) { return try result.get() }
-        }
+        return try answer.wait().get()
     }
 
     /// Runs `work` on the thread once `delay` has passed (rounded up to whole milliseconds, monotonic clock).
@@ -108,7 +99,21 @@ package final class NetworkThread: Sendable {
     }
 
     private final class Answer<T: Sendable, Failure: Error>: Sendable {
-        let result = Mutex<Result<T, Failure>?>(nil)
+        private let result = Mutex<Result<T, Failure>?>(nil)
+        private let stored = DispatchSemaphore(value: 0)
+
+        func store(_ value: Result<T, Failure>) {
+            result.withLock { $0 = value }
+            stored.signal()
+        }
+
+        func wait() -> Result<T, Failure> {
+            while true {
+                stored.wait()
+                // Never empty: the semaphore is signalled after the answer is stored.
+                if let value = result.withLock({ $0 }) { return value }
+            }
+        }
     }
 }
 

@@ -76,7 +76,7 @@ final class HeaderExtensionWriter {
         scratch[0] |= 0x10
         scratch[fixed] = 0xbe
         scratch[fixed + 1] = 0xde
-        scratch[fixed + 2] = UInt8(truncatingIfNeeded: padded / 4 >> 8)
+        scratch[fixed + 2] = UInt8(truncatingIfNeeded: (padded / 4) >> 8)
         scratch[fixed + 3] = UInt8(truncatingIfNeeded: padded / 4)
         var at = fixed + 4
         for index in 0..<used {
@@ -93,7 +93,7 @@ final class HeaderExtensionWriter {
         }
         if let id = ids.absoluteSendTime {
             // 24 bits of seconds in 6.18 fixed point.
-            let fixedPoint = (sendTime / 1000 % 64_000_000) * 262_144 / 1_000_000
+            let fixedPoint = (((sendTime / 1000) % 64_000_000) * 262_144) / 1_000_000
             scratch[at] = id << 4 | 2
             scratch[at + 1] = UInt8(truncatingIfNeeded: fixedPoint >> 16)
             scratch[at + 2] = UInt8(truncatingIfNeeded: fixedPoint >> 8)

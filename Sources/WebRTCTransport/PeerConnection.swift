@@ -149,7 +149,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func start(_ agent: ICEAgent) {
-        network.sync {
+        network.sync { [self] in
             self.agent = agent
             iceStarted = .now
             if remoteIsKnown { applyPending() }
@@ -169,7 +169,7 @@ package final class PeerConnection: @unchecked Sendable {
             $0.mid = remote.mid
             $0.parameters = RTPSendParameters(
                 codec: remote.codec.codec, payloadType: remote.codec.payloadType, ssrc: ssrc,
-                transportWideCCExtension: ids.transportWideCC)
+                transportWideCCExtension: ids.transportWideCC.map(Int.init))
         }
         let writer = HeaderExtensionWriter(ids: ids, mid: remote.mid)
         do {
@@ -177,18 +177,20 @@ package final class PeerConnection: @unchecked Sendable {
                 session, onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
                 onRTCP: { [weak self] packet in self?.send(rtcp: packet) })
         } catch { throw PeerConnectionError(.missingElement, error.message) }
-        let failure: DTLSError? = network.sync {
+        let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
             dtlsRole = role
             usesREMB = remote.codec.usesREMB && !remote.codec.usesTransportCC
             mediaPayloadType = remote.codec.payloadType
-            do {
-                if dtls == nil { dtls = try DTLSConnection(role: role, certificate: certificate) }
-            } catch { return error }
-            dtls?.setRemoteFingerprints(remote.transport.fingerprints)
+            if dtls == nil {
+                do throws(DTLSError) {
+                    dtls = try DTLSConnection(role: role, certificate: certificate)
+                } catch { return error }
+            }
             remoteIsKnown = true
             remoteTransport = remote.transport
             remoteCandidates = remote.candidates
             remoteEnded = remote.endOfCandidates
+            if let status = dtls?.setRemoteFingerprints(remote.transport.fingerprints) { advance(status) }
             if agent != nil { applyPending() }
             return nil
         }
@@ -238,8 +240,7 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func startHandshakeIfReady() {
         guard iceIsUp, remoteIsKnown, let dtls else { return }
-        dtls.start()
-        flushDTLS()
+        advance(dtls.start())
     }
 
     private func receive(_ datagram: UnsafeMutableRawBufferPointer) {
@@ -278,7 +279,7 @@ package final class PeerConnection: @unchecked Sendable {
             graph.requestKeyFrameFromEncoder()
             if usesREMB { sendREMB() }
         case .failed(let error):
-            fail(PeerConnectionError(error.isFingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
+            fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
         case .closed:
             fail(PeerConnectionError(.dtls, "the far side closed the connection"))
         }
@@ -418,10 +419,10 @@ package final class PeerConnection: @unchecked Sendable {
     package func statistics() -> PeerConnectionStatistics {
         var statistics = PeerConnectionStatistics()
         counters.fill(&statistics)
-        network.sync {
-            statistics.selectedPair = agent?.selectedPair
-            if let iceStarted, let iceConnectedAt { statistics.iceTime = iceConnectedAt - iceStarted }
-            if let iceConnectedAt, let connectedAt { statistics.dtlsTime = connectedAt - iceConnectedAt }
+        (statistics.selectedPair, statistics.iceTime, statistics.dtlsTime) = network.sync { [self] in
+            let ice: Duration? = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
+            let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
+            return (agent?.selectedPair, ice, handshake)
         }
         if let session = graph.sessionStatistics() { statistics.read(session, localSSRC: ssrc) }
         return statistics
