@@ -42,9 +42,10 @@ PAYLOADERS = {
     "h264": "h264parse ! rtph264pay config-interval=-1 aggregate-mode=zero-latency mtu=1200",
 }
 DECODERS = {
-    "VP8": ["rtpvp8depay ! vp8dec"],
-    "VP9": ["rtpvp9depay ! vp9dec"],
-    "H264": ["rtph264depay ! h264parse ! avdec_h264", "rtph264depay ! h264parse ! openh264dec"],
+    "VP8": ["rtpvp8depay wait-for-keyframe=true request-keyframe=true ! vp8dec"],
+    "VP9": ["rtpvp9depay wait-for-keyframe=true request-keyframe=true ! vp9dec"],
+    "H264": ["rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! avdec_h264",
+             "rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! openh264dec"],
 }
 FEEDBACK = "rtcp-fb-nack=true,rtcp-fb-nack-pli=true,rtcp-fb-ccm-fir=true,rtcp-fb-transport-cc=true"
 
@@ -286,14 +287,18 @@ class Peer:
     def on_pad_added(self, _webrtc, pad):
         if pad.get_direction() != Gst.PadDirection.SRC:
             return
-        name = pad.get_current_caps().get_structure(0).get_string("encoding-name")
+        received = pad.get_current_caps().get_structure(0)
+        name = received.get_string("encoding-name")
         if name not in DECODERS:
             emit("error", message=f"received {name}")
             return
         pad.add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.BUFFER_LIST, self.on_packets)
         # One branch for the counters (leaky: it must not hold up the echo), and the small picture for the mean colour.
+        # webrtcbin may put its own sender's sprop-parameter-sets into the caps of what it receives: take them out.
+        caps = (f"application/x-rtp,media=video,clock-rate=90000,encoding-name={name},"
+                f"payload={received.get_int('payload')[1]}")
         branch = Gst.parse_bin_from_description(
-            f"identity name=in silent=true ! {usable(DECODERS[name])} ! tee name=frames"
+            f"capssetter name=in join=false replace=true caps={caps} ! {usable(DECODERS[name])} ! tee name=frames"
             " frames. ! queue max-size-buffers=2 leaky=downstream ! videoconvert ! videoscale add-borders=false"
             " ! video/x-raw,format=RGB,width=16,height=16,pixel-aspect-ratio=1/1"
             " ! appsink name=small emit-signals=true sync=false max-buffers=1 drop=true"
