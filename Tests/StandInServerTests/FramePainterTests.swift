@@ -5,8 +5,10 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct FramePainterTests {
     @Test func picturesStayRawUntilALookIsSet() throws {
-        let firstFrames = Atomic<Int>(0)
-        let painter = FramePainter(carriesLatencyMarker: false) { firstFrames.wrappingAdd(1, ordering: .relaxed) }
+        let counts = Mutex<[Int]>([])
+        let painter = FramePainter(look: nil, carriesLatencyMarker: false) { count in
+            counts.withLock { $0.append(count) }
+        }
         let picture = TestPicture.gradient()
         let before = picture.planes
         painter.paint(try #require(picture.frame))
@@ -15,14 +17,15 @@ struct FramePainterTests {
         painter.paint(try #require(picture.frame))
         #expect(picture.planes != before)
         #expect(painter.frameCount == 2)
-        #expect(firstFrames.load(ordering: .relaxed) == 1)
+        #expect(painter.rawFrameCount == 1)
+        #expect(counts.withLock { $0 } == [1, 2])
     }
 
     @Test(arguments: LookTests.prompts)
     func theMarkerSurvivesEveryLookWhenAskedFor(prompt: String) throws {
         for carries in [true, false] {
-            let painter = FramePainter(carriesLatencyMarker: carries) {}
-            painter.setLook(Look(prompt: prompt, imageHash: 9))
+            let painter = FramePainter(
+                look: Look(prompt: prompt, imageHash: 9), carriesLatencyMarker: carries, onFrame: { _ in })
             let picture = TestPicture.gradient()
             LatencyMarker.stamp(0x5ca1, onto: try #require(picture.luma))
             painter.paint(try #require(picture.frame))
@@ -33,8 +36,7 @@ struct FramePainterTests {
     }
 
     @Test func noNumberIsInvented() throws {
-        let painter = FramePainter(carriesLatencyMarker: true) {}
-        painter.setLook(Look(style: .neon))
+        let painter = FramePainter(look: Look(style: .neon), carriesLatencyMarker: true) { _ in }
         let picture = TestPicture.gradient()
         painter.paint(try #require(picture.frame))
         #expect(LatencyMarker.read(from: try #require(picture.luma)) == nil)

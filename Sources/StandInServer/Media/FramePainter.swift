@@ -6,21 +6,25 @@ import Synchronization
 /// other longer than it takes to copy the look.
 package final class FramePainter: Sendable {
     /// Nil until a state is set: pictures then go back raw, so that a client which offers too early shows its camera.
-    private let look = Mutex<Look?>(nil)
+    private let look: Mutex<Look?>
     private let carriesLatencyMarker: Bool
     private let painted = Atomic<Int>(0)
-    private let onFirstFrame: @Sendable () -> Void
+    private let raw = Atomic<Int>(0)
+    private let onFrame: @Sendable (Int) -> Void
 
     /// - Parameters:
     ///   - carriesLatencyMarker: read the number in each picture and stamp it again over the painted one.
-    ///   - onFirstFrame: called once, on the thread that paints.
-    package init(carriesLatencyMarker: Bool, onFirstFrame: @escaping @Sendable () -> Void) {
+    ///   - onFrame: called after every picture with their number so far, on the thread that paints.
+    package init(look: Look?, carriesLatencyMarker: Bool, onFrame: @escaping @Sendable (Int) -> Void) {
+        self.look = Mutex(look)
         self.carriesLatencyMarker = carriesLatencyMarker
-        self.onFirstFrame = onFirstFrame
+        self.onFrame = onFrame
     }
 
     /// Pictures painted so far, raw ones included.
     package var frameCount: Int { painted.load(ordering: .relaxed) }
+    /// Pictures that went through before there was a look.
+    package var rawFrameCount: Int { raw.load(ordering: .relaxed) }
 
     package func setLook(_ look: Look) {
         self.look.withLock { $0 = look }
@@ -30,8 +34,12 @@ package final class FramePainter: Sendable {
     package func paint(_ frame: I420Frame) {
         // A picture without a readable number gets none: an invented one would look like a delivered frame.
         let number = carriesLatencyMarker ? LatencyMarker.read(from: frame.luma) : nil
-        (look.withLock { $0 } ?? .untouched).apply(to: frame)
+        if let look = look.withLock({ $0 }) {
+            look.apply(to: frame)
+        } else {
+            raw.wrappingAdd(1, ordering: .relaxed)
+        }
         if let number { LatencyMarker.stamp(number, onto: frame.luma) }
-        if painted.wrappingAdd(1, ordering: .relaxed).oldValue == 0 { onFirstFrame() }
+        onFrame(painted.wrappingAdd(1, ordering: .relaxed).newValue)
     }
 }
