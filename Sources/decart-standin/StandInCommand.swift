@@ -19,16 +19,16 @@ struct StandInCommand: ParsableCommand {
               anime         posterised: few levels, strong colours, warm cast
               cyberpunk     neon: dark inverted picture, glowing edges, violet cast
               noir          grey, with darker middle tones
-              anything else the hue turned by 60 to 300 degrees, chosen by the prompt's hash
+              anything else the hue turned by 60 to 300 degrees by its hash
               refuse-me     the prompt is refused, as is one of more than 1000 characters
             A reference image tints the picture; its bytes choose the tint, and it goes together with a prompt. Models \
             that take no image refuse it. Passthrough returns the pictures as they came. So does a session that offers \
             before a prompt, image or passthrough was accepted: a client that must not show its camera is caught.
 
             ENDPOINT
-              /v1/stream?api_key=KEY&model=MODEL   pixel_latency=1 carries the latency marker to the transformed picture
-              HTTP answers: 401 missing, empty or rejected key; 400 no model; 404 other path; 426 not a WebSocket; \
-            503 too many sessions
+              ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
+            With pixel_latency=1 the latency marker is carried to the transformed picture. HTTP answers: 401 missing, \
+            empty or rejected key; 400 no model; 404 other path; 426 not a WebSocket; 503 too many sessions.
 
             EXAMPLE
               decart-standin &

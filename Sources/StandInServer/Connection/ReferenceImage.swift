@@ -6,12 +6,13 @@ enum ReferenceImage {
 
     /// - Returns: the hash that chooses the tint, or why there is none.
     static func hash(base64: String) -> Result<UInt64, Refusal> {
+        let tooLarge = Refusal(words: "the image is larger than 10 MiB")
+        // RFC 4648 §4: four digits for three bytes, the last group padded. What cannot fit is not decoded first.
+        guard base64.utf8.count <= (maximumByteCount + 2) / 3 * 4 else { return .failure(tooLarge) }
         guard let bytes = Base64.decode(base64), !bytes.isEmpty else {
             return .failure(Refusal(words: "image_data is not base64"))
         }
-        guard bytes.count <= maximumByteCount else {
-            return .failure(Refusal(words: "the image is larger than 10 MiB"))
-        }
+        guard bytes.count <= maximumByteCount else { return .failure(tooLarge) }
         guard isImage(bytes) else {
             return .failure(Refusal(words: "the image is neither JPEG, PNG, WebP nor TIFF"))
         }

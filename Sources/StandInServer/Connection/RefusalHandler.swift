@@ -1,5 +1,6 @@
 import NIOCore
 import NIOHTTP1
+import NIOWebSocket
 
 /// Answers every HTTP request that did not become a WebSocket, and bounds how long a connection may take to become one.
 final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
@@ -48,6 +49,8 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The upgrader says no, or the request is no proper upgrade: the request itself follows and is answered.
+        if error is NIOWebSocketUpgradeError { return }
         // Not logged: a parser's or TLS's error may quote what the peer sent.
         context.close(promise: nil)
     }
