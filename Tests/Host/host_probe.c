@@ -1,0 +1,274 @@
+/* A host application that looks at itself before and after it has loaded the plugin.
+ *
+ *   host_probe load PLUGIN.so       what loading and creating elements do to a process
+ *   host_probe states PLUGIN.so     every element through the states, nothing set: no hang, no crash, no leak
+ *
+ * Prints "ok NAME" or "not ok NAME: why". Knows nothing of the plugin but its file. */
+#include <dirent.h>
+#include <gst/gst.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LONGEST_STATE_CHANGE = 5, CHILD_LIMIT = 10 };
+
+static gboolean failed = FALSE;
+
+static void report (gboolean good, const char *name, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
+static void report (gboolean good, const char *name, const char *format, ...)
+{
+    if (good) {
+        printf ("ok %s\n", name);
+    } else {
+        va_list arguments;
+        va_start (arguments, format);
+        char *why = g_strdup_vprintf (format, arguments);
+        va_end (arguments);
+        printf ("not ok %s: %s\n", name, why);
+        g_free (why);
+        failed = TRUE;
+    }
+    fflush (stdout);
+}
+
+/* --- What a process shows of itself ------------------------------------------------------------------------------ */
+
+typedef struct {
+    char *signals; /* the lines SigBlk, SigIgn, SigCgt */
+    int threads;
+    char *files; /* what each open descriptor points at */
+} Snapshot;
+
+static int by_text (gconstpointer one, gconstpointer other)
+{
+    return strcmp (*(char *const *) one, *(char *const *) other);
+}
+
+static char *open_files (void)
+{
+    GPtrArray *names = g_ptr_array_new_with_free_func (g_free);
+    DIR *folder = opendir ("/proc/self/fd");
+    const struct dirent *entry;
+    while (folder != NULL && (entry = readdir (folder)) != NULL) {
+        char *path = g_build_filename ("/proc/self/fd", entry->d_name, NULL);
+        char *target = g_file_read_link (path, NULL);
+        if (target != NULL && !g_str_has_prefix (target, "/proc/"))
+            g_ptr_array_add (names, g_strdup_printf ("%s=%s", entry->d_name, target));
+        g_free (target);
+        g_free (path);
+    }
+    if (folder != NULL)
+        closedir (folder);
+    g_ptr_array_sort (names, by_text);
+    g_ptr_array_add (names, NULL);
+    char *joined = g_strjoinv (" ", (char **) names->pdata);
+    g_ptr_array_free (names, TRUE);
+    return joined;
+}
+
+static Snapshot look (void)
+{
+    Snapshot now = { NULL, 0, open_files () };
+    GString *signals = g_string_new (NULL);
+    char *status = NULL;
+    if (g_file_get_contents ("/proc/self/status", &status, NULL, NULL)) {
+        char **lines = g_strsplit (status, "\n", -1);
+        for (char **line = lines; *line != NULL; line++) {
+            if (g_str_has_prefix (*line, "SigBlk") || g_str_has_prefix (*line, "SigIgn") ||
+                g_str_has_prefix (*line, "SigCgt"))
+                g_string_append_printf (signals, "%s ", g_strdelimit (*line, "\t", ' '));
+            else if (g_str_has_prefix (*line, "Threads:"))
+                now.threads = atoi (*line + 8);
+        }
+        g_strfreev (lines);
+    }
+    g_free (status);
+    now.signals = g_string_free (signals, FALSE);
+    return now;
+}
+
+static void compare (const Snapshot *before, const char *when)
+{
+    Snapshot after = look ();
+    char *name = g_strdup_printf ("host: signals unchanged by %s", when);
+    report (strcmp (before->signals, after.signals) == 0, name, "%s-> %s", before->signals, after.signals);
+    g_free (name);
+    name = g_strdup_printf ("host: no thread started by %s", when);
+    report (before->threads == after.threads, name, "%d -> %d", before->threads, after.threads);
+    g_free (name);
+    name = g_strdup_printf ("host: no file opened by %s", when);
+    report (strcmp (before->files, after.files) == 0, name, "%s -> %s", before->files, after.files);
+    g_free (name);
+    g_free (after.signals);
+    g_free (after.files);
+}
+
+/* --- The plugin -------------------------------------------------------------------------------------------------- */
+
+static GstPlugin *load (const char *path)
+{
+    GError *error = NULL;
+    GstPlugin *plugin = gst_plugin_load_file (path, &error);
+    report (plugin != NULL, "host: the plugin loads", "%s", error != NULL ? error->message : "no reason given");
+    g_clear_error (&error);
+    return plugin;
+}
+
+/* Names of its elements; free with g_strfreev. */
+static char **elements_of (GstPlugin *plugin)
+{
+    GPtrArray *names = g_ptr_array_new ();
+    GList *features = gst_registry_get_feature_list_by_plugin (gst_registry_get (), gst_plugin_get_name (plugin));
+    for (GList *each = features; each != NULL; each = each->next)
+        if (GST_IS_ELEMENT_FACTORY (each->data))
+            g_ptr_array_add (names, g_strdup (gst_plugin_feature_get_name (each->data)));
+    gst_plugin_feature_list_free (features);
+    g_ptr_array_add (names, NULL);
+    return (char **) g_ptr_array_free (names, FALSE);
+}
+
+/* A host may fork, and the child may go on using GStreamer. */
+static void check_fork (void)
+{
+    fflush (stdout);
+    pid_t child = fork ();
+    if (child == 0) {
+        alarm (CHILD_LIMIT);
+        GstElement *pipeline = gst_parse_launch ("videotestsrc num-buffers=5 ! fakesink", NULL);
+        gst_element_set_state (pipeline, GST_STATE_PLAYING);
+        GstBus *bus = gst_element_get_bus (pipeline);
+        GstMessage *message = gst_bus_timed_pop_filtered (bus, CHILD_LIMIT * GST_SECOND,
+                                                          GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
+        _exit (message != NULL && GST_MESSAGE_TYPE (message) == GST_MESSAGE_EOS ? 0 : 1);
+    }
+    int status = -1;
+    if (child > 0)
+        waitpid (child, &status, 0);
+    report (child > 0 && WIFEXITED (status) && WEXITSTATUS (status) == 0, "host: a forked child runs a pipeline",
+            "status 0x%x", (unsigned) status);
+}
+
+static void check_load (const char *path)
+{
+    Snapshot before = look ();
+    GstPlugin *plugin = load (path);
+    if (plugin == NULL)
+        return;
+    compare (&before, "loading the plugin");
+    report (strcmp (gst_plugin_get_license (plugin), "Apache 2.0") == 0, "host: the licence is Apache 2.0", "%s",
+            gst_plugin_get_license (plugin));
+    check_fork ();
+    char **names = elements_of (plugin);
+    report (names[0] != NULL, "host: the plugin has elements", "none");
+    for (char **name = names; *name != NULL; name++) {
+        GstElement *element = gst_element_factory_make (*name, NULL);
+        char *what = g_strdup_printf ("host: %s can be created", *name);
+        report (element != NULL, what, "gst_element_factory_make gave NULL");
+        g_free (what);
+        if (element != NULL)
+            gst_object_unref (gst_object_ref_sink (element));
+    }
+    if (names[0] != NULL)
+        compare (&before, "creating its elements");
+    g_strfreev (names);
+    g_free (before.signals);
+    g_free (before.files);
+    gst_object_unref (plugin);
+}
+
+/* --- States ------------------------------------------------------------------------------------------------------ */
+
+static const char *current_step = "";
+
+static void on_alarm (int number)
+{
+    (void) number;
+    static const char text[] = "not ok states: a state change hangs: ";
+    /* Only what a signal handler may do. */
+    if (write (STDOUT_FILENO, text, sizeof text - 1) < 0 ||
+        write (STDOUT_FILENO, current_step, strlen (current_step)) < 0 || write (STDOUT_FILENO, "\n", 1) < 0)
+        _exit (2);
+    _exit (1);
+}
+
+static void on_disposed (gpointer data, GObject *was)
+{
+    (void) was;
+    *(gboolean *) data = TRUE;
+}
+
+static void cycle (const char *element_name, const GstState *order, int steps, const char *order_name)
+{
+    gboolean disposed = FALSE;
+    GstElement *element = gst_object_ref_sink (gst_element_factory_make (element_name, NULL));
+    GstBus *bus = gst_bus_new ();
+    gst_element_set_bus (element, bus);
+    g_object_weak_ref (G_OBJECT (element), on_disposed, &disposed);
+    GString *slow = g_string_new (NULL);
+    for (int at = 0; at < steps; at++) {
+        char *step = g_strdup_printf ("%s to %s", element_name, gst_element_state_get_name (order[at]));
+        current_step = step;
+        alarm (LONGEST_STATE_CHANGE);
+        gint64 started = g_get_monotonic_time ();
+        GstStateChangeReturn answer = gst_element_set_state (element, order[at]);
+        gint64 taken = (g_get_monotonic_time () - started) / 1000;
+        alarm (0);
+        /* NULL has one second, whatever the element is doing. */
+        if (order[at] == GST_STATE_NULL && (taken > 1000 || answer != GST_STATE_CHANGE_SUCCESS))
+            g_string_append_printf (slow, "%s: %s in %d ms; ", step,
+                                    gst_element_state_change_return_get_name (answer), (int) taken);
+        current_step = "";
+        g_free (step);
+    }
+    gst_element_set_bus (element, NULL);
+    gst_bus_set_flushing (bus, TRUE);
+    gst_object_unref (bus);
+    gst_object_unref (element);
+    char *name = g_strdup_printf ("states: %s %s", element_name, order_name);
+    if (!disposed)
+        g_string_append (slow, "the element is still referenced");
+    report (slow->len == 0, name, "%s", slow->str);
+    g_free (name);
+    g_string_free (slow, TRUE);
+}
+
+static void check_states (const char *path)
+{
+    static const GstState up[] = { GST_STATE_READY, GST_STATE_PAUSED, GST_STATE_PLAYING, GST_STATE_PAUSED,
+                                   GST_STATE_READY, GST_STATE_NULL };
+    static const GstState jump[] = { GST_STATE_PLAYING, GST_STATE_NULL, GST_STATE_PLAYING, GST_STATE_NULL };
+    static const GstState ready[] = { GST_STATE_READY, GST_STATE_NULL, GST_STATE_READY, GST_STATE_NULL };
+    static const GstState none[] = { GST_STATE_NULL };
+    GstPlugin *plugin = load (path);
+    if (plugin == NULL)
+        return;
+    signal (SIGALRM, on_alarm);
+    char **names = elements_of (plugin);
+    for (char **name = names; *name != NULL; name++) {
+        cycle (*name, none, G_N_ELEMENTS (none), "unused");
+        cycle (*name, ready, G_N_ELEMENTS (ready), "NULL-READY-NULL twice");
+        cycle (*name, up, G_N_ELEMENTS (up), "step by step to PLAYING and back");
+        cycle (*name, jump, G_N_ELEMENTS (jump), "NULL-PLAYING-NULL twice");
+    }
+    g_strfreev (names);
+    gst_object_unref (plugin);
+}
+
+int main (int count, char **arguments)
+{
+    gst_init (&count, &arguments);
+    if (count != 3) {
+        fprintf (stderr, "usage: host_probe load|states PLUGIN.so\n");
+        return 2;
+    }
+    if (strcmp (arguments[1], "load") == 0)
+        check_load (arguments[2]);
+    else
+        check_states (arguments[2]);
+    /* The leak tracer reports what is still alive here. */
+    gst_deinit ();
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,352 @@
+"""A WebRTC peer on aiortc, driven by JSON lines (peer_common.py lists them). The generation-1 service is one of these.
+
+No STUN or TURN server is used but those in --ice-servers: aiortc's own default would ask a public one.
+"""
+
+import asyncio
+import collections
+import fractions
+import json
+import os
+import sys
+import time
+
+import aioice.ice
+from aiortc import (
+    RTCConfiguration,
+    RTCIceServer,
+    RTCPeerConnection,
+    RTCRtpSender,
+    RTCSessionDescription,
+    VideoStreamTrack,
+)
+from aiortc.mediastreams import MediaStreamError
+from aiortc.rtcconfiguration import RTCBundlePolicy, RTCIceTransportPolicy
+from aiortc.rtp import (
+    RTCP_PSFB_APP,
+    RTCP_PSFB_FIR,
+    RTCP_PSFB_PLI,
+    RTCP_RTPFB_NACK,
+    RtcpPsfbPacket,
+    RtcpRtpfbPacket,
+    unpack_remb_fci,
+)
+from aiortc.sdp import candidate_from_sdp
+from av import VideoFrame
+
+import peer_common as common
+from peer_common import emit
+
+SQUARE = 64
+CLOCK = fractions.Fraction(1, 90000)
+
+
+class Paced(VideoStreamTrack):
+    """Frames at a constant rate on a clock that starts with the first of them."""
+
+    def __init__(self, fps):
+        super().__init__()
+        self.fps = fps
+        self.index = 0
+        self.started = None
+
+    async def pace(self, frame):
+        if self.started is None:
+            self.started = time.monotonic()
+        delay = self.started + self.index / self.fps - time.monotonic()
+        if delay > 0:
+            await asyncio.sleep(delay)
+        frame.pts = self.index * 90000 // self.fps
+        frame.time_base = CLOCK
+        self.index += 1
+        return frame
+
+
+class Pattern(Paced):
+    """A white square that wanders over one colour, so that loss, freezing and colour are all easy to see."""
+
+    def __init__(self, options):
+        super().__init__(options.fps)
+        self.width, self.height = options.width, options.height
+        red, green, blue = (int(options.background[at:at + 2], 16) for at in (0, 2, 4))
+        # BT.601, limited range: what RFC 6386 means by VP8's colour space 0.
+        self.luma = round(16 + 0.257 * red + 0.504 * green + 0.098 * blue)
+        self.chroma = (round(128 - 0.148 * red - 0.291 * green + 0.439 * blue),
+                       round(128 + 0.439 * red - 0.368 * green - 0.071 * blue))
+
+    async def recv(self):
+        frame = VideoFrame(self.width, self.height, "yuv420p")
+        left = self.index * 8 % max(1, self.width - SQUARE) & ~1
+        top = self.index * 2 % max(1, self.height - SQUARE) & ~1
+        planes = [(self.luma, 235, 1), (self.chroma[0], 128, 2), (self.chroma[1], 128, 2)]
+        for plane, (value, square, shrink) in zip(frame.planes, planes):
+            stride = plane.line_size
+            content = bytearray([value]) * (stride * plane.height)
+            for row in range(top // shrink, min(plane.height, (top + SQUARE) // shrink)):
+                start = row * stride + left // shrink
+                content[start:start + SQUARE // shrink] = bytes([square]) * (SQUARE // shrink)
+            plane.update(content)
+        return await self.pace(frame)
+
+
+class Echo(Paced):
+    """The newest frame that came in, at the pace at which they come."""
+
+    def __init__(self, fps):
+        super().__init__(fps)
+        self.frames = asyncio.Queue(maxsize=1)
+
+    def offer(self, frame):
+        if self.frames.full():
+            self.frames.get_nowait()
+        self.frames.put_nowait(frame)
+
+    async def recv(self):
+        frame = await self.frames.get()
+        if self.started is None:
+            self.started = time.monotonic()
+        frame.pts = int((time.monotonic() - self.started) * 90000)
+        frame.time_base = CLOCK
+        return frame
+
+
+class Peer:
+    def __init__(self, options):
+        self.options = options
+        self.started = time.monotonic()
+        self.frames_decoded = 0
+        self.last_frame = None
+        self.feedback_received = collections.Counter()
+        self.feedback_sent = collections.Counter()
+        self.last_remb = None
+        self.rtp_bytes = 0
+        self.rtp_packets = 0
+        self.early_candidates = []
+        self.tasks = []
+        servers = [RTCIceServer(**server) for server in options.ice_servers]
+        policy = RTCIceTransportPolicy.RELAY if options.relay_only else RTCIceTransportPolicy.ALL
+        self.connection = RTCPeerConnection(RTCConfiguration(
+            iceServers=servers, bundlePolicy=RTCBundlePolicy.MAX_BUNDLE, iceTransportPolicy=policy))
+        self.connection.on("connectionstatechange", self.report_state)
+        self.connection.on("iceconnectionstatechange", self.report_state)
+        self.connection.on("track", self.consume)
+        self.source = Echo(options.fps) if options.echo else Pattern(options)
+
+    def report_state(self):
+        emit("state", connectionState=self.connection.connectionState,
+             iceConnectionState=self.connection.iceConnectionState)
+
+    # Description and candidates
+
+    def add_transceiver(self):
+        transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
+        self.prefer(transceiver)
+
+    def prefer(self, transceiver):
+        wanted = f"video/{self.options.codec}".lower()
+        transceiver.setCodecPreferences([
+            codec for codec in RTCRtpSender.getCapabilities("video").codecs
+            if codec.mimeType.lower() in (wanted, "video/rtx")])
+
+    async def offer(self):
+        self.add_transceiver()
+        await self.connection.setLocalDescription(await self.connection.createOffer())
+        self.watch()
+        self.send_description()
+
+    async def answer(self, sdp):
+        self.add_transceiver()
+        await self.connection.setRemoteDescription(RTCSessionDescription(sdp=sdp, type="offer"))
+        await self.add_early_candidates()
+        if self.options.dtls_role:
+            for transceiver in self.connection.getTransceivers():
+                role = "client" if self.options.dtls_role == "active" else "server"
+                transceiver.receiver.transport._set_role(role)
+        await self.connection.setLocalDescription(await self.connection.createAnswer())
+        self.watch()
+        self.send_description()
+
+    def send_description(self):
+        description = self.connection.localDescription
+        sdp = description.sdp
+        candidates = common.candidate_lines(sdp)
+        if self.options.wrong_fingerprint:
+            sdp = common.with_wrong_fingerprint(sdp)
+        if not self.options.no_trickle:
+            sdp = common.without_candidates(sdp)
+        emit(description.type, sdp=sdp)
+        if not self.options.no_trickle:
+            for line in candidates:
+                emit("candidate", candidate=line, sdpMid=common.first_mid(sdp), sdpMLineIndex=0)
+            emit("candidate", candidate=None)
+
+    async def add_early_candidates(self):
+        waiting, self.early_candidates = self.early_candidates, None
+        for message in waiting or []:
+            await self.add_candidate(message)
+
+    async def add_candidate(self, message):
+        if self.early_candidates is not None:
+            self.early_candidates.append(message)
+            return
+        text = message.get("candidate")
+        try:
+            if not text:
+                await self.connection.addIceCandidate(None)
+                return
+            candidate = candidate_from_sdp(text.removeprefix("a=").removeprefix("candidate:"))
+            candidate.sdpMid = message.get("sdpMid")
+            candidate.sdpMLineIndex = message.get("sdpMLineIndex")
+            await self.connection.addIceCandidate(candidate)
+        except (ValueError, AssertionError) as problem:
+            emit("warning", message=f"candidate ignored: {problem}")
+
+    # Media
+
+    def watch(self):
+        """Count what goes through the sender and the receiver: aiortc's own statistics do not tell it."""
+        for transceiver in self.connection.getTransceivers():
+            sender, receiver = transceiver.sender, transceiver.receiver
+            if getattr(sender, "is_watched", False):
+                continue
+            sender.is_watched = True
+            sender._handle_rtcp_packet = self.counting_feedback(sender._handle_rtcp_packet, self.feedback_received)
+            receiver._send_rtcp = self.counting_feedback(receiver._send_rtcp, self.feedback_sent)
+            receiver._handle_rtp_packet = self.counting_rtp(receiver._handle_rtp_packet)
+
+    def counting_feedback(self, inner, counter):
+        async def counted(packet):
+            if isinstance(packet, RtcpRtpfbPacket):
+                counter["nack" if packet.fmt == RTCP_RTPFB_NACK else f"rtpfb-{packet.fmt}"] += 1
+            elif isinstance(packet, RtcpPsfbPacket):
+                names = {RTCP_PSFB_PLI: "pli", RTCP_PSFB_FIR: "fir", RTCP_PSFB_APP: "remb"}
+                counter[names.get(packet.fmt, f"psfb-{packet.fmt}")] += 1
+                if packet.fmt == RTCP_PSFB_APP and counter is self.feedback_received:
+                    try:
+                        self.last_remb = unpack_remb_fci(packet.fci)[0]
+                    except ValueError:
+                        pass
+            return await inner(packet)
+        return counted
+
+    def counting_rtp(self, inner):
+        async def counted(packet, arrival_time_ms):
+            self.rtp_packets += 1
+            self.rtp_bytes += len(packet.payload)
+            return await inner(packet, arrival_time_ms)
+        return counted
+
+    def consume(self, track):
+        self.tasks.append(asyncio.ensure_future(self.consume_frames(track)))
+
+    async def consume_frames(self, track):
+        while True:
+            try:
+                frame = await track.recv()
+            except MediaStreamError:
+                return
+            self.frames_decoded += 1
+            self.last_frame = frame
+            if self.frames_decoded == 1:
+                emit("first-frame", milliseconds=round((time.monotonic() - self.started) * 1000),
+                     width=frame.width, height=frame.height)
+            if self.options.echo:
+                self.source.offer(frame)
+
+    async def request_keyframe(self):
+        for transceiver in self.connection.getTransceivers():
+            receiver = transceiver.receiver
+            retransmissions = set(getattr(receiver, "_RTCRtpReceiver__rtx_ssrc", {}))
+            for source in receiver.getSynchronizationSources():
+                if source.source not in retransmissions:
+                    await receiver._send_rtcp_pli(source.source)
+
+    def stats(self):
+        frame = self.last_frame
+        encoder = None
+        dtls = []
+        for transceiver in self.connection.getTransceivers():
+            encoder = encoder or getattr(transceiver.sender, "_RTCRtpSender__encoder", None)
+            dtls.append(transceiver.receiver.transport.state)
+        emit("stats",
+             connectionState=self.connection.connectionState,
+             iceConnectionState=self.connection.iceConnectionState,
+             dtlsState=dtls[0] if dtls else "new",
+             framesDecoded=self.frames_decoded,
+             framesSent=self.source.index if isinstance(self.source, Pattern) else None,
+             width=frame.width if frame else 0,
+             height=frame.height if frame else 0,
+             meanRGB=mean_colour(frame) if frame else None,
+             bytesReceived=self.rtp_bytes,
+             packetsReceived=self.rtp_packets,
+             received=dict(self.feedback_received),
+             sent=dict(self.feedback_sent),
+             nack=self.feedback_received["nack"],
+             pli=self.feedback_received["pli"],
+             fir=self.feedback_received["fir"],
+             rembReceived=self.feedback_received["remb"],
+             rembBitrate=self.last_remb,
+             targetBitrate=getattr(encoder, "target_bitrate", None))
+
+    # Life
+
+    async def run(self):
+        reader = asyncio.StreamReader(limit=1 << 22)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        if self.options.role == "offer":
+            await self.offer()
+        while line := await reader.readline():
+            try:
+                message = json.loads(line)
+                if message.get("type") == "quit":
+                    break
+                await self.handle(message)
+            except Exception as problem:  # A referee reports every fault of either side and goes on.
+                emit("error", message=f"{type(problem).__name__}: {problem}")
+        await asyncio.wait_for(self.connection.close(), timeout=3)
+
+    async def handle(self, message):
+        kind = message.get("type")
+        if kind == "offer":
+            await self.answer(message["sdp"])
+        elif kind == "answer":
+            await self.connection.setRemoteDescription(RTCSessionDescription(sdp=message["sdp"], type="answer"))
+            await self.add_early_candidates()
+        elif kind == "candidate":
+            await self.add_candidate(message)
+        elif kind == "stats":
+            self.stats()
+        elif kind == "request-keyframe":
+            await self.request_keyframe()
+        else:
+            emit("warning", message=f"unknown line: {kind}")
+
+
+def mean_colour(frame):
+    small = frame.reformat(width=16, height=16, format="rgb24", interpolation="AREA")
+    plane = small.planes[0]
+    content = bytes(plane)
+    rows = [content[row * plane.line_size:row * plane.line_size + 48] for row in range(16)]
+    return [round(sum(sum(row[channel::3]) for row in rows) / 256, 1) for channel in range(3)]
+
+
+def main():
+    options = common.parse_arguments(__doc__.splitlines()[0], codecs=["vp8", "h264"])
+    if options.address:
+        # aioice lists every interface but loopback; a test's own namespace may have nothing else.
+        aioice.ice.get_host_addresses = lambda use_ipv4, use_ipv6: [
+            address for address in options.address if use_ipv6 if ":" in address] + [
+            address for address in options.address if use_ipv4 if ":" not in address]
+    status = 0
+    try:
+        asyncio.run(Peer(options).run())
+    except Exception as problem:
+        emit("error", message=f"{type(problem).__name__}: {problem}")
+        status = 1
+    # Decoder threads that still hold a frame must not keep the process.
+    sys.stdout.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Connect each referee to another of its kind, so that it is known to be good before our transport meets it.
+
+(webrtcbin 1.22 cannot talk to aiortc: it makes RSA certificates, and aiortc offers ECDSA cipher suites only.)
+Prints one line a case, "ok NAME" or "not ok NAME: why".
+"""
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Driven:
+    """A peer process and the lines that it has written."""
+
+    def __init__(self, script, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, script), *arguments, "--lifetime", "60"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.lines = queue.Queue()
+        self.stats = queue.Queue()
+        self.state = "new"
+        self.errors = []
+
+    def forward(self, other):
+        """Carry descriptions and candidates to the other peer, and keep the rest."""
+        def run():
+            for line in self.process.stdout:
+                message = json.loads(line)
+                kind = message["type"]
+                if kind in ("offer", "answer", "candidate"):
+                    other.say(message)
+                elif kind == "stats":
+                    self.stats.put(message)
+                elif kind == "state":
+                    self.state = message["connectionState"]
+                elif kind == "error":
+                    self.errors.append(message["message"])
+        threading.Thread(target=run, daemon=True).start()
+
+    def say(self, message):
+        try:
+            self.process.stdin.write(json.dumps(message) + "\n")
+        except (BrokenPipeError, ValueError):
+            pass
+
+    def ask(self):
+        self.say({"type": "stats"})
+        return self.stats.get(timeout=10)
+
+    def quit(self):
+        self.say({"type": "quit"})
+        try:
+            return self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return "killed"
+
+
+def until(limit, condition):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.1)
+    return None
+
+
+def connect(script, codec, offerer_options=(), answerer_options=()):
+    offerer = Driven(script, "offer", codec, *offerer_options)
+    answerer = Driven(script, "answer", codec, *answerer_options)
+    offerer.forward(answerer)
+    answerer.forward(offerer)
+    return offerer, answerer
+
+
+def near(colour, wanted):
+    return colour is not None and all(abs(one - other) < 25 for one, other in zip(colour, wanted))
+
+
+def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
+    """Both sides decode thirty frames of the other's colour, the size is right, a key-frame request arrives."""
+    blue, red = (0x28, 0x78, 0xC8), (0xC0, 0x40, 0x30)
+    offerer, answerer = connect(
+        script, codec, offerer_options, ["--background", "c04030", "--size", "320x240", *answerer_options])
+    problems = []
+    try:
+        def flowing():
+            both = [peer.ask() for peer in (offerer, answerer)]
+            return both if all(each["framesDecoded"] >= 30 for each in both) else None
+        both = until(20, flowing)
+        if not both:
+            return f"no media: {offerer.ask()} {answerer.ask()} {offerer.errors} {answerer.errors}"
+        at_offerer, at_answerer = both
+        expected = (640, 360) if echo else (320, 240)
+        if (at_offerer["width"], at_offerer["height"]) != expected:
+            problems.append(f"offerer got {at_offerer['width']}x{at_offerer['height']}")
+        if (at_answerer["width"], at_answerer["height"]) != (640, 360):
+            problems.append(f"answerer got {at_answerer['width']}x{at_answerer['height']}")
+        if not near(at_answerer["meanRGB"], blue):
+            problems.append(f"answerer saw {at_answerer['meanRGB']}")
+        if not near(at_offerer["meanRGB"], blue if echo else red):
+            problems.append(f"offerer saw {at_offerer['meanRGB']}")
+        if min(at_offerer["bytesReceived"], at_answerer["bytesReceived"]) < 1000:
+            problems.append("bytes are not counted")
+        for asker, asked in ((offerer, answerer), (answerer, offerer)):
+            before = asked.ask()["pli"]
+            asker.say({"type": "request-keyframe"})
+            if not until(5, lambda: asked.ask()["pli"] > before):
+                problems.append("key-frame request not seen")
+        for peer in (offerer, answerer):
+            if peer.errors:
+                problems.append(f"errors {peer.errors}")
+    except queue.Empty:
+        problems.append("a peer does not answer")
+    finally:
+        endings = [offerer.quit(), answerer.quit()]
+    if endings != [0, 0]:
+        problems.append(f"endings {endings}")
+    return "; ".join(problems)
+
+
+def wrong_fingerprint(script, liar):
+    """Nobody may accept media from a side that states a wrong fingerprint."""
+    options = ["--wrong-fingerprint"]
+    offerer, answerer = connect(script, "vp8", options if liar == "offer" else (), options if liar == "answer" else ())
+    honest = answerer if liar == "offer" else offerer
+    try:
+        settled = until(8, lambda: honest.state in ("failed", "closed"))
+        seen = honest.ask()
+        if seen["framesDecoded"] or seen["bytesReceived"]:
+            return f"accepted media: {seen}"
+        if not settled and "connected" == honest.state:
+            return "says connected"
+    except queue.Empty:
+        return "a peer does not answer"
+    finally:
+        offerer.quit()
+        answerer.quit()
+    return ""
+
+
+def cases():
+    for script, name, codecs in (("aiortc_peer.py", "aiortc", ["vp8", "h264"]),
+                                 ("webrtcbin_peer.py", "webrtcbin", ["vp8", "h264", "vp9"])):
+        for codec in codecs:
+            yield f"{name} {codec}", lambda s=script, c=codec: media(s, c)
+        yield f"{name} echo", lambda s=script: media(s, "vp8", answerer_options=["--echo"], echo=True)
+        yield f"{name} without trickle", lambda s=script: media(s, "vp8", ["--no-trickle"], ["--no-trickle"])
+        yield f"{name} on loopback", lambda s=script: media(
+            s, "vp8", ["--address", "127.0.0.1"], ["--address", "127.0.0.1"])
+    # Not of webrtcbin: 1.22 compares no fingerprints and accepts media from anybody. It can still be the liar.
+    for liar in ("offer", "answer"):
+        yield f"aiortc wrong fingerprint in the {liar}", lambda l=liar: wrong_fingerprint("aiortc_peer.py", l)
+    yield "aiortc as DTLS server", lambda: media("aiortc_peer.py", "vp8", (), ["--dtls-role", "passive"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("filter", nargs="?", default="", help="run the cases whose name contains this")
+    options = parser.parse_args()
+    failed = False
+    for name, case in cases():
+        if options.filter in name:
+            why = case()
+            print(f"not ok peers: {name}: {why}" if why else f"ok peers: {name}", flush=True)
+            failed = failed or bool(why)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,457 @@
+"""A WebRTC peer on GStreamer's webrtcbin, driven by JSON lines (peer_common.py lists them).
+
+No STUN or TURN server is used but those in --ice-servers. Three things decide its shape:
+- webrtcbin's sink pads block until DTLS is up, so a leaky queue stands before each;
+- in a promise's reply the description is read as reply["offer"] (get_value() gives an empty message), and it dies
+  with the reply: its text is taken at once;
+- everything but the counters happens on the thread of the main loop; webrtcbin's own threads only hand work to it.
+"""
+
+import ctypes
+import ctypes.util
+import json
+import os
+import sys
+import threading
+import time
+import urllib.parse
+
+import gi
+
+gi.require_version("Gst", "1.0")
+gi.require_version("GstSdp", "1.0")
+gi.require_version("GstVideo", "1.0")
+gi.require_version("GstWebRTC", "1.0")
+from gi.repository import GLib, Gst, GstSdp, GstVideo, GstWebRTC  # noqa: E402
+
+import peer_common as common  # noqa: E402
+from peer_common import emit  # noqa: E402
+
+ENCODERS = {
+    "vp8": ["vp8enc deadline=1 cpu-used=8 threads=1 lag-in-frames=0 end-usage=cbr keyframe-max-dist=2000"
+            " error-resilient=default target-bitrate={bitrate}"],
+    "vp9": ["vp9enc deadline=1 cpu-used=8 threads=1 lag-in-frames=0 end-usage=cbr keyframe-max-dist=2000"
+            " target-bitrate={bitrate}"],
+    "h264": ["openh264enc bitrate={bitrate} gop-size=2000 complexity=low ! video/x-h264,profile=constrained-baseline",
+             "x264enc bitrate={kilobitrate} tune=zerolatency speed-preset=ultrafast key-int-max=2000"
+             " ! video/x-h264,profile=constrained-baseline"],
+}
+PAYLOADERS = {
+    "vp8": "rtpvp8pay picture-id-mode=15-bit mtu=1200",
+    "vp9": "rtpvp9pay picture-id-mode=15-bit mtu=1200",
+    "h264": "h264parse ! rtph264pay config-interval=-1 aggregate-mode=zero-latency mtu=1200",
+}
+DECODERS = {
+    "VP8": ["rtpvp8depay wait-for-keyframe=true request-keyframe=true ! vp8dec"],
+    "VP9": ["rtpvp9depay wait-for-keyframe=true request-keyframe=true ! vp9dec"],
+    "H264": ["rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! avdec_h264",
+             "rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! openh264dec"],
+}
+FEEDBACK = "rtcp-fb-nack=true,rtcp-fb-nack-pli=true,rtcp-fb-ccm-fir=true,rtcp-fb-transport-cc=true"
+
+
+def usable(descriptions):
+    """The first description all of whose elements are installed."""
+    for description in descriptions:
+        names = [part.strip().split(" ")[0] for part in description.split("!") if "/" not in part.split(",")[0]]
+        if all(Gst.ElementFactory.find(name) for name in names):
+            return description
+    raise RuntimeError(f"none of these is installed: {descriptions}")
+
+
+def description(kind, sdp):
+    result, message = GstSdp.SDPMessage.new_from_text(sdp)
+    if result != GstSdp.SDPResult.OK:
+        raise ValueError(f"the {kind} is no SDP")
+    sdp_type = GstWebRTC.WebRTCSDPType.OFFER if kind == "offer" else GstWebRTC.WebRTCSDPType.ANSWER
+    return GstWebRTC.WebRTCSessionDescription.new(sdp_type, message)
+
+
+class Peer:
+    def __init__(self, options):
+        self.options = options
+        self.started = time.monotonic()
+        self.loop = GLib.MainLoop()
+        self.pipeline = Gst.Pipeline.new("peer")
+        self.webrtc = Gst.ElementFactory.make("webrtcbin", "webrtc")
+        if self.webrtc is None:
+            raise RuntimeError("webrtcbin is not installed (gstreamer1.0-plugins-bad, gstreamer1.0-nice)")
+        self.webrtc.set_property("bundle-policy", GstWebRTC.WebRTCBundlePolicy.MAX_BUNDLE)
+        self.webrtc.set_property("latency", 100)
+        self.pipeline.add(self.webrtc)
+        self.use_servers()
+        self.use_addresses()
+        self.early_candidates = []
+        self.described = False
+        self.mid = None
+        self.appsrc = None
+        self.encoder_pad = None
+        self.decoder_pads = []
+        # Counters, written by streaming threads: each by one of them only.
+        self.frames_decoded = 0
+        self.frames_sent = 0
+        self.bytes_received = 0
+        self.packets_received = 0
+        self.keyframe_requests = 0
+        self.size = (0, 0)
+        self.last_picture = None
+        self.webrtc.connect("pad-added", self.on_pad_added)
+        self.webrtc.connect("on-ice-candidate", self.on_candidate)
+        for name in ("connection-state", "ice-connection-state", "ice-gathering-state"):
+            self.webrtc.connect(f"notify::{name}", lambda *_: GLib.idle_add(self.on_state))
+        self.gathered = False
+        self.last_state = None
+        bus = self.pipeline.get_bus()
+        bus.add_signal_watch()
+        bus.connect("message::error", self.on_error)
+
+    # Network
+
+    def use_servers(self):
+        if self.options.relay_only:
+            self.webrtc.set_property("ice-transport-policy", GstWebRTC.WebRTCICETransportPolicy.RELAY)
+        for server in self.options.ice_servers:
+            urls = server["urls"] if isinstance(server["urls"], list) else [server["urls"]]
+            for url in urls:
+                scheme, rest = url.split(":", 1)
+                if scheme == "stun":
+                    self.webrtc.set_property("stun-server", f"stun://{rest}")
+                else:
+                    user = urllib.parse.quote(server.get("username", ""), safe="")
+                    credential = urllib.parse.quote(server.get("credential", ""), safe="")
+                    self.webrtc.emit("add-turn-server", f"{scheme}://{user}:{credential}@{rest}")
+
+    def use_addresses(self):
+        """webrtcbin 1.22 has no way to name local addresses, and libnice ignores loopback: tell its agent directly."""
+        if not self.options.address:
+            return
+        # The wrapper is kept: PyGObject 3.42 loses a reference of this object when it goes.
+        self.ice = self.webrtc.get_property("ice-agent")
+        self.agent = self.ice.get_property("agent")
+        nice = ctypes.CDLL(ctypes.util.find_library("nice") or "libnice.so.10")
+        nice.nice_address_new.restype = ctypes.c_void_p
+        nice.nice_address_set_from_string.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+        nice.nice_agent_add_local_address.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        nice.nice_address_free.argtypes = [ctypes.c_void_p]
+        for text in self.options.address:
+            address = nice.nice_address_new()
+            if nice.nice_address_set_from_string(address, text.encode()):
+                nice.nice_agent_add_local_address(hash(self.agent), address)
+            nice.nice_address_free(address)
+
+    def on_candidate(self, _webrtc, line, candidate):
+        if candidate and not self.options.no_trickle:
+            emit("candidate", candidate=candidate, sdpMid=self.mid, sdpMLineIndex=line)
+
+    def add_candidate(self, message):
+        if self.early_candidates is not None:
+            self.early_candidates.append(message)
+            return
+        text = message.get("candidate")
+        if text:
+            self.webrtc.emit("add-ice-candidate", message.get("sdpMLineIndex") or 0, text.removeprefix("a="))
+        # webrtcbin 1.22 takes no end-of-candidates.
+
+    def add_early_candidates(self):
+        waiting, self.early_candidates = self.early_candidates, None
+        for message in waiting or []:
+            self.add_candidate(message)
+
+    def on_state(self):
+        gathered = self.webrtc.get_property("ice-gathering-state") == GstWebRTC.WebRTCICEGatheringState.COMPLETE
+        if gathered and not self.gathered:
+            self.gathered = True
+            if not self.options.no_trickle:
+                emit("candidate", candidate=None)
+            elif self.described:
+                self.send_description()
+        state = self.states()
+        if state != self.last_state:
+            self.last_state = state
+            emit("state", **state)
+        return False
+
+    def states(self):
+        return {
+            "connectionState": self.webrtc.get_property("connection-state").value_nick,
+            "iceConnectionState": self.webrtc.get_property("ice-connection-state").value_nick,
+        }
+
+    def on_error(self, _bus, message):
+        error, detail = message.parse_error()
+        emit("error", message=f"{message.src.get_path_string()}: {error.message} ({detail})")
+
+    # Offer and answer
+
+    def offer(self):
+        self.add_source(payload_type=96)
+        self.pipeline.set_state(Gst.State.PLAYING)
+        self.webrtc.emit("create-offer", None, self.promise(self.use_local, "offer"))
+
+    def answer(self, sdp):
+        types = common.payload_types(sdp, self.options.codec)
+        if not types:
+            emit("error", message=f"the offer has no {self.options.codec}")
+            return
+        self.add_source(types[0])
+        self.pipeline.set_state(Gst.State.PLAYING)
+        self.set_remote("offer", sdp, then=lambda: self.webrtc.emit(
+            "create-answer", None, self.promise(self.use_local, "answer")))
+
+    def set_remote(self, kind, sdp, then=None):
+        def done(_sdp):
+            self.add_early_candidates()
+            if then:
+                then()
+        self.webrtc.emit("set-remote-description", description(kind, sdp), self.promise(done))
+
+    def promise(self, then, field=None):
+        """A promise whose reply is handled on the main loop. Errors in it are reported instead."""
+        def changed(promise):
+            reply = promise.get_reply()
+            if promise.wait() != Gst.PromiseResult.REPLIED:
+                return
+            if reply is not None and reply.has_field("error"):
+                emit("error", message=str(reply["error"]))
+                return
+            sdp = reply[field].sdp.as_text() if field else None
+            GLib.idle_add(lambda: then(sdp) and False)
+        return Gst.Promise.new_with_change_func(changed)
+
+    def use_local(self, sdp):
+        self.mid = common.first_mid(sdp)
+        self.described = True
+        # Out before it is set, for setting starts gathering: descriptions come before candidates.
+        if not self.options.no_trickle:
+            self.emit_sdp(sdp)
+        self.webrtc.emit("set-local-description", description(self.options.role, sdp), self.promise(lambda _: None))
+        if self.options.no_trickle and self.gathered:
+            self.send_description()
+
+    def send_description(self):
+        self.emit_sdp(self.webrtc.get_property("local-description").sdp.as_text())
+
+    def emit_sdp(self, sdp):
+        emit(self.options.role, sdp=common.with_wrong_fingerprint(sdp) if self.options.wrong_fingerprint else sdp)
+
+    # Sending
+
+    def add_source(self, payload_type):
+        options = self.options
+        encoder = usable(ENCODERS[options.codec]).format(bitrate=options.bitrate, kilobitrate=options.bitrate // 1000)
+        caps = (f"application/x-rtp,media=video,encoding-name={options.codec.upper()},"
+                f"payload={payload_type},clock-rate=90000,{FEEDBACK}")
+        if options.echo:
+            head = "appsrc name=echo is-live=true format=time do-timestamp=true"
+        else:
+            head = (f"videotestsrc is-live=true pattern=ball background-color={0xFF000000 | int(options.background, 16)}"
+                    f" ! video/x-raw,format=I420,width={options.width},height={options.height},"
+                    f"framerate={options.fps}/1,colorimetry=bt601")
+        branch = Gst.parse_bin_from_description(
+            f"{head} ! queue name=leaky max-size-buffers=2 max-size-bytes=0 max-size-time=0 leaky=downstream"
+            f" ! videoconvert ! {encoder} ! {PAYLOADERS[options.codec]} pt={payload_type} name=payloader"
+            f" ! queue max-size-time=0 max-size-bytes=0 max-size-buffers=500 leaky=downstream"
+            f" ! capsfilter name=out caps={caps.replace(' ', '')}", False)
+        out = branch.get_by_name("out").get_static_pad("src")
+        branch.add_pad(Gst.GhostPad.new("src", out))
+        self.appsrc = branch.get_by_name("echo")
+        into = branch.get_by_name("payloader").get_static_pad("sink")
+        into.add_probe(Gst.PadProbeType.EVENT_UPSTREAM, self.on_upstream_event)
+        branch.get_by_name("payloader").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER
+                                                                        | Gst.PadProbeType.BUFFER_LIST, self.on_sent)
+        self.pipeline.add(branch)
+        sink = self.webrtc.request_pad_simple("sink_%u")
+        transceiver = sink.get_property("transceiver")
+        transceiver.set_property("codec-preferences", Gst.Caps.from_string(caps))
+        transceiver.set_property("do-nack", True)
+        directions = {
+            "sendrecv": GstWebRTC.WebRTCRTPTransceiverDirection.SENDRECV,
+            "sendonly": GstWebRTC.WebRTCRTPTransceiverDirection.SENDONLY,
+            "recvonly": GstWebRTC.WebRTCRTPTransceiverDirection.RECVONLY,
+        }
+        transceiver.set_property("direction", directions[options.direction])
+        branch.get_static_pad("src").link(sink)
+        branch.sync_state_with_parent()
+
+    def on_upstream_event(self, _pad, info):
+        if GstVideo.video_event_is_force_key_unit(info.get_event()):
+            self.keyframe_requests += 1
+        return Gst.PadProbeReturn.OK
+
+    def on_sent(self, _pad, _info):
+        self.frames_sent += 1
+        return Gst.PadProbeReturn.OK
+
+    # Receiving
+
+    def on_pad_added(self, _webrtc, pad):
+        if pad.get_direction() != Gst.PadDirection.SRC:
+            return
+        received = pad.get_current_caps().get_structure(0)
+        name = received.get_string("encoding-name")
+        if name not in DECODERS:
+            emit("error", message=f"received {name}")
+            return
+        pad.add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.BUFFER_LIST, self.on_packets)
+        # One branch for the counters (leaky: it must not hold up the echo), and the small picture for the mean colour.
+        # webrtcbin may put its own sender's sprop-parameter-sets into the caps of what it receives: take them out.
+        caps = (f"application/x-rtp,media=video,clock-rate=90000,encoding-name={name},"
+                f"payload={received.get_int('payload')[1]}")
+        branch = Gst.parse_bin_from_description(
+            f"capssetter name=in join=false replace=true caps={caps} ! {usable(DECODERS[name])} ! tee name=frames"
+            " frames. ! queue max-size-buffers=2 leaky=downstream ! videoconvert ! videoscale add-borders=false"
+            " ! video/x-raw,format=RGB,width=16,height=16,pixel-aspect-ratio=1/1"
+            " ! appsink name=small emit-signals=true sync=false max-buffers=1 drop=true"
+            " frames. ! queue max-size-buffers=4 leaky=downstream"
+            " ! appsink name=whole emit-signals=true sync=false max-buffers=2 drop=true", False)
+        into = branch.get_by_name("in").get_static_pad("sink")
+        branch.add_pad(Gst.GhostPad.new("sink", into))
+        branch.get_by_name("frames").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_decoded)
+        branch.get_by_name("small").connect("new-sample", self.on_small)
+        branch.get_by_name("whole").connect("new-sample", self.on_whole)
+        self.pipeline.add(branch)
+        branch.sync_state_with_parent()
+        pad.link(branch.get_static_pad("sink"))
+        self.decoder_pads.append(branch.get_by_name("frames").get_static_pad("sink"))
+
+    def on_packets(self, _pad, info):
+        if info.type & Gst.PadProbeType.BUFFER_LIST:
+            packets = info.get_buffer_list()
+            self.packets_received += packets.length()
+            self.bytes_received += packets.calculate_size()
+        else:
+            self.packets_received += 1
+            self.bytes_received += info.get_buffer().get_size()
+        return Gst.PadProbeReturn.OK
+
+    def on_decoded(self, pad, _info):
+        self.frames_decoded += 1
+        structure = pad.get_current_caps().get_structure(0)
+        self.size = (structure.get_int("width")[1], structure.get_int("height")[1])
+        if self.frames_decoded == 1:
+            emit("first-frame", milliseconds=round((time.monotonic() - self.started) * 1000),
+                 width=self.size[0], height=self.size[1])
+        return Gst.PadProbeReturn.OK
+
+    def on_small(self, sink):
+        buffer = sink.emit("pull-sample").get_buffer()
+        content = buffer.extract_dup(0, buffer.get_size())
+        self.last_picture = content
+        return Gst.FlowReturn.OK
+
+    def on_whole(self, sink):
+        sample = sink.emit("pull-sample")
+        if self.appsrc is not None:
+            # The stamps of the receiving side mean nothing to the sending one: appsrc makes new ones.
+            copy = sample.get_buffer().copy()
+            copy.pts = copy.dts = Gst.CLOCK_TIME_NONE
+            self.appsrc.emit("push-sample", Gst.Sample.new(copy, sample.get_caps(), None, None))
+        return Gst.FlowReturn.OK
+
+    def request_keyframe(self):
+        for pad in self.decoder_pads:
+            pad.push_event(GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0))
+
+    # Numbers
+
+    def stats(self):
+        """webrtcbin's own statistics come by promise; ours are added when they are there."""
+        def changed(promise):
+            reply = promise.get_reply() if promise.wait() == Gst.PromiseResult.REPLIED else None
+            counted = rtp_counts(reply) if reply is not None else {}
+            GLib.idle_add(lambda: self.emit_stats(counted) and False)
+        self.webrtc.emit("get-stats", None, Gst.Promise.new_with_change_func(changed))
+
+    def emit_stats(self, counted):
+        picture = self.last_picture
+        mean = None
+        if picture and len(picture) == 768:
+            mean = [round(sum(picture[channel::3]) / 256, 1) for channel in range(3)]
+        emit("stats", **self.states(), framesDecoded=self.frames_decoded, framesSent=self.frames_sent,
+             width=self.size[0], height=self.size[1], meanRGB=mean,
+             bytesReceived=self.bytes_received, packetsReceived=self.packets_received,
+             nack=counted.get("outbound", {}).get("nack-count", 0),
+             pli=max(self.keyframe_requests, counted.get("outbound", {}).get("pli-count", 0)),
+             fir=counted.get("outbound", {}).get("fir-count", 0),
+             rembReceived=None, rtp=counted)
+
+    # Life
+
+    def read_lines(self):
+        for line in sys.stdin:
+            GLib.idle_add(self.handle_line, line)
+        GLib.idle_add(self.loop.quit)
+
+    def handle_line(self, line):
+        try:
+            message = json.loads(line)
+            kind = message.get("type")
+            if kind == "quit":
+                self.loop.quit()
+            elif kind == "offer":
+                self.answer(message["sdp"])
+            elif kind == "answer":
+                self.set_remote("answer", message["sdp"])
+            elif kind == "candidate":
+                self.add_candidate(message)
+            elif kind == "stats":
+                self.stats()
+            elif kind == "request-keyframe":
+                self.request_keyframe()
+            else:
+                emit("warning", message=f"unknown line: {kind}")
+        except Exception as problem:  # A referee reports every fault of either side and goes on.
+            emit("error", message=f"{type(problem).__name__}: {problem}")
+        return False
+
+    def run(self):
+        threading.Thread(target=self.read_lines, daemon=True).start()
+        if self.options.role == "offer":
+            self.offer()
+        self.loop.run()
+        self.pipeline.set_state(Gst.State.NULL)
+
+
+def rtp_counts(reply):
+    """The integer fields of the RTP streams in webrtcbin's statistics, by direction."""
+    kinds = {
+        GstWebRTC.WebRTCStatsType.INBOUND_RTP: "inbound",
+        GstWebRTC.WebRTCStatsType.OUTBOUND_RTP: "outbound",
+        GstWebRTC.WebRTCStatsType.REMOTE_INBOUND_RTP: "remote-inbound",
+    }
+    counted = {}
+    for index in range(reply.n_fields()):
+        entry = reply.get_value(reply.nth_field_name(index))
+        if not isinstance(entry, Gst.Structure) or not entry.has_field("type"):
+            continue
+        kind = kinds.get(entry.get_value("type"))
+        if kind is None:
+            continue
+        for at in range(entry.n_fields()):
+            name = entry.nth_field_name(at)
+            try:
+                value = entry.get_value(name)
+            except TypeError:
+                continue
+            if isinstance(value, int) and not isinstance(value, bool) and name.endswith(("-count", "-received", "-sent",
+                                                                                       "-lost", "-discarded")):
+                counted.setdefault(kind, {})[name] = counted.get(kind, {}).get(name, 0) + value
+    return counted
+
+
+def main():
+    options = common.parse_arguments(__doc__.splitlines()[0], codecs=["vp8", "h264", "vp9"])
+    Gst.init(None)
+    status = 0
+    try:
+        Peer(options).run()
+    except Exception as problem:
+        emit("error", message=f"{type(problem).__name__}: {problem}")
+        status = 1
+    # webrtcbin's wrappers form cycles that Python would take apart in an unlucky order.
+    sys.stdout.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

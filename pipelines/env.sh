@@ -1,0 +1,53 @@
+# shellcheck shell=sh
+# Source this in bash or zsh: it puts the plugin and the programs that `swift build -c release` made on the path.
+#
+#   source pipelines/env.sh
+#   gst-inspect-1.0 decarttransform
+
+if [ -n "${BASH_VERSION:-}" ]; then
+    # shellcheck disable=SC3028,SC3054
+    _decart_file="${BASH_SOURCE[0]}"
+elif [ -n "${ZSH_VERSION:-}" ]; then
+    # In zsh $0 is the sourced file (unless functionargzero was turned off); bash would read this as an error.
+    eval '_decart_file="${(%):-%x}"'
+else
+    _decart_file="$0"
+fi
+_decart_repo="$(cd "$(dirname "$_decart_file")/.." && pwd)"
+_decart_plugins="$_decart_repo/.build/gstreamer-1.0"
+
+# A folder of the plugin alone: GStreamer would search .build/release with everything below it.
+mkdir -p "$_decart_plugins"
+ln -sfn ../release/libgstdecart.so "$_decart_plugins/libgstdecart.so"
+
+case ":$PATH:" in
+    *":$_decart_repo/.build/release:"*) ;;
+    *) export PATH="$_decart_repo/.build/release:$PATH" ;;
+esac
+
+# The last path scanned wins an element's name, and GST_PLUGIN_PATH comes before the system's folders. So the system's
+# folders are named, as GStreamer finds them when the variable is not set, and ours comes after them. plugins-bad has
+# an element `mirror` too: this makes it ours.
+if [ -z "${GST_PLUGIN_SYSTEM_PATH_1_0:-}" ]; then
+    # The older variable counts when the newer one is not set.
+    _decart_system="${GST_PLUGIN_SYSTEM_PATH:-}"
+    if [ -z "$_decart_system" ]; then
+        _decart_system="$(pkg-config --variable=pluginsdir gstreamer-1.0 2>/dev/null || true)"
+        [ -n "$_decart_system" ] ||
+            _decart_system="/usr/lib/$(uname -m)-linux-gnu/gstreamer-1.0"
+        _decart_system="${XDG_DATA_HOME:-$HOME/.local/share}/gstreamer-1.0/plugins:$_decart_system"
+    fi
+    export GST_PLUGIN_SYSTEM_PATH_1_0="$_decart_system"
+    unset _decart_system
+fi
+case ":$GST_PLUGIN_SYSTEM_PATH_1_0:" in
+    *":$_decart_plugins:"*) ;;
+    *) export GST_PLUGIN_SYSTEM_PATH_1_0="$GST_PLUGIN_SYSTEM_PATH_1_0:$_decart_plugins" ;;
+esac
+
+# A registry of our own. The user's would keep the plugin on its black list if it was ever scanned half-built (until
+# the file changes), and every shell without these paths would throw our entries out of it again.
+: "${GST_REGISTRY_1_0:=$_decart_repo/.build/gstreamer-1.0.registry}"
+export GST_REGISTRY_1_0
+
+unset _decart_file _decart_repo _decart_plugins
