@@ -4,7 +4,17 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct ControlChannelTests {
-    static let png = Base64.encode([0x89, 0x50, 0x4e, 0x47, 1, 2, 3])
+    /// The chunks of a PNG of one pixel; what is in them does not matter here.
+    static func pngBytes(padding: Int = 0) -> [UInt8] {
+        func number(_ value: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+        func chunk(_ name: String, _ data: [UInt8]) -> [UInt8] {
+            number(data.count) + Array(name.utf8) + data + [0, 0, 0, 0]
+        }
+        return [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a] + chunk("IHDR", number(1) + number(1) + [8, 0, 0, 0, 0])
+            + chunk("tEXt", [UInt8](repeating: 65, count: padding)) + chunk("IDAT", [1]) + chunk("IEND", [])
+    }
+
+    static let png = Base64.encode(pngBytes())
 
     @Test func promptsAreAcknowledgedOrRefused() throws {
         try TestServer.run { server in
@@ -74,10 +84,9 @@ struct ControlChannelTests {
         try TestServer.run { server in
             let client = try server.connect()
             _ = try client.expectGreeting()
-            // A JPEG's first bytes in base64, then zeros.
-            let start = Base64.encode([0xff, 0xd8, 0xff])
-            for (count, success) in [(1 << 20, true), (10 << 20, false)] {
-                let base64 = start + String(repeating: "A", count: (count + 2) / 3 * 4)
+            let large = Base64.encode(Self.pngBytes(padding: 1 << 20))
+            let tooLarge = String(repeating: "A", count: (10 << 20) / 3 * 4 + 8)
+            for (base64, success) in [(large, true), (tooLarge, false)] {
                 try client.send(.setImage(SetImageMessage(image: .data(base64: base64))))
                 guard case .message(.setImageAck(let ack)) = try client.next(milliseconds: 30_000) else {
                     Issue.record("no ack")
@@ -119,7 +128,7 @@ struct ControlChannelTests {
                 look.apply(to: try #require(picture.frame))
                 #expect(media.paint() == picture.planes)
             }
-            let pngHash = StableHash.fnv1a([0x89, 0x50, 0x4e, 0x47, 1, 2, 3])
+            let pngHash = StableHash.fnv1a(Self.pngBytes())
             let image = SetImageMessage.Image.data(base64: Self.png)
             try expect(Look(style: .mosaic), after: .prompt(PromptMessage(text: "lego", enhance: false)))
             try expect(Look(prompt: "lego", imageHash: pngHash), after: .setImage(SetImageMessage(image: image)))

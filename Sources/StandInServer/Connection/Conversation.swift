@@ -101,7 +101,7 @@ struct Conversation {
         }
         switch message.image {
         case .none: return .success(nil)
-        case .data(let base64): return ReferenceImage.hash(base64: base64).map(Optional.some)
+        case .data(let base64): return ImageInput.hash(base64: base64).map(Optional.some)
         case .reference(let name): return .success(StableHash.fnv1a(name.utf8))
         }
     }

@@ -1,12 +1,15 @@
+import DecartProtocol
+
+/// Media that are really received, decoded, painted, encoded and sent back.
 struct GStreamerMediaEngine: MediaEngine {
+    /// Of the video that goes back, bit/s.
     let bitrate: Int
-    func makeSession(offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) -> any MediaSession {
-        final class None: MediaSession {
-            func addRemoteCandidate(_ candidate: CandidateMessage?) {}
-            func stop(completion: @escaping @Sendable () -> Void) { completion() }
-        }
-        onEvent(.failed("no media"))
-        return None()
+
+    func makeSession(
+        offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) -> any MediaSession {
+        let session = GStreamerMediaSession(bitrate: bitrate, painter: painter, onEvent: onEvent)
+        session.start(offer: offer)
+        return session
     }
 }
-import DecartProtocol
