@@ -19,6 +19,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var pipeline: Pipeline?
     private var connection: PeerConnection?
     private var encoder: VideoEncoderBin?
+    private var painted: Pad?
     private var busTimer: (any DispatchSourceTimer)?
     private var isOver = false
 
@@ -75,12 +76,21 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
-        let painting = try makePaintingBin()
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
+        // A pad of no element between painter and encoder: linked all the way round, the pipeline would be a ring, and a
+        // bin cannot tell in which order the states of a ring change.
+        let painted = Pad(name: "painted", direction: .source)
+        let painting = try makePaintingBin(to: painted)
         self.encoder = encoder
+        self.painted = painted
         pipeline.add([decoder, painting, encoder.bin])
         try link(connection.bin, "rtp_src", decoder, "sink")
-        try pipeline.linkChain([decoder, painting, encoder.bin])
+        try decoder.link(painting)
+        guard let toEncoder = encoder.bin.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the encoder has no sink pad")
+        }
+        try painted.link(toEncoder)
+        painted.setActive(true)
         try link(encoder.bin, "src", connection.bin, "rtp_sink")
         // Before the answer leaves: no packet must meet a pipeline that does not run.
         guard pipeline.setState(.playing) != .failure else {
@@ -90,29 +100,30 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         return answer
     }
 
-    /// Raw video in, I420 with the session's look out. Where pictures come faster than they can be painted and encoded,
-    /// the oldest go: the answer may get choppy but never late.
-    private func makePaintingBin() throws -> Bin {
+    /// Raw video in; painted I420 leaves through the pad. Where pictures come faster than they can be painted and
+    /// encoded, the oldest go: what comes back may get choppy but never late.
+    private func makePaintingBin(to painted: Pad) throws -> Bin {
         let bin = try Bin(
             description: """
                 queue leaky=downstream max-size-buffers=3 max-size-bytes=0 max-size-time=0 \
-                ! videoconvert ! capsfilter name=painted caps=video/x-raw,format=I420
+                ! videoconvert ! video/x-raw,format=I420 ! fakesink name=end sync=false async=false
                 """,
             ghostUnlinkedPads: true)
-        guard let pad = bin.child(named: "painted")?.staticPad("src") else {
-            throw PeerConnectionError(.missingElement, "the capsfilter has no pad")
+        guard let end = bin.child(named: "end")?.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the fakesink has no pad")
         }
-        // Both live on the one thread that pushes through this pad.
+        // Lives on the one thread that pushes into this pad.
         var video: VideoInfo?
-        pad.addProbe([.buffer, .downstreamEvent]) { [painter] item in
+        end.addProbe([.buffer, .downstreamEvent]) { [painter, painted] item in
             switch item {
             case .event(let event):
                 if let caps = event.caps { video = VideoInfo(caps: caps) }
+                if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
                 return .pass
             case .buffer(let buffer):
                 // A picture that cannot be painted must not go back as the camera took it.
-                guard let video, let painted = Self.paint(buffer, video, painter) else { return .drop }
-                return .replace(painted)
+                if let video, let picture = Self.paint(buffer, video, painter) { _ = painted.push(picture) }
+                return .drop
             case .query:
                 return .pass
             }
@@ -185,11 +196,13 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         busTimer?.cancel()
         busTimer = nil
         connection?.close()
+        painted?.setActive(false)
         pipeline?.setState(.null)
         if let connection {
             pipeline?.remove(connection.bin)
             connection.dismantle()
         }
+        painted = nil
         encoder = nil
         connection = nil
         pipeline = nil
