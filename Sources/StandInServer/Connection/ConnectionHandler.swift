@@ -1,0 +1,232 @@
+// Drives one `Conversation`: WebSocket frames in, orders out. Everything here runs on the connection's event loop; media
+// events hop onto it. It knows nothing of HTTP, keys or GStreamer.
+import DecartProtocol
+import Dispatch
+import NIOCore
+import NIOWebSocket
+
+/// Sent through a connection's pipeline when the stand-in shuts down.
+struct ShutdownNotice: Sendable {}
+
+final class ConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundOut = WebSocketFrame
+
+    private let request: ConnectionRequest
+    private let identity: SessionIdentity
+    private let services: ConnectionServices
+    private let number: Int
+    private var conversation: Conversation
+    private var look: Look?
+    private var painter: FramePainter?
+    private var media: (any MediaSession)?
+    /// Tells events of this connection's present media from those of media that were stopped before.
+    private var mediaGeneration = 0
+    private var ticks: RepeatedTask?
+    private var pings: RepeatedTask?
+    private var isClosing = false
+
+    init(request: ConnectionRequest, rules: Conversation.Rules, services: ConnectionServices) {
+        self.request = request
+        identity = rules.identity
+        self.services = services
+        conversation = Conversation(rules: rules)
+        number = services.board.add(sessionID: rules.identity.id, request: request)
+    }
+
+    // MARK: Channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        log("opened, model \(LogText.clean(request.model))")
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
+            let (handler, context) = bound.value
+            handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
+        }
+        carryOut(conversation.opened(), context)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isClosing else { return }
+        let frame = unwrapInboundIn(data)
+        switch frame.opcode {
+        case .text:
+            receive(frame.unmaskedData, context)
+        case .binary:
+            malformed("binary frames are not understood", context)
+        case .ping:
+            write(.pong, frame.unmaskedData, context)
+        case .connectionClose:
+            // RFC 6455 §5.5.1: the status code goes back as it came.
+            var data = frame.unmaskedData
+            close(data.readSlice(length: min(2, data.readableBytes)), context)
+        default:
+            break
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case is ShutdownNotice:
+            carryOut(conversation.stopped(), context)
+            close(.goingAway, context)
+        case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
+            log("nothing was heard of the client, not even a pong")
+            context.close(promise: nil)
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The error's own text is not logged: it may quote what the peer sent.
+        switch error {
+        case is FrameRules.Breach: close(.protocolError, context)
+        case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge: close(.messageTooLarge, context)
+        case is NIOWebSocketFrameAggregator.Error: close(.protocolError, context)
+        default: context.close(promise: nil)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        carryOut(conversation.closed(), context)
+        pings?.cancel()
+        services.board.setPainter(nil, of: number)
+        services.board.update(number) {
+            $0.isOpen = false
+            $0.isGenerating = false
+        }
+        log("closed")
+        context.fireChannelInactive()
+    }
+
+    // MARK: Messages
+
+    private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        let message: ClientMessage
+        do {
+            message = try ClientMessage(decoding: Array(data.readableBytesView))
+        } catch {
+            return malformed(error.message, context)
+        }
+        log("received \(LogText.clean(message.type))")
+        let orders = conversation.received(message)
+        services.board.update(number) {
+            $0.note(message)
+            $0.offeredBeforeState = conversation.offeredBeforeState
+        }
+        carryOut(orders, context)
+    }
+
+    private func malformed(_ words: String, _ context: ChannelHandlerContext) {
+        log("received a malformed frame")
+        services.board.update(number) { $0.malformedCount += 1 }
+        carryOut(conversation.receivedMalformed(words), context)
+    }
+
+    private func carryOut(_ orders: [Conversation.Order], _ context: ChannelHandlerContext) {
+        for order in orders {
+            switch order {
+            case .send(let message): send(message, context)
+            case .setLook(let look): setLook(look)
+            case .startMedia(let offer): startMedia(offer: offer, context)
+            case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
+            case .stopMedia: stopMedia()
+            case .startTicks: startTicks(context)
+            case .stopTicks: ticks?.cancel()
+            }
+        }
+    }
+
+    private func send(_ message: ServerMessage, _ context: ChannelHandlerContext) {
+        guard !isClosing, let bytes = try? message.encoded() else { return }
+        log("sent \(message.type)")
+        services.board.update(number) { $0.note(message) }
+        write(.text, ByteBuffer(bytes: bytes), context)
+    }
+
+    private func setLook(_ look: Look) {
+        log("look: \(look)")
+        self.look = look
+        painter?.setLook(look)
+    }
+
+    private func startTicks(_ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        ticks?.cancel()
+        ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
+            let (handler, context) = bound.value
+            handler.carryOut(handler.conversation.secondPassed(), context)
+        }
+    }
+
+    // MARK: Media
+
+    private func startMedia(offer: String, _ context: ChannelHandlerContext) {
+        mediaGeneration += 1
+        let generation = mediaGeneration
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let eventLoop = context.eventLoop
+        // Runs its body only while this media is the present one and the connection is there.
+        let tell: @Sendable (@escaping @Sendable (inout Conversation) -> [Conversation.Order]) -> Void = { event in
+            eventLoop.execute {
+                let (handler, context) = bound.value
+                guard handler.mediaGeneration == generation, handler.media != nil else { return }
+                handler.carryOut(event(&handler.conversation), context)
+            }
+        }
+        let painter = FramePainter(look: look, carriesLatencyMarker: request.wantsLatencyMarker) {
+            [board = services.board] count in
+            board.wake()
+            if count == 1 { tell { $0.mediaFlows() } }
+        }
+        self.painter = painter
+        services.board.setPainter(painter, of: number)
+        media = services.engine.makeSession(offer: offer, painter: painter) {
+            [board = services.board, number, log = services.log] event in
+            switch event {
+            case .answered(let sdp): tell { $0.mediaAnswered(sdp) }
+            case .localCandidate(let candidate): tell { $0.mediaFound(candidate) }
+            case .failed(let words):
+                log("session \(number): media failed: \(LogText.clean(words))")
+                board.update(number) { $0.mediaFailure = words }
+                tell { $0.mediaFailed(words) }
+            }
+        }
+        services.mediaGroup.enter()
+    }
+
+    private func stopMedia() {
+        guard let media else { return }
+        self.media = nil
+        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+    }
+
+    // MARK: Frames out
+
+    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard !isClosing else { return }
+        // A client that does not read must not make the stand-in buffer for it.
+        guard context.channel.isWritable else {
+            log("the client does not read")
+            return context.close(promise: nil)
+        }
+        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
+    }
+
+    private func close(_ code: WebSocketErrorCode, _ context: ChannelHandlerContext) {
+        var data = context.channel.allocator.buffer(capacity: 2)
+        data.write(webSocketErrorCode: code)
+        close(data, context)
+    }
+
+    private func close(_ data: ByteBuffer?, _ context: ChannelHandlerContext) {
+        write(.connectionClose, data ?? ByteBuffer(), context)
+        isClosing = true
+        context.close(promise: nil)
+    }
+
+    private func log(_ words: String) {
+        services.log("session \(number): \(words)")
+    }
+}

@@ -1,0 +1,72 @@
+import DecartProtocol
+
+/// What the upgrade request asks for. The key is not among it: it is compared once, in `Admission`, and then forgotten.
+package struct ConnectionRequest: Sendable, Equatable {
+    package let model: String
+    /// `pixel_latency=1`: carry the latency marker to the painted picture.
+    package let wantsLatencyMarker: Bool
+    /// `resolution=…`, as sent.
+    package let resolution: String?
+    /// `speed=…`, as sent.
+    package let speed: String?
+    /// `user_agent=…`, as sent.
+    package let userAgent: String?
+}
+
+/// Which keys open the door.
+package struct KeyPolicy: Sendable {
+    /// Nil: any key but an empty one.
+    package var accepted: Set<String>?
+    package var rejected: Set<String>
+
+    package init(accepted: Set<String>? = nil, rejected: Set<String> = []) {
+        self.accepted = accepted
+        self.rejected = rejected
+    }
+
+    func admits(_ key: String?) -> Bool {
+        guard let key, !key.isEmpty, !rejected.contains(key) else { return false }
+        return accepted?.contains(key) ?? true
+    }
+}
+
+extension KeyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { accepted == nil ? "any key" : "<redacted>" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+}
+
+/// The answer to a request line: a session, or an HTTP status with words that carry nothing of the request.
+enum Admission: Equatable {
+    case admitted(ConnectionRequest)
+    case refused(status: Int, words: String)
+
+    init(target: String, keys: KeyPolicy, isFull: Bool) {
+        let path = target.prefix { $0 != "?" }
+        guard path.hasSuffix(DecartModel.urlPath) else {
+            self = .refused(status: 404, words: "unknown path: sessions are opened at \(DecartModel.urlPath)")
+            return
+        }
+        var items: [String: String] = [:]
+        // The first of several items with one name counts.
+        for item in PercentEncoding.queryItems(ofTarget: target) where items[item.name] == nil {
+            items[item.name] = item.value
+        }
+        guard keys.admits(items["api_key"]) else {
+            self = .refused(status: 401, words: "invalid api key")
+            return
+        }
+        guard let model = try? DecartModel(named: items["model"] ?? "") else {
+            self = .refused(status: 400, words: "no valid model is named")
+            return
+        }
+        guard !isFull else {
+            self = .refused(status: 503, words: "no free session")
+            return
+        }
+        self = .admitted(
+            ConnectionRequest(
+                model: model.name, wantsLatencyMarker: items["pixel_latency"] == "1",
+                resolution: items["resolution"], speed: items["speed"], userAgent: items["user_agent"]))
+    }
+}

@@ -1,0 +1,197 @@
+// The control channel of one session as a value: told facts, it answers with orders. It knows no socket, clock, thread,
+// log or media; `ConnectionHandler` drives it and carries the orders out.
+import DecartProtocol
+
+struct Conversation {
+    /// What is fixed for one connection. Another set of rules for a connection makes it behave otherwise.
+    struct Rules: Sendable {
+        var identity: SessionIdentity
+        var takesReferenceImage: Bool
+        /// A prompt with this word in it is refused, so that clients can be tested against refusal.
+        var refusalWord = StandInConfiguration.refusalWord
+    }
+
+    enum Order: Equatable {
+        case send(ServerMessage)
+        case setLook(Look)
+        case startMedia(offer: String)
+        /// Nil: no more candidates.
+        case addRemoteCandidate(CandidateMessage?)
+        case stopMedia
+        case startTicks
+        case stopTicks
+    }
+
+    private enum Phase: Equatable {
+        case idle
+        case negotiating
+        case generating(seconds: Int)
+        case over
+    }
+
+    private let rules: Rules
+    private var phase = Phase.idle
+    private var text: String?
+    private var imageHash: UInt64?
+    /// A prompt, image or passthrough was accepted.
+    private(set) var hasState = false
+    /// An offer arrived while there was no state: pictures of this session went back raw.
+    private(set) var offeredBeforeState = false
+    /// Candidates that overtook the offer, in order.
+    private var earlyCandidates: [CandidateMessage?] = []
+    private var candidateCount = 0
+    private static let maximumCandidateCount = 256
+
+    init(rules: Rules) {
+        self.rules = rules
+    }
+
+    // MARK: The client
+
+    mutating func opened() -> [Order] {
+        [.send(.status("ready")), .send(.sessionID(rules.identity))]
+    }
+
+    mutating func received(_ message: ClientMessage) -> [Order] {
+        guard phase != .over else { return [] }
+        switch message {
+        case .prompt(let prompt): return received(prompt)
+        case .setImage(let image): return received(image)
+        case .offer(let sdp): return receivedOffer(sdp)
+        case .answer: return [.send(.error("unexpected answer: the client is the one that offers"))]
+        case .iceCandidate(let candidate): return received(candidate)
+        case .livekitJoin:
+            return [.send(.error("this stand-in has no LiveKit rooms: offer a direct WebRTC connection instead"))]
+        case .unknown: return []
+        }
+    }
+
+    mutating func receivedMalformed(_ words: String) -> [Order] {
+        phase == .over ? [] : [.send(.error(words))]
+    }
+
+    private mutating func received(_ prompt: PromptMessage) -> [Order] {
+        if let refusal = refusal(of: prompt.text) {
+            return [.send(.promptAck(PromptAck(prompt: prompt.text, success: false, error: refusal.words)))]
+        }
+        text = prompt.text
+        return look() + [.send(.promptAck(PromptAck(prompt: prompt.text, success: true)))]
+    }
+
+    private mutating func received(_ message: SetImageMessage) -> [Order] {
+        switch imageHash(of: message) {
+        case .failure(let refusal):
+            return [.send(.setImageAck(SetImageAck(success: false, error: refusal.words)))]
+        case .success(let hash):
+            imageHash = hash
+        }
+        switch message.text {
+        case .unchanged: break
+        case .none: text = nil
+        case .prompt(let prompt): text = prompt
+        }
+        return look() + [.send(.setImageAck(SetImageAck(success: true)))]
+    }
+
+    /// Nothing of the message is taken unless all of it is.
+    private func imageHash(of message: SetImageMessage) -> Result<UInt64?, Refusal> {
+        if case .prompt(let prompt) = message.text, let refusal = refusal(of: prompt) { return .failure(refusal) }
+        if message.image != .none, !rules.takesReferenceImage {
+            return .failure(Refusal(words: "this model takes no reference image"))
+        }
+        switch message.image {
+        case .none: return .success(nil)
+        case .data(let base64): return ImageInput.hash(base64: base64).map(Optional.some)
+        case .reference(let name): return .success(StableHash.fnv1a(name.utf8))
+        }
+    }
+
+    private func refusal(of prompt: String) -> Refusal? {
+        if prompt.count > Prompt.maximumLength {
+            return Refusal(words: "the prompt has \(prompt.count) characters, at most \(Prompt.maximumLength) are allowed")
+        }
+        return prompt.contains(rules.refusalWord) ? Refusal(words: "the prompt was refused by moderation") : nil
+    }
+
+    private mutating func look() -> [Order] {
+        hasState = true
+        return [.setLook(Look(prompt: text, imageHash: imageHash))]
+    }
+
+    private mutating func receivedOffer(_ sdp: String) -> [Order] {
+        guard phase == .idle else { return [.send(.error("unexpected offer: this session has its connection"))] }
+        phase = .negotiating
+        offeredBeforeState = offeredBeforeState || !hasState
+        let early = earlyCandidates.map(Order.addRemoteCandidate)
+        earlyCandidates = []
+        return [.startMedia(offer: sdp)] + early
+    }
+
+    private mutating func received(_ candidate: CandidateMessage?) -> [Order] {
+        candidateCount += 1
+        guard candidateCount <= Self.maximumCandidateCount else { return [] }
+        // Browsers end their candidates with an empty one as well.
+        let candidate = candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }
+        guard phase == .idle else { return [.addRemoteCandidate(candidate)] }
+        earlyCandidates.append(candidate)
+        return []
+    }
+
+    // MARK: The media
+
+    mutating func mediaAnswered(_ sdp: String) -> [Order] {
+        phase == .negotiating ? [.send(.answer(sdp: sdp))] : []
+    }
+
+    mutating func mediaFound(_ candidate: CandidateMessage?) -> [Order] {
+        phase == .idle || phase == .over ? [] : [.send(.iceCandidate(candidate))]
+    }
+
+    /// The first picture was painted.
+    mutating func mediaFlows() -> [Order] {
+        guard phase == .negotiating else { return [] }
+        phase = .generating(seconds: 0)
+        return [.send(.generationStarted), .startTicks]
+    }
+
+    mutating func secondPassed() -> [Order] {
+        guard case .generating(let seconds) = phase else { return [] }
+        phase = .generating(seconds: seconds + 1)
+        return [.send(.generationTick(seconds: Double(seconds + 1)))]
+    }
+
+    /// The peer connection or the pipeline failed. The client may offer again.
+    mutating func mediaFailed(_ words: String) -> [Order] {
+        switch phase {
+        case .idle, .over:
+            return []
+        case .negotiating:
+            phase = .idle
+            return [.stopMedia, .send(.error(words))]
+        case .generating(let seconds):
+            phase = .idle
+            return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: Double(seconds), reason: words))]
+        }
+    }
+
+    // MARK: The end
+
+    /// The stand-in shuts down while the client is still there.
+    mutating func stopped() -> [Order] {
+        defer { phase = .over }
+        switch phase {
+        case .over: return []
+        case .generating(let seconds):
+            return [
+                .stopTicks, .stopMedia, .send(.generationEnded(seconds: Double(seconds), reason: "server shutdown")),
+            ]
+        case .idle, .negotiating: return [.stopMedia]
+        }
+    }
+
+    /// The client has gone.
+    mutating func closed() -> [Order] {
+        defer { phase = .over }
+        return phase == .over ? [] : [.stopTicks, .stopMedia]
+    }
+}

@@ -1,0 +1,25 @@
+import DecartProtocol
+
+/// A reference image as far as the stand-in cares: whether it is one, and which.
+enum ImageInput {
+    /// - Returns: the hash that chooses the tint, or why there is none.
+    static func hash(base64: String) -> Result<UInt64, Refusal> {
+        // RFC 4648 §4: four digits for three bytes, the last group padded. What cannot fit is not decoded first.
+        guard base64.utf8.count <= (ReferenceImage.maximumSize + 2) / 3 * 4 else {
+            return .failure(Refusal(words: "the image is larger than \(ReferenceImage.maximumSize >> 20) MiB"))
+        }
+        guard let bytes = Base64.decode(base64) else {
+            return .failure(Refusal(words: "image_data is not base64"))
+        }
+        do throws(ProtocolError) {
+            return .success(StableHash.fnv1a(try ReferenceImage(bytes: bytes).bytes))
+        } catch {
+            return .failure(Refusal(words: error.message))
+        }
+    }
+}
+
+/// The words of a negative acknowledgement.
+struct Refusal: Error, Equatable {
+    let words: String
+}

@@ -1,0 +1,73 @@
+import NIOCore
+import NIOHTTP1
+import NIOWebSocket
+
+/// Answers every HTTP request that did not become a WebSocket, and bounds how long a connection may take to become one.
+final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    static let name = "refusal"
+    private static let patience = TimeAmount.seconds(10)
+
+    private let admit: (HTTPRequestHead) -> Admission
+    private let log: @Sendable (String) -> Void
+    private var deadline: Scheduled<Void>?
+    private var answer: (status: HTTPResponseStatus, words: String)?
+
+    init(admit: @escaping (HTTPRequestHead) -> Admission, log: @escaping @Sendable (String) -> Void) {
+        self.admit = admit
+        self.log = log
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let channel = context.channel
+        deadline = context.eventLoop.scheduleTask(in: Self.patience) { channel.close(promise: nil) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        deadline?.cancel()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            switch admit(head) {
+            case .refused(let status, let words): answer = (HTTPResponseStatus(statusCode: status), words)
+            case .admitted: answer = (.upgradeRequired, "this is a WebSocket service")
+            }
+        case .body:
+            break
+        case .end:
+            respond(context)
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is ShutdownNotice { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The upgrader says no, or the request is no proper upgrade: the request itself follows and is answered.
+        if error is NIOWebSocketUpgradeError { return }
+        // Not logged: a parser's or TLS's error may quote what the peer sent.
+        context.close(promise: nil)
+    }
+
+    private func respond(_ context: ChannelHandlerContext) {
+        guard let (status, words) = answer else { return }
+        log("refused: HTTP \(status.code), \(words)")
+        let body = ByteBuffer(string: words + "\n")
+        var headers = HTTPHeaders([
+            ("Connection", "close"), ("Content-Type", "text/plain"), ("Content-Length", "\(body.readableBytes)"),
+        ])
+        // RFC 9110 §15.5.22.
+        if status == .upgradeRequired { headers.add(name: "Upgrade", value: "websocket") }
+        let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        context.close(promise: nil)
+    }
+}

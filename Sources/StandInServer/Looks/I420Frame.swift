@@ -1,0 +1,48 @@
+/// One plane of 8-bit samples in memory that somebody else owns: a view, valid as long as the mapping it was made from.
+///
+/// The initialiser is the only place that checks; the look kernels then run unchecked inside `width` × `height`.
+package struct Plane {
+    package let base: UnsafeMutableRawPointer
+    /// Bytes from one row to the next, at least `width`.
+    package let stride: Int
+    /// Samples in a row, at least 1.
+    package let width: Int
+    /// Rows, at least 1.
+    package let height: Int
+
+    /// Nil unless every row lies inside `buffer`.
+    package init?(_ buffer: UnsafeMutableRawBufferPointer, stride: Int, width: Int, height: Int) {
+        guard let base = buffer.baseAddress, width > 0, height > 0, stride >= width else { return nil }
+        let (before, overflow) = stride.multipliedReportingOverflow(by: height - 1)
+        guard !overflow, before <= buffer.count, width <= buffer.count - before else { return nil }
+        self.base = base
+        self.stride = stride
+        self.width = width
+        self.height = height
+    }
+
+    /// The start of a row, which the caller has to keep within `0 ..< height`.
+    @inline(__always)
+    func row(_ y: Int) -> UnsafeMutablePointer<UInt8> {
+        (base + y &* stride).assumingMemoryBound(to: UInt8.self)
+    }
+}
+
+/// A picture of three planes, 4:2:0, limited range: luma 16 … 235, chroma 16 … 240 around 128.
+package struct I420Frame {
+    package let luma: Plane
+    package let blueChroma: Plane
+    package let redChroma: Plane
+
+    /// Nil unless the chroma planes have half the luma's size, rounded up.
+    package init?(luma: Plane, blueChroma: Plane, redChroma: Plane) {
+        let width = luma.width / 2 + luma.width % 2
+        let height = luma.height / 2 + luma.height % 2
+        guard blueChroma.width == width, redChroma.width == width,
+            blueChroma.height == height, redChroma.height == height
+        else { return nil }
+        self.luma = luma
+        self.blueChroma = blueChroma
+        self.redChroma = redChroma
+    }
+}

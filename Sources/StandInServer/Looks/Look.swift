@@ -1,0 +1,79 @@
+/// What the stand-in does to a picture. A value: the same prompt and image give the same pixels on every run.
+package struct Look: Sendable, Equatable {
+    package enum Style: Sendable, Equatable {
+        /// Pixels stay as they came, whether asked for (passthrough) or because no state was set yet.
+        case untouched
+        /// Bricks of 16 × 16 pixels with bright upper-left and dark lower-right edges.
+        case mosaic
+        /// Five levels of luma, three of each chroma, a warm cast.
+        case posterised
+        /// Inverted, darkened, over-coloured, edges aglow.
+        case neon
+        /// No colour, darker middle tones.
+        case grey
+        /// Colours turned by so many degrees (60 … 300), with a cast in the direction of the turn.
+        case hue(degrees: Int)
+    }
+
+    /// A constant shift of the chroma planes, in code values.
+    package struct Tint: Sendable, Equatable {
+        package let blue: Int
+        package let red: Int
+    }
+
+    package let style: Style
+    package let tint: Tint?
+
+    package init(style: Style, tint: Tint? = nil) {
+        self.style = style
+        self.tint = tint
+    }
+
+    package static let untouched = Look(style: .untouched)
+
+    /// Words that choose a style, in the order in which they are looked for (case-insensitive, anywhere in the prompt).
+    package static let styleWords: [(word: String, style: Style)] = [
+        ("lego", .mosaic), ("anime", .posterised), ("cyberpunk", .neon), ("noir", .grey),
+    ]
+
+    /// - Parameters:
+    ///   - prompt: nil or empty leaves the style untouched, so that an image alone only tints.
+    ///   - imageHash: `StableHash` of the reference image's bytes.
+    package init(prompt: String?, imageHash: UInt64?) {
+        tint = imageHash.map(Tint.init(hash:))
+        guard let prompt, !prompt.isEmpty else {
+            style = .untouched
+            return
+        }
+        let lowercased = prompt.lowercased()
+        let words = Self.styleWords.first { lowercased.contains($0.word) }
+        style = words?.style ?? .hue(degrees: 60 + Int(StableHash.fnv1a(prompt.utf8) % 241))
+    }
+
+    /// Changes the picture in place.
+    package func apply(to frame: I420Frame) {
+        switch style {
+        case .untouched: break
+        case .mosaic: MosaicKernel.apply(to: frame)
+        case .posterised: PosteriseKernel.apply(to: frame)
+        case .neon: NeonKernel.apply(to: frame)
+        case .grey: GreyKernel.apply(to: frame)
+        case .hue(let degrees): HueKernel.apply(to: frame, degrees: degrees)
+        }
+        if let tint { TintKernel.apply(to: frame, tint: tint) }
+    }
+}
+
+extension Look.Tint {
+    /// One of 16 directions on a square ring of 32 code values around "no change": never a tint too weak to see.
+    init(hash: UInt64) {
+        let step = Int(hash % 16)
+        let along = (step % 4) &* 16 &- 32
+        switch step / 4 {
+        case 0: (blue, red) = (along, -32)
+        case 1: (blue, red) = (32, along)
+        case 2: (blue, red) = (-along, 32)
+        default: (blue, red) = (-32, -along)
+        }
+    }
+}

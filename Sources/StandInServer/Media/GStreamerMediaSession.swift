@@ -1,0 +1,229 @@
+// The media of one session: peer connection, decoder, painter, encoder in a pipeline of its own. The only file here that
+// touches GStreamer; it knows no WebSocket and no JSON.
+//
+// Threads: everything is done on `queue`, never on the event loop; pictures are painted on the pipeline's own thread.
+import DecartProtocol
+import Dispatch
+import GStreamerKit
+import ICE
+import WebRTCTransport
+
+// @unchecked: mutable fields are touched on `queue` only.
+final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
+    private let queue = DispatchQueue(label: "decart-standin.media")
+    private let bitrate: Int
+    private let painter: FramePainter
+    private let onEvent: @Sendable (MediaEvent) -> Void
+
+    // MARK: queue
+    private var pipeline: Pipeline?
+    private var connection: PeerConnection?
+    private var encoder: VideoEncoderBin?
+    private var painted: Pad?
+    private var busTimer: (any DispatchSourceTimer)?
+    private var isOver = false
+
+    init(bitrate: Int, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.bitrate = bitrate
+        self.painter = painter
+        self.onEvent = onEvent
+    }
+
+    func start(offer: String) {
+        queue.async { [self] in
+            do {
+                let answer = try makePipeline(answering: offer)
+                if !isOver { onEvent(.answered(sdp: answer)) }
+            } catch {
+                fail("the offer could not be taken: \(error)")
+            }
+        }
+    }
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?) {
+        queue.async { [self] in
+            connection?.addRemoteCandidate(
+                candidate.map {
+                    ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex)
+                })
+        }
+    }
+
+    func stop(completion: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            isOver = true
+            tearDown()
+            completion()
+        }
+    }
+
+    // MARK: Pipeline
+
+    private func makePipeline(answering offer: String) throws -> String {
+        GStreamerRuntime.initialise()
+        // Candidates are found while the answer is still being made: by way of the queue they follow it.
+        let connection = try PeerConnection(configuration: PeerConnectionConfiguration()) { [weak self] event in
+            guard let self else { return }
+            self.queue.async { self.handle(event) }
+        }
+        let pipeline = Pipeline()
+        pipeline.add(connection.bin)
+        self.connection = connection
+        self.pipeline = pipeline
+
+        let answer = try connection.createAnswer(to: offer)
+        guard let parameters = connection.sendParameters else {
+            throw PeerConnectionError(.rejected, "no video was negotiated")
+        }
+        let decoder = try VideoDecoderBin.make(codec: parameters.codec)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
+        // A pad of no element between painter and encoder: linked all the way round, the pipeline would be a ring, and a
+        // bin cannot tell in which order the states of a ring change.
+        let painted = Pad(name: "painted", direction: .source)
+        let painting = try makePaintingBin(to: painted)
+        self.encoder = encoder
+        self.painted = painted
+        pipeline.add([decoder, painting, encoder.bin])
+        try link(connection.bin, "rtp_src", decoder, "sink")
+        try decoder.link(painting)
+        guard let toEncoder = encoder.bin.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the encoder has no sink pad")
+        }
+        try painted.link(toEncoder)
+        painted.setActive(true)
+        try link(encoder.bin, "src", connection.bin, "rtp_sink")
+        // Before the answer leaves: no packet must meet a pipeline that does not run.
+        guard pipeline.setState(.playing) != .failure else {
+            throw PeerConnectionError(.wrongState, "the pipeline does not start")
+        }
+        watchBus(of: pipeline)
+        return answer
+    }
+
+    /// Raw video in; painted I420 leaves through the pad. Where pictures come faster than they can be painted and
+    /// encoded, the oldest go: what comes back may get choppy but never late.
+    private func makePaintingBin(to painted: Pad) throws -> Bin {
+        let bin = try Bin(
+            description: """
+                queue leaky=downstream max-size-buffers=3 max-size-bytes=0 max-size-time=0 \
+                ! videoconvert ! video/x-raw,format=I420 ! fakesink name=end sync=false async=false
+                """,
+            ghostUnlinkedPads: true)
+        guard let end = bin.child(named: "end")?.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the fakesink has no pad")
+        }
+        // Lives on the one thread that pushes into this pad.
+        var video: VideoInfo?
+        end.addProbe([.buffer, .downstreamEvent]) { [painter, painted] item in
+            switch item {
+            case .event(let event):
+                if let caps = event.caps { video = VideoInfo(caps: caps) }
+                if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
+                return .pass
+            case .buffer(let buffer):
+                // A picture that cannot be painted must not go back as the camera took it.
+                if let video, let picture = Self.paint(buffer, video, painter) { _ = painted.push(picture) }
+                return .drop
+            case .query:
+                return .pass
+            }
+        }
+        return bin
+    }
+
+    private static func paint(_ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter) -> Buffer? {
+        guard let writable = buffer.madeWritable() else { return nil }
+        let isPainted = writable.withVideoPlanes(video, writable: true) { planes in
+            guard let frame = I420Frame(planes, video) else { return false }
+            painter.paint(frame)
+            return true
+        }
+        return isPainted == true ? writable : nil
+    }
+
+    private func link(_ upstream: Element, _ source: String, _ downstream: Element, _ sink: String) throws {
+        guard let source = upstream.staticPad(source), let sink = downstream.staticPad(sink) else {
+            throw GStreamerError(.linkFailed, "a pad is missing")
+        }
+        try source.link(sink)
+    }
+
+    // MARK: Events
+
+    private func handle(_ event: PeerConnectionEvent) {
+        guard !isOver else { return }
+        switch event {
+        case .localCandidate(let candidate):
+            onEvent(
+                .localCandidate(
+                    CandidateMessage(
+                        candidate: candidate.candidate, sdpMid: candidate.sdpMid,
+                        sdpMLineIndex: candidate.sdpMLineIndex)))
+        case .gatheringComplete:
+            onEvent(.localCandidate(nil))
+        case .stateChanged(.failed(let error)):
+            fail(error.message)
+        case .remoteBitrateEstimate(let estimate):
+            encoder?.setBitrate(min(max(estimate, 100_000), bitrate))
+        case .stateChanged, .iceConnected, .warning:
+            break
+        }
+    }
+
+    /// Nobody runs a main loop here: a timer empties the bus, which would grow for ever otherwise.
+    private func watchBus(of pipeline: Pipeline) {
+        let timer = DispatchSource.makeTimerSource(queue: queue)
+        timer.schedule(deadline: .now() + .milliseconds(100), repeating: .milliseconds(100), leeway: .milliseconds(50))
+        let bus = pipeline.bus
+        timer.setEventHandler { [weak self] in
+            while let message = bus.next(timeout: .zero) {
+                if message.kind == .error { self?.fail("the media pipeline failed: \(message.problem?.text ?? "")") }
+            }
+        }
+        timer.resume()
+        busTimer = timer
+    }
+
+    /// Once: what follows a failure is not news.
+    private func fail(_ words: String) {
+        guard !isOver else { return }
+        isOver = true
+        onEvent(.failed(words))
+    }
+
+    /// The order is the peer connection's: close, bin to NULL, out of the pipeline, dismantle.
+    private func tearDown() {
+        busTimer?.cancel()
+        busTimer = nil
+        connection?.close()
+        painted?.setActive(false)
+        pipeline?.setState(.null)
+        if let connection {
+            pipeline?.remove(connection.bin)
+            connection.dismantle()
+        }
+        painted = nil
+        encoder = nil
+        connection = nil
+        pipeline = nil
+    }
+}
+
+extension I420Frame {
+    /// The planes of a mapped frame; their memory is the mapping's, whose size follows from stride and height.
+    fileprivate init?(_ planes: [VideoPlane], _ video: VideoInfo) {
+        guard planes.count == 3, planes.allSatisfy({ $0.stride > 0 }) else { return nil }
+        func plane(_ index: Int, _ width: Int, _ height: Int) -> Plane? {
+            // The last row need not be padded to the stride.
+            let bytes = planes[index].stride &* (height &- 1) &+ width
+            let memory = UnsafeMutableRawBufferPointer(start: planes[index].base, count: bytes)
+            return Plane(memory, stride: planes[index].stride, width: width, height: height)
+        }
+        let width = video.width / 2 &+ video.width % 2
+        let height = video.height / 2 &+ video.height % 2
+        guard let luma = plane(0, video.width, video.height), let blueChroma = plane(1, width, height),
+            let redChroma = plane(2, width, height)
+        else { return nil }
+        self.init(luma: luma, blueChroma: blueChroma, redChroma: redChroma)
+    }
+}

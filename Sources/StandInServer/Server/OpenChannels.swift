@@ -1,0 +1,43 @@
+import Dispatch
+import NIOCore
+import Synchronization
+
+/// The accepted connections, upgraded or not: a bound on their number, and a way to end them all.
+final class OpenChannels: Sendable {
+    private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
+    private let limit: Int
+
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// - Returns: false when there are too many.
+    func add(_ channel: any Channel) -> Bool {
+        let id = ObjectIdentifier(channel)
+        let isAdded = channels.withLock { channels in
+            guard channels.count < limit else { return false }
+            channels[id] = channel
+            return true
+        }
+        if isAdded {
+            channel.closeFuture.whenComplete { _ in
+                self.channels.withLock { _ = $0.removeValue(forKey: id) }
+            }
+        }
+        return isAdded
+    }
+
+    /// Lets sessions say goodbye; what is still open at the end of the time is closed without.
+    func closeAll(within time: DispatchTimeInterval) {
+        let open = channels.withLock { Array($0.values) }
+        let group = DispatchGroup()
+        for channel in open {
+            group.enter()
+            channel.closeFuture.whenComplete { _ in group.leave() }
+            channel.pipeline.fireUserInboundEventTriggered(ShutdownNotice())
+        }
+        guard group.wait(timeout: .now() + time) == .timedOut else { return }
+        for channel in open { channel.close(promise: nil) }
+        _ = group.wait(timeout: .now() + time)
+    }
+}

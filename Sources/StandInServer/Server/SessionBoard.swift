@@ -1,0 +1,95 @@
+import Dispatch
+import Synchronization
+
+/// The records of all sessions, written by their connections and read by anybody.
+final class SessionBoard: Sendable {
+    private struct State {
+        var entries: [Entry] = []
+        var nextNumber = 1
+        var waiters: [Int: DispatchSemaphore] = [:]
+        var nextWaiter = 0
+    }
+
+    private struct Entry {
+        var record: SessionRecord
+        /// Counts while the session is open; then its last figures are in the record.
+        var painter: FramePainter?
+
+        var current: SessionRecord {
+            var record = record
+            if let painter {
+                record.frameCount += painter.frameCount
+                record.rawFrameCount += painter.rawFrameCount
+            }
+            return record
+        }
+    }
+
+    private let state = Mutex(State())
+    /// Ended sessions kept for reading, the latest ones.
+    private static let endedLimit = 1024
+
+    var records: [SessionRecord] { state.withLock { $0.entries.map(\.current) } }
+
+    var openCount: Int { state.withLock { state in state.entries.count { $0.record.isOpen } } }
+
+    /// - Returns: the new session's number.
+    func add(sessionID: String, request: ConnectionRequest) -> Int {
+        change { state in
+            let number = state.nextNumber
+            state.nextNumber += 1
+            state.entries.append(
+                Entry(record: SessionRecord(number: number, sessionID: sessionID, request: request)))
+            let ended = state.entries.count { !$0.record.isOpen }
+            if ended > Self.endedLimit, let oldest = state.entries.firstIndex(where: { !$0.record.isOpen }) {
+                state.entries.remove(at: oldest)
+            }
+            return number
+        }
+    }
+
+    func update(_ number: Int, _ body: (inout SessionRecord) -> Void) {
+        change { state in
+            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
+            body(&state.entries[index].record)
+        }
+    }
+
+    /// Frames are read from the painter until another one, or none, takes its place.
+    func setPainter(_ painter: FramePainter?, of number: Int) {
+        change { state in
+            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
+            state.entries[index].record = state.entries[index].current
+            state.entries[index].painter = painter
+        }
+    }
+
+    /// Something that is counted outside has changed.
+    func wake() {
+        change { _ in }
+    }
+
+    /// Blocks the calling thread until the condition holds or the time is over; looks again after every change.
+    func wait(timeout: DispatchTimeInterval, until condition: ([SessionRecord]) -> Bool) -> Bool {
+        let semaphore = DispatchSemaphore(value: 0)
+        let deadline = DispatchTime.now() + timeout
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            state.waiters[state.nextWaiter] = semaphore
+            return state.nextWaiter
+        }
+        defer { state.withLock { _ = $0.waiters.removeValue(forKey: id) } }
+        while !condition(records) {
+            if semaphore.wait(timeout: deadline) == .timedOut { return condition(records) }
+        }
+        return true
+    }
+
+    private func change<Result: Sendable>(_ body: (inout sending State) -> Result) -> Result {
+        let (result, waiters) = state.withLock { state in
+            (body(&state), Array(state.waiters.values))
+        }
+        for waiter in waiters { waiter.signal() }
+        return result
+    }
+}

@@ -1,0 +1,72 @@
+import DecartProtocol
+
+/// What one session has seen so far: a snapshot for tests and logs.
+package struct SessionRecord: Sendable, Equatable {
+    /// Counts from 1 in the order of arrival.
+    package let number: Int
+    package let sessionID: String
+    package let request: ConnectionRequest
+    package internal(set) var isOpen = true
+
+    /// Texts of prompts and of images' prompts, refused ones included; the latest `historyLimit`.
+    package internal(set) var prompts: [String] = []
+    /// All of them, kept or not.
+    package internal(set) var promptCount = 0
+    package internal(set) var imageCount = 0
+    package internal(set) var passthroughCount = 0
+    package internal(set) var malformedCount = 0
+    package internal(set) var unknownCount = 0
+    package internal(set) var refusalCount = 0
+    package internal(set) var offerCount = 0
+    /// The client offered before a prompt, image or passthrough was accepted.
+    package internal(set) var offeredBeforeState = false
+    package internal(set) var remoteCandidateCount = 0
+    package internal(set) var receivedEndOfCandidates = false
+    package internal(set) var isGenerating = false
+    package internal(set) var tickCount = 0
+    /// Why media ended last, in the words that the client got.
+    package internal(set) var mediaFailure: String?
+    /// Pictures decoded and painted.
+    package internal(set) var frameCount = 0
+    /// Those of them that went back raw because no state was set.
+    package internal(set) var rawFrameCount = 0
+
+    package static let historyLimit = 4096
+
+    mutating func note(_ message: ClientMessage) {
+        switch message {
+        case .prompt(let prompt):
+            note(prompt: prompt.text)
+        case .setImage(let image):
+            if image.image != .none { imageCount += 1 }
+            if image.isPassthrough { passthroughCount += 1 }
+            if case .prompt(let prompt) = image.text { note(prompt: prompt) }
+        case .offer: offerCount += 1
+        case .iceCandidate(let candidate):
+            if candidate?.candidate.isEmpty ?? true {
+                receivedEndOfCandidates = true
+            } else {
+                remoteCandidateCount += 1
+            }
+        case .unknown: unknownCount += 1
+        case .answer, .livekitJoin: break
+        }
+    }
+
+    mutating func note(_ message: ServerMessage) {
+        switch message {
+        case .promptAck(let ack) where !ack.success: refusalCount += 1
+        case .setImageAck(let ack) where !ack.success: refusalCount += 1
+        case .generationStarted: isGenerating = true
+        case .generationTick: tickCount += 1
+        case .generationEnded: isGenerating = false
+        default: break
+        }
+    }
+
+    private mutating func note(prompt: String) {
+        promptCount += 1
+        if prompts.count == Self.historyLimit { prompts.removeFirst() }
+        prompts.append(prompt)
+    }
+}

@@ -1,0 +1,34 @@
+import DecartProtocol
+
+package struct StandInConfiguration: Sendable {
+    /// A prompt that contains this is refused.
+    package static let refusalWord = "refuse-me"
+    package static let defaultPort = 9001
+
+    /// Nil: both loopback addresses, 127.0.0.1 and ::1.
+    package var host: String?
+    /// 0: any free port.
+    package var port = StandInConfiguration.defaultPort
+    /// Nil: unencrypted.
+    package var tls: TLSFiles?
+    package var keys = KeyPolicy()
+    /// Sessions at the same time; one more is refused with HTTP 503.
+    package var maximumSessionCount = 32
+    /// Of the video that goes back, in bit/s.
+    package var bitrate = 2_500_000
+    /// One line a call, from any thread, without line feed. No line holds a key or a prompt.
+    package var log: @Sendable (String) -> Void = { _ in }
+
+    package init() {}
+
+    /// Paths of PEM files.
+    package struct TLSFiles: Sendable, Equatable {
+        package var certificateChain: String
+        package var privateKey: String
+
+        package init(certificateChain: String, privateKey: String) {
+            self.certificateChain = certificateChain
+            self.privateKey = privateKey
+        }
+    }
+}

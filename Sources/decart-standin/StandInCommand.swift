@@ -1,0 +1,142 @@
+import ArgumentParser
+import Dispatch
+import Glibc
+import StandInServer
+
+@main
+struct StandInCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "decart-standin",
+        abstract: "A stand-in for Decart's realtime service, to try pipelines with and to test against.",
+        discussion: """
+            Speaks the service's control channel over WebSocket and takes and returns video over WebRTC. The pictures \
+            are really decoded, transformed and encoded. Prints one line, "listening on ws://127.0.0.1:PORT", once \
+            clients can connect; everything else goes to standard error. No key and no prompt is ever printed. \
+            SIGINT and SIGTERM say goodbye to the clients and end the program.
+
+            WHAT A PROMPT DOES (upper and lower case are alike, the word may be anywhere, the first of the list counts)
+              lego          mosaic of bricks, 16 x 16 pixels each
+              anime         posterised: few levels, strong colours, warm cast
+              cyberpunk     neon: dark inverted picture, glowing edges, violet cast
+              noir          grey, with darker middle tones
+              anything else the hue turned by 60 to 300 degrees by its hash
+              refuse-me     the prompt is refused, as is one of more than 1000 characters
+            A reference image tints the picture; its bytes choose the tint, and it goes together with a prompt. Models \
+            that take no image refuse it. Passthrough returns the pictures as they came. So does a session that offers \
+            before a prompt, image or passthrough was accepted: a client that must not show its camera is caught.
+
+            ENDPOINT
+              ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
+            With pixel_latency=1 the latency marker is carried to the transformed picture. HTTP answers: 401 missing, \
+            empty or rejected key; 400 no model; 404 other path; 426 not a WebSocket; 503 too many sessions.
+
+            EXAMPLE
+              decart-standin &
+              gst-launch-1.0 videotestsrc is-live=true ! decarttransform base-url=ws://127.0.0.1:9001 api-key=x \
+            prompt="Lego World" ! videoconvert ! autovideosink
+            """)
+
+    @Option(help: ArgumentHelp("TCP port to listen on; 0 takes any free one.", valueName: "number"))
+    var port = StandInConfiguration.defaultPort
+
+    @Option(
+        help: ArgumentHelp(
+            "Address to listen on. Without it, both loopback addresses: 127.0.0.1 and ::1.", valueName: "address"))
+    var host: String?
+
+    @Option(help: ArgumentHelp("Accept this key and no other. May be given more than once.", valueName: "key"))
+    var apiKey: [String] = []
+
+    @Option(help: ArgumentHelp("Answer this key with HTTP 401. May be given more than once.", valueName: "key"))
+    var rejectKey: [String] = []
+
+    @Option(help: ArgumentHelp("Certificate chain, PEM; with --tls-key the service is wss://.", valueName: "file"))
+    var tlsCert: String?
+
+    @Option(help: ArgumentHelp("Private key of the certificate, PEM.", valueName: "file"))
+    var tlsKey: String?
+
+    @Option(help: ArgumentHelp("Sessions at the same time; further ones get HTTP 503.", valueName: "number"))
+    var maxSessions = 32
+
+    @Option(help: ArgumentHelp("Of the video that goes back, in bit/s.", valueName: "number"))
+    var bitrate = 2_500_000
+
+    @Flag(name: .shortAndLong, help: "Print nothing but the line that says where it listens.")
+    var quiet = false
+
+    func validate() throws {
+        guard (0...65535).contains(port) else { throw ValidationError("--port is a number from 0 to 65535.") }
+        guard (1...1024).contains(maxSessions) else {
+            throw ValidationError("--max-sessions is a number from 1 to 1024.")
+        }
+        guard (50_000...100_000_000).contains(bitrate) else {
+            throw ValidationError("--bitrate is a number of bits per second from 50000 to 100000000.")
+        }
+        guard (tlsCert == nil) == (tlsKey == nil) else {
+            throw ValidationError("--tls-cert and --tls-key belong together.")
+        }
+    }
+
+    func run() throws {
+        // First of all, so that a signal during the start is not lost.
+        let signals = TerminationSignals()
+        let server = StandInServer(configuration: serverConfiguration)
+        let port = try server.start()
+        let scheme = tlsCert == nil ? "ws" : "wss"
+        Output.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
+        signals.wait()
+        server.stop()
+    }
+
+    private var serverConfiguration: StandInConfiguration {
+        var configuration = StandInConfiguration()
+        configuration.host = host
+        configuration.port = port
+        configuration.keys = KeyPolicy(accepted: apiKey.isEmpty ? nil : Set(apiKey), rejected: Set(rejectKey))
+        configuration.maximumSessionCount = maxSessions
+        configuration.bitrate = bitrate
+        if let tlsCert, let tlsKey {
+            configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
+        }
+        if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }
+        return configuration
+    }
+
+    private var printedHost: String {
+        guard let host else { return "127.0.0.1" }
+        return host.contains(":") ? "[\(host)]" : host
+    }
+}
+
+/// SIGINT and SIGTERM as an event to wait for.
+struct TerminationSignals {
+    private let arrived = DispatchSemaphore(value: 0)
+    private let sources: [any DispatchSourceSignal]
+
+    init() {
+        sources = [SIGINT, SIGTERM].map { [arrived] number in
+            // The default action would end the process before the source is told.
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { arrived.signal() }
+            source.resume()
+            return source
+        }
+        // A reader of our output that has gone must not end the service.
+        signal(SIGPIPE, SIG_IGN)
+    }
+
+    func wait() {
+        arrived.wait()
+        for source in sources { source.cancel() }
+    }
+}
+
+enum Output {
+    /// One write a line, unbuffered: lines of several threads do not mix, and a waiting script sees them at once.
+    static func line(_ text: String, to descriptor: Int32) {
+        let bytes = Array((text + "\n").utf8)
+        _ = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+    }
+}

@@ -1,0 +1,109 @@
+import DecartProtocol
+import StandInServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct AdmissionTests {
+    @Test(arguments: [
+        ("/v1/stream?api_key=k&model=m", nil), ("/prefix/v1/stream?model=m&api_key=k", nil),
+        ("/v1/stream?api_key=&model=m", 401), ("/v1/stream?model=m", 401), ("/v1/stream", 401),
+        ("/v1/stream?api_key=k", 400), ("/v1/stream?api_key=k&model=", 400), ("/v1/stream?api_key=k&model=a%20b", 400),
+        ("/v2/stream?api_key=k&model=m", 404), ("/?api_key=k&model=m", 404),
+    ])
+    func theRequestLineDecides(target: String, status: UInt?) throws {
+        try TestServer.run { server in
+            if let status {
+                #expect(throws: TestClient.Refused(status: status)) { try server.connect(target) }
+                #expect(server.server.sessions.isEmpty)
+            } else {
+                let client = try server.connect(target)
+                _ = try client.expectGreeting()
+                client.close()
+            }
+        }
+    }
+
+    @Test func onlyTheGivenKeyOpens() throws {
+        try TestServer.run({ $0.keys = KeyPolicy(accepted: ["right key+/"]) }) { server in
+            let client = try server.connect("/v1/stream?api_key=right%20key%2B%2F&model=m")
+            client.close()
+            #expect(throws: TestClient.Refused(status: 401)) { try server.connect("/v1/stream?api_key=wrong&model=m") }
+        }
+    }
+
+    @Test func aRejectedKeyDoesNotOpen() throws {
+        try TestServer.run({ $0.keys = KeyPolicy(rejected: ["bad"]) }) { server in
+            #expect(throws: TestClient.Refused(status: 401)) { try server.connect("/v1/stream?api_key=bad&model=m") }
+            try server.connect("/v1/stream?api_key=good&model=m").close()
+        }
+    }
+
+    @Test func aFullHouseRefusesAndAFreedPlaceIsTakenAgain() throws {
+        try TestServer.run({ $0.maximumSessionCount = 1 }) { server in
+            let first = try server.connect()
+            #expect(throws: TestClient.Refused(status: 503)) { try server.connect() }
+            first.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            try server.connect().close()
+        }
+    }
+
+    @Test func theRequestIsRecorded() throws {
+        try TestServer.run { server in
+            let client = try server.connect(
+                "/v1/stream?api_key=k&model=lucy-2.1&pixel_latency=1&resolution=720p&speed=fast&user_agent=a%2F1")
+            let identity = try client.expectGreeting()
+            let record = try #require(server.server.sessions.first)
+            #expect(record.sessionID == identity.id)
+            #expect(identity.serverIP == "127.0.0.1")
+            #expect(identity.serverPort == server.port)
+            #expect(record.request.model == "lucy-2.1")
+            #expect(record.request.wantsLatencyMarker)
+            #expect(record.request.resolution == "720p")
+            #expect(record.request.speed == "fast")
+            #expect(record.request.userAgent == "a/1")
+            client.close()
+        }
+    }
+
+    @Test func bothLoopbackAddressesAreServed() throws {
+        try TestServer.run { server in
+            let client = try TestClient(port: server.port, host: "::1", target: TestServer.target)
+            #expect(try client.expectGreeting().serverIP == "::1")
+            client.close()
+        }
+    }
+
+    @Test func noKeyReachesTheLog() throws {
+        try TestServer.run { server in
+            let key = "SECRET-5f3a"
+            let (client, media) = try {
+                let client = try server.connect("/v1/stream?api_key=\(key)&model=m")
+                _ = try client.expectGreeting()
+                try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+                try client.send(.offer(sdp: "v=0"))
+                _ = try client.next { $0 == .message(.iceCandidate(nil)) }
+                return (client, try #require(server.engine.sessions.last))
+            }()
+            media.onEvent(.failed("the peer went away"))
+            _ = try client.next { $0 == .message(.error("the peer went away")) }
+            client.sendText("{\"type\":1}".utf8)
+            for target in ["/v2?api_key=\(key)", "/v1/stream?api_key=\(key)", "/v1/stream?api_key=\(key)&model="] {
+                #expect(throws: TestClient.Refused.self) { try server.connect(target) }
+            }
+            client.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(!server.log.isEmpty)
+            #expect(!server.log.contains { $0.contains(key) })
+            #expect(!String(reflecting: server.server.sessions).contains(key))
+        }
+    }
+
+    @Test func aPolicyWithKeysDoesNotShowThem() {
+        var configuration = StandInConfiguration()
+        configuration.keys = KeyPolicy(accepted: ["SECRET"], rejected: ["SECRET2"])
+        var dumped = ""
+        dump(configuration, to: &dumped)
+        #expect(!(dumped + String(reflecting: configuration) + "\(configuration)").contains("SECRET"))
+    }
+}

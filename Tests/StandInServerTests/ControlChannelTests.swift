@@ -1,0 +1,270 @@
+import DecartProtocol
+import StandInServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ControlChannelTests {
+    /// The chunks of a PNG of one pixel; what is in them does not matter here.
+    static func pngBytes(padding: Int = 0) -> [UInt8] {
+        func number(_ value: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+        func chunk(_ name: String, _ data: [UInt8]) -> [UInt8] {
+            number(data.count) + Array(name.utf8) + data + [0, 0, 0, 0]
+        }
+        return [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a] + chunk("IHDR", number(1) + number(1) + [8, 0, 0, 0, 0])
+            + chunk("tEXt", [UInt8](repeating: 65, count: padding)) + chunk("IDAT", [1]) + chunk("IEND", [])
+    }
+
+    static let png = Base64.encode(pngBytes())
+
+    @Test func promptsAreAcknowledgedOrRefused() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(.prompt(PromptMessage(text: "Lego", enhance: true)))
+            #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "Lego", success: true))))
+
+            let long = String(repeating: "ä", count: 1000)
+            try client.send(.prompt(PromptMessage(text: long, enhance: false)))
+            #expect(try client.next() == .message(.promptAck(PromptAck(prompt: long, success: true))))
+
+            for text in [long + "x", "please refuse-me now"] {
+                try client.send(.prompt(PromptMessage(text: text, enhance: false)))
+                guard case .message(.promptAck(let ack)) = try client.next() else {
+                    Issue.record("no ack")
+                    continue
+                }
+                #expect(ack.prompt == text)
+                #expect(!ack.success)
+                #expect(ack.error?.isEmpty == false)
+            }
+            let record = try #require(server.server.sessions.first)
+            #expect(record.prompts == ["Lego", long, long + "x", "please refuse-me now"])
+            #expect(record.promptCount == 4)
+            #expect(record.refusalCount == 2)
+            client.close()
+        }
+    }
+
+    @Test func imagesAreAcknowledgedOrRefused() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let good: [SetImageMessage] = [
+                .passthrough, SetImageMessage(image: .data(base64: Self.png)),
+                SetImageMessage(image: .data(base64: Self.png), text: .prompt("anime"), enhance: false),
+                SetImageMessage(image: .reference("stored-1"), text: SetImageMessage.Text.none),
+            ]
+            for image in good {
+                try client.send(.setImage(image))
+                #expect(try client.next() == .message(.setImageAck(SetImageAck(success: true))))
+            }
+            let bad: [SetImageMessage] = [
+                SetImageMessage(image: .data(base64: "*")), SetImageMessage(image: .data(base64: "")),
+                SetImageMessage(image: .data(base64: Base64.encode(Array("no image".utf8)))),
+                SetImageMessage(image: .data(base64: Self.png), text: .prompt("refuse-me")),
+            ]
+            for image in bad {
+                try client.send(.setImage(image))
+                guard case .message(.setImageAck(let ack)) = try client.next() else {
+                    Issue.record("no ack")
+                    continue
+                }
+                #expect(!ack.success)
+                #expect(ack.error?.isEmpty == false)
+            }
+            let record = try #require(server.server.sessions.first)
+            #expect(record.passthroughCount == 1)
+            #expect(record.imageCount == 7)
+            #expect(record.refusalCount == 4)
+            client.close()
+        }
+    }
+
+    @Test func aLargeImagePassesAndOneOverTenMebibytesDoesNot() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let large = Base64.encode(Self.pngBytes(padding: 1 << 20))
+            let tooLarge = String(repeating: "A", count: (10 << 20) / 3 * 4 + 8)
+            for (base64, success) in [(large, true), (tooLarge, false)] {
+                try client.send(.setImage(SetImageMessage(image: .data(base64: base64))))
+                guard case .message(.setImageAck(let ack)) = try client.next(milliseconds: 30_000) else {
+                    Issue.record("no ack")
+                    continue
+                }
+                #expect(ack.success == success)
+            }
+            client.close()
+        }
+    }
+
+    @Test func aModelWithoutImagesRefusesThemAndTakesPassthrough() throws {
+        try TestServer.run { server in
+            let client = try server.connect("/v1/stream?api_key=k&model=lucy-restyle-2")
+            _ = try client.expectGreeting()
+            try client.send(.setImage(SetImageMessage(image: .data(base64: Self.png))))
+            guard case .message(.setImageAck(let ack)) = try client.next() else { throw TestClient.TimedOut() }
+            #expect(!ack.success)
+            try client.send(.setImage(.passthrough))
+            #expect(try client.next() == .message(.setImageAck(SetImageAck(success: true))))
+            client.close()
+        }
+    }
+
+    @Test func theLookFollowsPromptsAndImages() throws {
+        try TestServer.run { server in
+            let (client, media) = try server.negotiate()
+            let input = TestPicture.gradient().planes
+            #expect(media.paint() == input)
+
+            func expect(_ look: Look, after message: ClientMessage) throws {
+                try client.send(message)
+                _ = try client.next {
+                    if case .message(.promptAck) = $0 { return true }
+                    if case .message(.setImageAck) = $0 { return true }
+                    return false
+                }
+                let picture = TestPicture.gradient()
+                look.apply(to: try #require(picture.frame))
+                #expect(media.paint() == picture.planes)
+            }
+            let pngHash = StableHash.fnv1a(Self.pngBytes())
+            let image = SetImageMessage.Image.data(base64: Self.png)
+            try expect(Look(style: .mosaic), after: .prompt(PromptMessage(text: "lego", enhance: false)))
+            try expect(Look(prompt: "lego", imageHash: pngHash), after: .setImage(SetImageMessage(image: image)))
+            try expect(
+                Look(prompt: "noir", imageHash: pngHash), after: .prompt(PromptMessage(text: "noir", enhance: false)))
+            try expect(
+                Look(prompt: "noir", imageHash: pngHash),
+                after: .prompt(PromptMessage(text: "refuse-me", enhance: false)))
+            try expect(
+                Look(prompt: nil, imageHash: pngHash),
+                after: .setImage(SetImageMessage(image: image, text: SetImageMessage.Text.none)))
+            try expect(
+                Look(prompt: "anime", imageHash: nil),
+                after: .setImage(SetImageMessage(image: .none, text: .prompt("anime"))))
+            try expect(.untouched, after: .setImage(.passthrough))
+            let record = try #require(server.server.sessions.first)
+            #expect(record.rawFrameCount == 1)
+            #expect(record.frameCount == 8)
+            client.close()
+        }
+    }
+
+    @Test func offerAnswerAndCandidatesInOrder() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let early = CandidateMessage(candidate: "candidate:early", sdpMid: "0", sdpMLineIndex: 0)
+            let late = CandidateMessage(candidate: "candidate:late", sdpMid: "0", sdpMLineIndex: 0)
+            try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            _ = try client.next()
+            try client.send(.iceCandidate(early))
+            try client.send(.offer(sdp: "v=0\r\n"))
+            try client.send(.iceCandidate(late))
+            try client.send(.iceCandidate(nil))
+            #expect(try client.next() == .message(.answer(sdp: "answer to v=0\r\n")))
+            #expect(
+                try client.next()
+                    == .message(
+                        .iceCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0))))
+            #expect(try client.next() == .message(.iceCandidate(nil)))
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.receivedEndOfCandidates == true })
+            let media = try #require(server.engine.sessions.first)
+            #expect(media.offer == "v=0\r\n")
+            #expect(media.remoteCandidates == [early, late, nil])
+            let record = try #require(server.server.sessions.first)
+            #expect(record.offerCount == 1)
+            #expect(record.remoteCandidateCount == 2)
+            #expect(!record.offeredBeforeState)
+
+            try client.send(.offer(sdp: "again"))
+            guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+            #expect(server.engine.sessions.count == 1)
+            client.close()
+        }
+    }
+
+    @Test func anOfferBeforeAnyStateIsRemembered() throws {
+        try TestServer.run { server in
+            let (client, _) = try server.negotiate()
+            #expect(server.server.sessions.first?.offeredBeforeState == true)
+            client.close()
+        }
+    }
+
+    @Test func tooManyCandidatesAreDropped() throws {
+        try TestServer.run { server in
+            let (client, media) = try server.negotiate()
+            for index in 0..<300 { try client.send(.iceCandidate(CandidateMessage(candidate: "candidate:\(index)"))) }
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.remoteCandidateCount == 300 })
+            #expect(media.remoteCandidates.count == 256)
+            client.close()
+        }
+    }
+
+    @Test func generationStartsWithTheFirstPictureAndTicksEverySecond() throws {
+        try TestServer.run { server in
+            let (client, media) = try server.negotiate()
+            #expect(server.server.sessions.first?.isGenerating == false)
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationTick(seconds: 1)))
+            #expect(try client.next() == .message(.generationTick(seconds: 2)))
+            media.onEvent(.failed("the peer is gone"))
+            #expect(
+                try client.next() == .message(.generationEnded(seconds: 2, reason: "the peer is gone")))
+            #expect(media.stopCount == 1)
+            let record = try #require(server.server.sessions.first)
+            #expect(!record.isGenerating)
+            #expect(record.tickCount == 2)
+            #expect(record.mediaFailure == "the peer is gone")
+
+            // The session lives on: a new offer gets new media.
+            try client.send(.offer(sdp: "second"))
+            #expect(try client.next() == .message(.answer(sdp: "answer to second")))
+            client.close()
+        }
+    }
+
+    @Test func mediaThatFailBeforeTheyFlowAreAnError() throws {
+        try TestServer.run { server in
+            let (client, media) = try server.negotiate()
+            media.onEvent(.failed("no such codec"))
+            #expect(try client.next() == .message(.error("no such codec")))
+            client.close()
+        }
+    }
+
+    @Test func oneSessionsEndDoesNotTouchAnother() throws {
+        try TestServer.run { server in
+            let (one, oneMedia) = try server.negotiate()
+            let (other, otherMedia) = try server.negotiate()
+            oneMedia.onEvent(.failed("broken"))
+            _ = try one.next { $0 == .message(.error("broken")) }
+            one.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.isOpen == false })
+            #expect(oneMedia.stopCount == 1)
+            _ = otherMedia.paint()
+            #expect(try other.next() == .message(.generationStarted))
+            other.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(otherMedia.stopCount == 1)
+        }
+    }
+
+    @Test func stoppingTheServerSaysGoodbye() throws {
+        try TestServer.run { server in
+            let (client, media) = try server.negotiate()
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            server.server.stop()
+            #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: "server shutdown")))
+            #expect(try client.next() == .closeFrame(code: 1001))
+            #expect(try client.next() == .closed)
+            #expect(media.stopCount == 1)
+            #expect(throws: (any Error).self) { try server.connect() }
+        }
+    }
+}

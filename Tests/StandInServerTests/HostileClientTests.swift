@@ -1,0 +1,135 @@
+import DecartProtocol
+import NIOWebSocket
+import StandInServer
+import Testing
+
+/// Frames that a good client never sends.
+@Suite(.timeLimit(.minutes(1)))
+struct HostileClientTests {
+    @Test(arguments: [
+        "", "{", "[]", "1", "\"type\"", "{}", "{\"type\":1}", "{\"type\":\"prompt\"}",
+        "{\"type\":\"prompt\",\"prompt\":7}", "{\"type\":\"offer\"}", "{\"type\":\"set_image\",\"image_data\":{}}",
+        "{\"type\":\"ice-candidate\",\"candidate\":[]}",
+    ])
+    func malformedFramesAreAnsweredAndNeverFatal(text: String) throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.sendText(text.utf8)
+            guard case .message(.error(let words)) = try client.next() else { throw TestClient.TimedOut() }
+            #expect(!words.isEmpty)
+            try expectAlive(client)
+            #expect(server.server.sessions.first?.malformedCount == 1)
+            client.close()
+        }
+    }
+
+    @Test func deepNestingIsMalformedToo() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.sendText([UInt8](repeating: UInt8(ascii: "["), count: 100_000))
+            guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+            try expectAlive(client)
+            client.close()
+        }
+    }
+
+    @Test func binaryAndInvalidTextAreMalformedToo() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.send(.binary, [1, 2, 3])
+            guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+            client.sendText(Array("{\"type\":\"prompt\",\"prompt\":\"".utf8) + [0xff, 0xfe] + Array("\"}".utf8))
+            guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+            try expectAlive(client)
+            client.close()
+        }
+    }
+
+    @Test func unknownTypesAreIgnored() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.sendText("{\"type\":\"frobnicate\",\"x\":[1,2]}".utf8)
+            try expectAlive(client)
+            #expect(server.server.sessions.first?.unknownCount == 1)
+            client.close()
+        }
+    }
+
+    @Test func messagesOutOfPlaceAreAnErrorAndNoMore() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            for message in [ClientMessage.answer(sdp: "v=0"), .livekitJoin(LiveKitJoin())] {
+                try client.send(message)
+                guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+            }
+            try expectAlive(client)
+            client.close()
+        }
+    }
+
+    @Test func aMessageInFragmentsIsOne() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let bytes = try ClientMessage.prompt(PromptMessage(text: "lego", enhance: false)).encoded()
+            client.send(.text, Array(bytes[..<9]), fin: false)
+            client.send(.ping, [42])
+            client.send(.continuation, Array(bytes[9...]))
+            #expect(try client.next() == .pong([42]))
+            #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+            client.close()
+        }
+    }
+
+    @Test(arguments: ["unmasked", "reserved bit", "reserved opcode", "stray continuation", "nested fragment"])
+    func breachesOfTheFramingEndTheConnection(breach: String) throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            switch breach {
+            case "unmasked": client.send(.text, Array("{}".utf8), isMasked: false)
+            case "reserved bit": client.send(.text, Array("{}".utf8), rsv1: true)
+            case "reserved opcode": client.send(try #require(WebSocketOpcode(encodedWebSocketOpcode: 3)), [1])
+            case "stray continuation": client.send(.continuation, [1])
+            default:
+                client.send(.text, [1], fin: false)
+                client.send(.text, [1])
+            }
+            #expect(try client.next() == .closeFrame(code: 1002))
+            #expect(try client.next() == .closed)
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.isOpen == false })
+        }
+    }
+
+    @Test func tooLargeAMessageEndsTheConnection() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let half = [UInt8](repeating: 0x20, count: ClientMessage.maximumSize / 2 + 1)
+            client.send(.text, half, fin: false)
+            client.send(.continuation, half)
+            #expect(try client.next() == .closeFrame(code: 1009))
+        }
+    }
+
+    @Test func aCloseFrameIsEchoed() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.send(.connectionClose, [0x03, 0xe8, 0x62, 0x79, 0x65])
+            #expect(try client.next() == .closeFrame(code: 1000))
+            #expect(try client.next() == .closed)
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.isOpen == false })
+        }
+    }
+
+    private func expectAlive(_ client: TestClient) throws {
+        try client.send(.prompt(PromptMessage(text: "still here", enhance: false)))
+        #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "still here", success: true))))
+    }
+}

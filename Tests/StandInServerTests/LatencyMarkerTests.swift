@@ -1,0 +1,86 @@
+import StandInServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct LatencyMarkerTests {
+    @Test func layoutIsTheProtocols() throws {
+        let picture = TestPicture.flat(120, width: 320, height: 64)
+        #expect(LatencyMarker.stamp(0x1234, onto: try #require(picture.luma)))
+        // Sync 1010, then 0001 0010 0011 0100, then 1 ^ 2 ^ 3 ^ 4 = 4 = 0100.
+        let expected = "1010" + "0001001000110100" + "0100"
+        let luma = picture.planes[0]
+        for y in 0..<64 {
+            for x in 0..<320 {
+                let inside = y >= 32 && x < 192
+                let bit = inside ? Array(expected)[x / 8] : "-"
+                #expect(luma[y * 320 + x] == (bit == "1" ? 200 : bit == "0" ? 50 : 120))
+            }
+        }
+    }
+
+    @Test func everyNumberComesBack() throws {
+        let picture = TestPicture.flat(120, width: 192, height: 32)
+        let luma = try #require(picture.luma)
+        for number in stride(from: UInt16(0), through: .max, by: 257) {
+            LatencyMarker.stamp(number, onto: luma)
+            #expect(LatencyMarker.read(from: luma) == number)
+        }
+    }
+
+    @Test(arguments: [(1, 2), (2, 1), (2, 4), (3, 4), (3, 2), (2, 2)])
+    func aScaledPictureIsStillReadable(numerator: Int, denominator: Int) throws {
+        let original = TestPicture.gradient(width: 640, height: 352)
+        LatencyMarker.stamp(0xbeef, onto: try #require(original.luma))
+        let luma = original.planes[0]
+        let scaled = TestPicture(width: 640 * numerator / denominator, height: 352 * numerator / denominator)
+        scaled.fill(
+            luma: { x, y in Int(luma[y * denominator / numerator * 640 + x * denominator / numerator]) },
+            blue: { _, _ in 128 }, red: { _, _ in 128 })
+        #expect(LatencyMarker.read(from: try #require(scaled.luma)) == 0xbeef)
+    }
+
+    @Test func noiseDoesNotHideTheNumber() throws {
+        let picture = TestPicture.gradient()
+        LatencyMarker.stamp(0xa55a, onto: try #require(picture.luma))
+        let luma = picture.planes[0]
+        var seed: UInt64 = 42
+        func noise() -> Int {
+            seed = seed &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Int(seed >> 33) % 101 - 50
+        }
+        picture.fill(luma: { x, y in Int(luma[y * 320 + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
+        #expect(LatencyMarker.read(from: try #require(picture.luma)) == 0xa55a)
+    }
+
+    @Test func oneSpoiltRowIsOutvoted() throws {
+        let picture = TestPicture.flat(120, width: 320, height: 64)
+        LatencyMarker.stamp(0x0f0f, onto: try #require(picture.luma))
+        let luma = picture.planes[0]
+        // Row 1 of the blocks: data inverted, sync as it was.
+        picture.fill(
+            luma: { x, y in
+                let value = Int(luma[y * 320 + x])
+                return (40..<48).contains(y) && (32..<192).contains(x) ? 250 - value : value
+            }, blue: { _, _ in 128 }, red: { _, _ in 128 })
+        #expect(LatencyMarker.read(from: try #require(picture.luma)) == 0x0f0f)
+    }
+
+    @Test func nothingIsReadWhereNothingWasStamped() throws {
+        #expect(LatencyMarker.read(from: try #require(TestPicture.gradient().luma)) == nil)
+        #expect(LatencyMarker.read(from: try #require(TestPicture.flat(200).luma)) == nil)
+        let picture = TestPicture.flat(120, width: 192, height: 32)
+        LatencyMarker.stamp(7, onto: try #require(picture.luma))
+        let luma = picture.planes[0]
+        // One data column inverted in all rows: the checksum tells.
+        picture.fill(
+            luma: { x, y in (64..<72).contains(x) ? 250 - Int(luma[y * 192 + x]) : Int(luma[y * 192 + x]) },
+            blue: { _, _ in 128 }, red: { _, _ in 128 })
+        #expect(LatencyMarker.read(from: try #require(picture.luma)) == nil)
+    }
+
+    @Test func aSmallPictureIsLeftAlone() throws {
+        let picture = TestPicture.flat(120, width: 191, height: 32)
+        #expect(!LatencyMarker.stamp(1, onto: try #require(picture.luma)))
+        #expect(Set(picture.planes[0]) == [120])
+    }
+}

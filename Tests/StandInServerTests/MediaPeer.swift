@@ -1,0 +1,209 @@
+import DecartProtocol
+import Dispatch
+import GStreamerKit
+import StandInServer
+import Synchronization
+import WebRTCTransport
+
+/// A client with media: control channel and peer connection of a real session, a test picture out, planes back.
+// @unchecked: the mutex guards what changes; GStreamer objects lock themselves.
+final class MediaPeer: @unchecked Sendable {
+    let client: TestClient
+    let connection: PeerConnection
+    private let pipeline: Pipeline
+    private let width: Int
+    private let height: Int
+    private let pattern: String
+    /// Stamped into every frame that is sent, counting up, when set before media start.
+    let stampsMarker: Bool
+
+    private struct Seen {
+        var frames = 0
+        var planes: [[UInt8]] = []
+        var numbers: [UInt16] = []
+        var sent: UInt16 = 0
+        var waiter: DispatchSemaphore?
+    }
+    private let seen = Mutex(Seen())
+
+    init(
+        server: StandInServer, port: Int, target: String = TestServer.target, codec: VideoCodec = .vp8,
+        width: Int = 320, height: Int = 176, pattern: String = "smpte", stampsMarker: Bool = false
+    ) throws {
+        GStreamerRuntime.initialise()
+        pipeline = Pipeline()
+        self.width = width
+        self.height = height
+        self.pattern = pattern
+        self.stampsMarker = stampsMarker
+        let client = try TestClient(port: port, target: target)
+        self.client = client
+        var configuration = PeerConnectionConfiguration()
+        configuration.codec = codec
+        connection = try PeerConnection(configuration: configuration) { event in
+            switch event {
+            case .localCandidate(let candidate):
+                try? client.send(
+                    .iceCandidate(
+                        CandidateMessage(
+                            candidate: candidate.candidate, sdpMid: candidate.sdpMid,
+                            sdpMLineIndex: candidate.sdpMLineIndex)))
+            case .gatheringComplete:
+                try? client.send(.iceCandidate(nil))
+            default:
+                break
+            }
+        }
+        pipeline.add(connection.bin)
+        _ = try client.expectGreeting()
+    }
+
+    /// Sends a state and waits for its ack.
+    func setState(_ message: ClientMessage) throws {
+        try client.send(message)
+        try pump { $0.isAck }
+    }
+
+    /// Offer, answer, candidates, media; returns when the stand-in says that it generates.
+    func negotiate() throws {
+        try client.send(.offer(sdp: try connection.createOffer()))
+        try pump { $0 == .generationStarted }
+    }
+
+    /// Does what the messages say until one fits.
+    func pump(until fits: (ServerMessage) -> Bool) throws {
+        while true {
+            guard case .message(let message) = try client.next(milliseconds: 15_000) else { throw TestClient.TimedOut() }
+            switch message {
+            case .answer(let sdp):
+                try connection.setAnswer(sdp)
+                try startMedia()
+            case .iceCandidate(let candidate):
+                connection.addRemoteCandidate(
+                    candidate.map {
+                        ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex)
+                    })
+            default:
+                break
+            }
+            if fits(message) { return }
+        }
+    }
+
+    private func startMedia() throws {
+        guard let parameters = connection.sendParameters else { throw TestClient.TimedOut() }
+        let source = try Bin(
+            description: """
+                videotestsrc is-live=true pattern=\(pattern) ! capsfilter name=out \
+                caps=video/x-raw,format=I420,width=\(width),height=\(height),framerate=30/1 \
+                ! queue leaky=downstream max-size-buffers=2
+                """,
+            ghostUnlinkedPads: true)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 1_500_000)
+        let decoder = try VideoDecoderBin.make(codec: parameters.codec)
+        let sink = try Element(factory: "fakesink")
+        sink.set("sync", false)
+        sink.set("async", false)
+        pipeline.add([source, encoder.bin, decoder, sink])
+        try pipeline.linkChain([source, encoder.bin])
+        try decoder.link(sink)
+        guard let sendPad = connection.bin.staticPad("rtp_sink"), let receivePad = connection.bin.staticPad("rtp_src"),
+            let encoded = encoder.bin.staticPad("src"), let encodedIn = decoder.staticPad("sink"),
+            let raw = source.child(named: "out")?.staticPad("src"), let decoded = sink.staticPad("sink")
+        else { throw TestClient.TimedOut() }
+        try encoded.link(sendPad)
+        try receivePad.link(encodedIn)
+        probe(raw) { [weak self] buffer, video in self?.stamp(buffer, video) }
+        probe(decoded) { [weak self] buffer, video in
+            self?.receive(buffer, video)
+            return nil
+        }
+        pipeline.setState(.playing)
+    }
+
+    private func probe(_ pad: Pad, _ body: @escaping (Buffer, VideoInfo) -> Buffer?) {
+        var video: VideoInfo?
+        pad.addProbe([.buffer, .downstreamEvent]) { item in
+            if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
+            if case .buffer(let buffer) = item, let video, let other = body(buffer, video) { return .replace(other) }
+            return .pass
+        }
+    }
+
+    private func stamp(_ buffer: Buffer, _ video: VideoInfo) -> Buffer? {
+        guard stampsMarker, let writable = buffer.madeWritable() else { return nil }
+        let number = seen.withLock { seen in
+            seen.sent &+= 1
+            return seen.sent
+        }
+        let stamped: Bool? = writable.withVideoPlanes(video, writable: true) { planes in
+            Self.luma(planes, video).map { LatencyMarker.stamp(number, onto: $0) } ?? false
+        }
+        return stamped == true ? writable : nil
+    }
+
+    private func receive(_ buffer: Buffer, _ video: VideoInfo) {
+        let copied: (planes: [[UInt8]], number: UInt16?)? = buffer.withVideoPlanes(video, writable: false) { planes in
+            let sizes = [
+                (video.width, video.height), ((video.width + 1) / 2, (video.height + 1) / 2),
+                ((video.width + 1) / 2, (video.height + 1) / 2),
+            ]
+            let copies = zip(planes, sizes).map { plane, size in
+                (0..<size.1).flatMap { y in
+                    Array(UnsafeRawBufferPointer(start: plane.base + y * plane.stride, count: size.0))
+                }
+            }
+            return (copies, Self.luma(planes, video).flatMap { LatencyMarker.read(from: $0) })
+        }
+        guard let copied else { return }
+        seen.withLock { seen in
+            seen.frames += 1
+            seen.planes = copied.planes
+            if let number = copied.number { seen.numbers.append(number) }
+            seen.waiter?.signal()
+        }
+    }
+
+    private static func luma(_ planes: [VideoPlane], _ video: VideoInfo) -> Plane? {
+        guard let plane = planes.first else { return nil }
+        let memory = UnsafeMutableRawBufferPointer(
+            start: plane.base, count: plane.stride * (video.height - 1) + video.width)
+        return Plane(memory, stride: plane.stride, width: video.width, height: video.height)
+    }
+
+    var frameCount: Int { seen.withLock(\.frames) }
+    /// Numbers read from returned frames, and the last one sent.
+    var markers: (read: [UInt16], sent: UInt16) { seen.withLock { ($0.numbers, $0.sent) } }
+
+    /// Waits until a returned frame fits.
+    func waitForFrame(seconds: Int = 15, where fits: ([[UInt8]]) -> Bool) -> Bool {
+        let waiter = DispatchSemaphore(value: 0)
+        let deadline = DispatchTime.now() + .seconds(seconds)
+        seen.withLock { $0.waiter = waiter }
+        defer { seen.withLock { $0.waiter = nil } }
+        while true {
+            let planes = seen.withLock(\.planes)
+            if !planes.isEmpty, fits(planes) { return true }
+            guard waiter.wait(timeout: deadline) == .success else { return false }
+        }
+    }
+
+    func waitForFrames(_ count: Int) -> Bool { waitForFrame { _ in frameCount >= count } }
+
+    func stop() {
+        connection.close()
+        pipeline.setState(.null)
+        pipeline.remove(connection.bin)
+        connection.dismantle()
+        client.close()
+    }
+}
+
+extension ServerMessage {
+    fileprivate var isAck: Bool {
+        switch self {
+        case .promptAck, .setImageAck: true
+        default: false
+        }
+    }
+}

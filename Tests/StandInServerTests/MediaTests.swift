@@ -1,0 +1,128 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+import WebRTCTransport
+
+/// Real sessions: WebSocket, ICE, DTLS, SRTP, codecs and looks over loopback.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct MediaTests {
+    private static let codecs: [VideoCodec] = {
+        GStreamerRuntime.initialise()
+        return VideoCodec.allCases.filter(\.isAvailable)
+    }()
+
+    private func withServer(_ body: (StandInServer, Int) throws -> Void) throws {
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        let server = StandInServer(configuration: configuration)
+        let port = try server.start()
+        defer { server.stop() }
+        try body(server, port)
+    }
+
+    private func prompt(_ text: String) -> ClientMessage { .prompt(PromptMessage(text: text, enhance: false)) }
+
+    /// How far the chroma planes are from grey, in code values.
+    private func colourfulness(_ planes: [[UInt8]]) -> Double {
+        planes.count == 3 ? difference([planes[1]], [[UInt8](repeating: 128, count: planes[1].count)]) : -1
+    }
+
+    @Test(arguments: codecs)
+    func picturesComeBackTransformedAndFollowThePrompt(codec: VideoCodec) throws {
+        try withServer { server, port in
+            let peer = try MediaPeer(server: server, port: port, codec: codec)
+            defer { peer.stop() }
+            try peer.setState(prompt("film noir"))
+            try peer.negotiate()
+            #expect(peer.waitForFrame { colourfulness($0) < 2 })
+            #expect(peer.waitForFrames(5))
+            try peer.setState(.setImage(.passthrough))
+            #expect(peer.waitForFrame { colourfulness($0) > 20 })
+            try peer.setState(prompt("noir again"))
+            #expect(peer.waitForFrame { colourfulness($0) < 2 })
+            try peer.pump { $0 == .generationTick(seconds: 1) }
+            let record = try #require(server.sessions.first)
+            #expect(record.isGenerating)
+            #expect(record.frameCount > 5)
+            #expect(record.rawFrameCount == 0)
+            #expect(!record.offeredBeforeState)
+        }
+    }
+
+    @Test func anOfferBeforeAnyStateGetsTheRawPictureBack() throws {
+        try withServer { server, port in
+            let peer = try MediaPeer(server: server, port: port)
+            defer { peer.stop() }
+            try peer.negotiate()
+            #expect(peer.waitForFrame { colourfulness($0) > 20 })
+            let record = try #require(server.sessions.first)
+            #expect(record.offeredBeforeState)
+            #expect(record.rawFrameCount > 0)
+        }
+    }
+
+    @Test func theLatencyMarkerTravelsThereAndBack() throws {
+        try withServer { server, port in
+            let peer = try MediaPeer(
+                server: server, port: port, target: TestServer.target + "&pixel_latency=1", stampsMarker: true)
+            defer { peer.stop() }
+            try peer.setState(prompt("cyberpunk"))
+            try peer.negotiate()
+            #expect(peer.waitForFrames(20))
+            let (read, sent) = peer.markers
+            // Every frame that came back carries a number that was sent, and they come in order.
+            #expect(read.count >= 18)
+            #expect(read == read.sorted())
+            #expect(read.allSatisfy { (1...sent).contains($0) })
+        }
+    }
+
+    @Test func aSessionThatDiesDoesNotTouchAnother() throws {
+        try withServer { server, port in
+            let one = try MediaPeer(server: server, port: port)
+            let other = try MediaPeer(server: server, port: port, width: 160, height: 96)
+            defer { other.stop() }
+            for peer in [one, other] {
+                try peer.setState(prompt("lego"))
+                try peer.negotiate()
+            }
+            #expect(one.waitForFrames(3))
+            one.stop()
+            #expect(server.wait(milliseconds: 5000) { $0.first?.isOpen == false })
+            let before = other.frameCount
+            #expect(other.waitForFrames(before + 20))
+            #expect(server.sessions.last?.isGenerating == true)
+        }
+    }
+
+    @Test(arguments: ["", "v=0\r\n", "nonsense"])
+    func anOfferThatCannotBeTakenIsAnErrorAndTheSessionLives(sdp: String) throws {
+        try withServer { server, port in
+            let client = try TestClient(port: port, target: TestServer.target)
+            _ = try client.expectGreeting()
+            for _ in 0..<3 {
+                try client.send(.offer(sdp: sdp))
+                guard case .message(.error(let words)) = try client.next() else { throw TestClient.TimedOut() }
+                #expect(!words.isEmpty)
+            }
+            try client.send(prompt("lego"))
+            #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+            client.close()
+        }
+    }
+
+    @Test func aPeerThatClosesItsConnectionEndsTheGeneration() throws {
+        try withServer { server, port in
+            let peer = try MediaPeer(server: server, port: port)
+            defer { peer.stop() }
+            try peer.setState(prompt("lego"))
+            try peer.negotiate()
+            #expect(peer.waitForFrames(3))
+            peer.connection.close()
+            try peer.pump { if case .generationEnded = $0 { true } else { false } }
+            #expect(server.sessions.first?.mediaFailure != nil)
+            #expect(server.sessions.first?.isOpen == true)
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import DecartProtocol
+import Glibc
+import StandInServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ServerTests {
+    @Test func aSessionOverTLS() throws {
+        try TemporaryCertificate.with { certificate in
+            try TestServer.run({
+                $0.tls = .init(certificateChain: certificate.chain, privateKey: certificate.key)
+            }) { server in
+                let client = try TestClient(
+                    port: server.port, target: TestServer.target, trust: certificate.chain)
+                _ = try client.expectGreeting()
+                try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+                #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+                #expect(throws: TestClient.Refused(status: 401)) {
+                    try TestClient(
+                        port: server.port, target: "/v1/stream?model=m", trust: certificate.chain)
+                }
+                // Without TLS there is nothing to talk to, and the others do not notice.
+                #expect(throws: (any Error).self) { try server.connect() }
+                try client.send(.setImage(.passthrough))
+                #expect(try client.next() == .message(.setImageAck(SetImageAck(success: true))))
+                client.close()
+            }
+        }
+    }
+
+    @Test func missingCertificateFilesAreAnErrorAtTheStart() {
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        configuration.tls = .init(certificateChain: "/nonexistent/cert.pem", privateKey: "/nonexistent/key.pem")
+        let server = StandInServer(configuration: configuration, engine: FakeMediaEngine())
+        #expect(throws: StandInError.self) { try server.start() }
+    }
+
+    @Test func aTakenPortIsAnErrorAtTheStart() throws {
+        try TestServer.run { server in
+            var configuration = StandInConfiguration()
+            configuration.port = server.port
+            let second = StandInServer(configuration: configuration, engine: FakeMediaEngine())
+            #expect(throws: StandInError.self) { try second.start() }
+        }
+    }
+
+    @Test func itStopsAndStartsAgainOnTheSamePort() throws {
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        let first = StandInServer(configuration: configuration, engine: FakeMediaEngine())
+        configuration.port = try first.start()
+        let client = try TestClient(port: configuration.port, target: TestServer.target)
+        first.stop()
+        first.stop()
+        client.close()
+        let second = StandInServer(configuration: configuration, engine: FakeMediaEngine())
+        #expect(try second.start() == configuration.port)
+        defer { second.stop() }
+        try TestClient(port: configuration.port, target: TestServer.target).close()
+    }
+
+    @Test func manyClientsAtOnce() throws {
+        try TestServer.run { server in
+            let clients = try (0..<20).map { _ in try server.connect() }
+            for (index, client) in clients.enumerated() {
+                try client.send(.prompt(PromptMessage(text: "prompt \(index)", enhance: false)))
+            }
+            for (index, client) in clients.enumerated() {
+                _ = try client.next {
+                    $0 == .message(.promptAck(PromptAck(prompt: "prompt \(index)", success: true)))
+                }
+            }
+            #expect(Set(server.server.sessions.map(\.sessionID)).count == 20)
+            for client in clients { client.close() }
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+        }
+    }
+}
+
+/// A self-signed certificate for localhost in a folder of its own, removed afterwards.
+struct TemporaryCertificate {
+    let chain: String
+    let key: String
+
+    struct Failure: Error {}
+
+    static func with(_ body: (TemporaryCertificate) throws -> Void) throws {
+        var template = Array("/tmp/standin-test-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Failure() }
+        let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let certificate = TemporaryCertificate(chain: folder + "/cert.pem", key: folder + "/key.pem")
+        defer {
+            unlink(certificate.chain)
+            unlink(certificate.key)
+            rmdir(folder)
+        }
+        try run([
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", certificate.key,
+            "-out", certificate.chain,
+        ])
+        try body(certificate)
+    }
+
+    private static func run(_ arguments: [String]) throws {
+        var pointers = arguments.map { strdup($0) }
+        defer { for pointer in pointers { free(pointer) } }
+        pointers.append(nil)
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+        var child = pid_t()
+        var status: Int32 = 0
+        guard posix_spawnp(&child, arguments[0], &actions, nil, pointers, environ) == 0,
+            waitpid(child, &status, 0) == child, status == 0
+        else { throw Failure() }
+    }
+}

@@ -1,0 +1,186 @@
+import DecartProtocol
+import Dispatch
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import NIOWebSocket
+import StandInServer
+import Synchronization
+
+/// A WebSocket client without opinions: it sends any frame and keeps whatever comes. Blocking, each wait with a limit.
+final class TestClient: Sendable {
+    enum Event: Sendable, Equatable {
+        case message(ServerMessage)
+        case unreadable([UInt8])
+        case pong([UInt8])
+        case closeFrame(code: UInt16?)
+        case closed
+    }
+
+    struct Refused: Error, Equatable {
+        let status: UInt
+    }
+
+    struct TimedOut: Error {}
+
+    private let inbox = Inbox()
+    private let channel: any Channel
+
+    /// - Parameter trust: a PEM certificate; nil connects without TLS.
+    init(port: Int, host: String = "127.0.0.1", target: String, trust: String? = nil) throws {
+        let tls = try trust.map { path in
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            configuration.trustRoots = .file(path)
+            configuration.shutdownTimeout = .milliseconds(100)
+            return try NIOSSLContext(configuration: configuration)
+        }
+        let inbox = inbox
+        let upgraded = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Void.self)
+        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connectTimeout(.seconds(5))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    if let tls { try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: "localhost")) }
+                    let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: 1 << 24) { channel, _ in
+                        channel.eventLoop.makeCompletedFuture {
+                            let pipeline = channel.pipeline.syncOperations
+                            pipeline.removeHandler(name: "request", promise: nil)
+                            try pipeline.addHandler(FrameReader(inbox: inbox))
+                            upgraded.succeed()
+                        }
+                    }
+                    // The greeting may share a segment with the upgrade response: its bytes must not be dropped.
+                    try pipeline.addHTTPClientHandlers(
+                        leftOverBytesStrategy: .forwardBytes,
+                        withClientUpgrade: (
+                            upgraders: [upgrader], completionHandler: { _ in }
+                        ))
+                    try pipeline.addHandler(RequestWriter(target: target, upgraded: upgraded), name: "request")
+                }
+            }
+        do {
+            channel = try bootstrap.connect(host: host, port: port).wait()
+        } catch {
+            upgraded.fail(error)
+            throw error
+        }
+        let limit = channel.eventLoop.scheduleTask(in: .seconds(10)) { upgraded.fail(TimedOut()) }
+        defer { limit.cancel() }
+        try upgraded.futureResult.wait()
+    }
+
+    func send(_ message: ClientMessage) throws {
+        sendText(try message.encoded())
+    }
+
+    func sendText(_ bytes: some Sequence<UInt8>) {
+        send(.text, Array(bytes))
+    }
+
+    func send(_ opcode: WebSocketOpcode, _ bytes: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true) {
+        let frame = WebSocketFrame(
+            fin: fin, rsv1: rsv1, opcode: opcode, maskKey: isMasked ? WebSocketMaskingKey([1, 2, 3, 4]) : nil,
+            data: ByteBuffer(bytes: bytes))
+        channel.writeAndFlush(frame, promise: nil)
+    }
+
+    /// The next event in order, whatever it is.
+    func next(milliseconds: Int = 5000) throws -> Event {
+        guard let event = inbox.take(within: .milliseconds(milliseconds)) else { throw TimedOut() }
+        return event
+    }
+
+    /// Skips events until one fits.
+    func next(where fits: (Event) -> Bool) throws -> Event {
+        while true {
+            let event = try next()
+            if fits(event) { return event }
+        }
+    }
+
+    func expectGreeting() throws -> SessionIdentity {
+        guard case .message(.status("ready")) = try next(), case .message(.sessionID(let identity)) = try next() else {
+            throw TimedOut()
+        }
+        return identity
+    }
+
+    func close() {
+        try? channel.close().wait()
+    }
+}
+
+/// Events from the client's event loop to the test's thread.
+private final class Inbox: Sendable {
+    private let events = Mutex<[TestClient.Event]>([])
+    private let arrived = DispatchSemaphore(value: 0)
+
+    func put(_ event: TestClient.Event) {
+        events.withLock { $0.append(event) }
+        arrived.signal()
+    }
+
+    func take(within time: DispatchTimeInterval) -> TestClient.Event? {
+        guard arrived.wait(timeout: .now() + time) == .success else { return nil }
+        return events.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+    }
+}
+
+private final class FrameReader: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    private let inbox: Inbox
+
+    init(inbox: Inbox) { self.inbox = inbox }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let frame = unwrapInboundIn(data)
+        var payload = frame.unmaskedData
+        let bytes = Array(payload.readableBytesView)
+        switch frame.opcode {
+        case .text: inbox.put((try? ServerMessage(decoding: bytes)).map { .message($0) } ?? .unreadable(bytes))
+        case .pong: inbox.put(.pong(bytes))
+        case .connectionClose: inbox.put(.closeFrame(code: payload.readInteger()))
+        default: break
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { inbox.put(.closed) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
+
+private final class RequestWriter: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+    private let target: String
+    private let upgraded: EventLoopPromise<Void>
+
+    init(target: String, upgraded: EventLoopPromise<Void>) {
+        self.target = target
+        self.upgraded = upgraded
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        let headers = HTTPHeaders([("Host", "localhost"), ("Content-Length", "0")])
+        let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: target, headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .head(let head) = unwrapInboundIn(data) else { return }
+        upgraded.fail(TestClient.Refused(status: head.status.code))
+        context.close(promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        upgraded.fail(error)
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        upgraded.fail(ChannelError.eof)
+    }
+}

@@ -1,0 +1,106 @@
+import StandInServer
+
+/// A picture in memory of its own, with strides wider than the picture so that a kernel that mixes them up is caught.
+final class TestPicture {
+    let width: Int
+    let height: Int
+    private let storage: UnsafeMutableRawBufferPointer
+    private let lumaStride: Int
+    private let chromaStride: Int
+    private let chromaWidth: Int
+    private let chromaHeight: Int
+    /// What the padding behind every row is filled with.
+    static let padding: UInt8 = 7
+
+    init(width: Int, height: Int) {
+        self.width = width
+        self.height = height
+        chromaWidth = (width + 1) / 2
+        chromaHeight = (height + 1) / 2
+        lumaStride = width + 24
+        chromaStride = chromaWidth + 12
+        storage = .allocate(byteCount: lumaStride * height + 2 * chromaStride * chromaHeight, alignment: 16)
+        storage.initializeMemory(as: UInt8.self, repeating: Self.padding)
+    }
+
+    deinit { storage.deallocate() }
+
+    var frame: I420Frame? {
+        guard let luma, let blueChroma = chroma(0), let redChroma = chroma(1) else { return nil }
+        return I420Frame(luma: luma, blueChroma: blueChroma, redChroma: redChroma)
+    }
+
+    var luma: Plane? {
+        Plane(
+            UnsafeMutableRawBufferPointer(rebasing: storage[..<(lumaStride * height)]),
+            stride: lumaStride, width: width, height: height)
+    }
+
+    private func chroma(_ index: Int) -> Plane? {
+        let start = lumaStride * height + index * chromaStride * chromaHeight
+        return Plane(
+            UnsafeMutableRawBufferPointer(rebasing: storage[start..<(start + chromaStride * chromaHeight)]),
+            stride: chromaStride, width: chromaWidth, height: chromaHeight)
+    }
+
+    func fill(luma: (Int, Int) -> Int, blue: (Int, Int) -> Int, red: (Int, Int) -> Int) {
+        for y in 0..<height { for x in 0..<width { storage[y * lumaStride + x] = UInt8(clamping: luma(x, y)) } }
+        let start = lumaStride * height
+        for y in 0..<chromaHeight {
+            for x in 0..<chromaWidth {
+                storage[start + y * chromaStride + x] = UInt8(clamping: blue(x, y))
+                storage[start + (y + chromaHeight) * chromaStride + x] = UInt8(clamping: red(x, y))
+            }
+        }
+    }
+
+    /// The three planes' samples, without padding.
+    var planes: [[UInt8]] {
+        let start = lumaStride * height
+        return [
+            (0..<height).flatMap { Array(storage[($0 * lumaStride)..<($0 * lumaStride + width)]) },
+            (0..<chromaHeight).flatMap {
+                Array(storage[(start + $0 * chromaStride)..<(start + $0 * chromaStride + chromaWidth)])
+            },
+            (chromaHeight..<(2 * chromaHeight)).flatMap {
+                Array(storage[(start + $0 * chromaStride)..<(start + $0 * chromaStride + chromaWidth)])
+            },
+        ]
+    }
+
+    var isPaddingUntouched: Bool {
+        let start = lumaStride * height
+        let luma = (0..<height).allSatisfy { y in
+            storage[(y * lumaStride + width)..<((y + 1) * lumaStride)].allSatisfy { $0 == Self.padding }
+        }
+        return luma
+            && (0..<(2 * chromaHeight)).allSatisfy { y in
+                storage[(start + y * chromaStride + chromaWidth)..<(start + (y + 1) * chromaStride)]
+                    .allSatisfy { $0 == Self.padding }
+            }
+    }
+
+    /// A slanted gradient with colour, so that every kernel has edges, levels and hues to work on.
+    static func gradient(width: Int = 320, height: Int = 176) -> TestPicture {
+        let picture = TestPicture(width: width, height: height)
+        picture.fill(
+            luma: { x, y in 16 + (x + 2 * y + (x / 40 % 2) * 60) % 220 },
+            blue: { x, y in 70 + (x * 2 + y) % 120 },
+            red: { x, y in 180 - (x + y * 2) % 120 })
+        return picture
+    }
+
+    static func flat(_ luma: Int, width: Int = 64, height: Int = 64) -> TestPicture {
+        let picture = TestPicture(width: width, height: height)
+        picture.fill(luma: { _, _ in luma }, blue: { _, _ in 128 }, red: { _, _ in 128 })
+        return picture
+    }
+}
+
+/// The largest of the three planes' mean absolute differences, in code values.
+func difference(_ one: [[UInt8]], _ other: [[UInt8]]) -> Double {
+    zip(one, other).map { one, other in
+        let sum = zip(one, other).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
+        return Double(sum) / Double(max(one.count, 1))
+    }.max() ?? 0
+}

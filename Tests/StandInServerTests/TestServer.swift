@@ -1,0 +1,50 @@
+import DecartProtocol
+import StandInServer
+import Synchronization
+
+/// A running stand-in with fake media and a captured log; stopped when the body is left.
+struct TestServer {
+    let server: StandInServer
+    let engine: FakeMediaEngine
+    let port: Int
+    private let lines: LogLines
+
+    static let target = "/v1/stream?api_key=test-key&model=lucy-2.5"
+
+    static func run(
+        _ configure: (inout StandInConfiguration) -> Void = { _ in }, _ body: (TestServer) throws -> Void
+    ) throws {
+        let lines = LogLines()
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        configuration.log = { lines.add($0) }
+        configure(&configuration)
+        let engine = FakeMediaEngine()
+        let server = StandInServer(configuration: configuration, engine: engine)
+        let port = try server.start()
+        defer { server.stop() }
+        try body(TestServer(server: server, engine: engine, port: port, lines: lines))
+    }
+
+    var log: [String] { lines.all }
+
+    func connect(_ target: String = TestServer.target) throws -> TestClient {
+        try TestClient(port: port, target: target)
+    }
+
+    /// Connected, greeted, offered and answered: as far as a client comes before media flow.
+    func negotiate() throws -> (client: TestClient, media: FakeMediaSession) {
+        let client = try connect()
+        _ = try client.expectGreeting()
+        try client.send(.offer(sdp: "v=0"))
+        _ = try client.next { $0 == .message(.iceCandidate(nil)) }
+        guard let media = engine.sessions.last else { throw TestClient.TimedOut() }
+        return (client, media)
+    }
+}
+
+private final class LogLines: Sendable {
+    private let lines = Mutex<[String]>([])
+    var all: [String] { lines.withLock { $0 } }
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
+}
