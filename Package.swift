@@ -73,7 +73,7 @@ let package = Package(
         // The plugin carries its own Swift runtime: a dynamic one installs crash-signal handlers in the host process.
         // Only the descriptor is exported.
         .target(
-            name: "DecartPlugin", dependencies: ["DecartElements"], swiftSettings: swiftSettings,
+            name: "DecartPlugin", dependencies: ["DecartElements"], exclude: ["exports.map"], swiftSettings: swiftSettings,
             linkerSettings: [
                 .unsafeFlags([
                     "-static-stdlib",

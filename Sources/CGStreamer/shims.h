@@ -1,10 +1,103 @@
-// Macros and varargs of GStreamer that Swift cannot import, three lines each.
+// What Swift cannot import of GStreamer: macros that compute, and varargs. Nothing here calls up into Swift.
 #ifndef GST_DECART_CGSTREAMER_H
 #define GST_DECART_CGSTREAMER_H
+
 #define GST_USE_UNSTABLE_API
 #include <gst/gst.h>
 #include <gst/base/base.h>
-#include <gst/video/video.h>
 #include <gst/rtp/rtp.h>
 #include <gst/sdp/sdp.h>
+#include <gst/video/video.h>
+#include <gst/video/gstvideometa.h>
+
+// The fundamental types are macros with casts.
+static inline GType decart_type_boolean(void) { return G_TYPE_BOOLEAN; }
+static inline GType decart_type_int(void) { return G_TYPE_INT; }
+static inline GType decart_type_uint(void) { return G_TYPE_UINT; }
+static inline GType decart_type_int64(void) { return G_TYPE_INT64; }
+static inline GType decart_type_uint64(void) { return G_TYPE_UINT64; }
+static inline GType decart_type_double(void) { return G_TYPE_DOUBLE; }
+static inline GType decart_type_string(void) { return G_TYPE_STRING; }
+static inline GType decart_type_none(void) { return G_TYPE_NONE; }
+static inline GType decart_type_enum(void) { return G_TYPE_ENUM; }
+static inline GType decart_type_flags(void) { return G_TYPE_FLAGS; }
+static inline GType decart_type_value_array(void) { return GST_TYPE_ARRAY; }
+static inline GType decart_type_structure(void) { return GST_TYPE_STRUCTURE; }
+static inline GType decart_type_caps(void) { return GST_TYPE_CAPS; }
+static inline GType decart_type_buffer(void) { return GST_TYPE_BUFFER; }
+static inline GType decart_type_element(void) { return GST_TYPE_ELEMENT; }
+static inline GType decart_type_of_instance(gpointer instance) { return G_TYPE_FROM_INSTANCE(instance); }
+static inline GType decart_type_of_value(const GValue *value) { return G_VALUE_TYPE(value); }
+static inline gboolean decart_instance_is(gpointer instance, GType type) {
+    return G_TYPE_CHECK_INSTANCE_TYPE(instance, type);
+}
+static inline gboolean decart_value_holds(const GValue *value, GType type) { return G_VALUE_HOLDS(value, type); }
+
+// Debug log: the threshold check is a macro for speed.
+static inline gboolean decart_debug_enabled(GstDebugCategory *category, GstDebugLevel level) {
+    return level <= GST_LEVEL_MAX && level <= _gst_debug_min && level <= gst_debug_category_get_threshold(category);
+}
+
+// Object and pad fields behind locking macros.
+static inline void decart_element_flag_set(GstElement *element, guint flag) { GST_OBJECT_FLAG_SET(element, flag); }
+static inline void decart_element_flag_unset(GstElement *element, guint flag) { GST_OBJECT_FLAG_UNSET(element, flag); }
+static inline gpointer decart_pad_chain_data(GstPad *pad) { return pad->chaindata; }
+static inline gpointer decart_pad_event_data(GstPad *pad) { return pad->eventdata; }
+static inline gpointer decart_pad_query_data(GstPad *pad) { return pad->querydata; }
+static inline gpointer decart_pad_activate_data(GstPad *pad) { return pad->activatemodedata; }
+static inline gboolean decart_pad_is_flushing(GstPad *pad) { return GST_PAD_IS_FLUSHING(pad); }
+
+static inline guint decart_video_info_stride(const GstVideoInfo *info, guint plane) {
+    return plane < GST_VIDEO_MAX_PLANES ? (guint)GST_VIDEO_INFO_PLANE_STRIDE(info, plane) : 0;
+}
+static inline guint8 *decart_video_frame_plane(const GstVideoFrame *frame, guint plane) {
+    return (guint8 *)GST_VIDEO_FRAME_PLANE_DATA(frame, plane);
+}
+static inline gint decart_video_frame_stride(const GstVideoFrame *frame, guint plane) {
+    return GST_VIDEO_FRAME_PLANE_STRIDE(frame, plane);
+}
+
+// Mini objects: reference counting is inline over a base struct.
+static inline gpointer decart_mini_object_ref(gpointer object) { return gst_mini_object_ref(GST_MINI_OBJECT_CAST(object)); }
+static inline void decart_mini_object_unref(gpointer object) { gst_mini_object_unref(GST_MINI_OBJECT_CAST(object)); }
+
+static inline GstBuffer *decart_buffer_make_writable(GstBuffer *buffer) { return gst_buffer_make_writable(buffer); }
+static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }
+static inline GstQueryType decart_query_type(GstQuery *query) { return GST_QUERY_TYPE(query); }
+
+// rtpsession's statistics still hold the deprecated GValueArray.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+static inline guint decart_legacy_array_size(const GValue *value) {
+    return G_VALUE_HOLDS(value, G_TYPE_VALUE_ARRAY) ? ((GValueArray *)g_value_get_boxed(value))->n_values : 0;
+}
+static inline const GValue *decart_legacy_array_get(const GValue *value, guint index) {
+    return g_value_array_get_nth((GValueArray *)g_value_get_boxed(value), index);
+}
+#pragma clang diagnostic pop
+
+// A tag event without image-orientation; NULL when nothing is left. Tag lists are boxed structs that Swift sees as opaque.
+static inline gchar *decart_event_orientation(GstEvent *event) {
+    GstTagList *list = NULL;
+    gchar *text = NULL;
+    gst_event_parse_tag(event, &list);
+    return list && gst_tag_list_get_string(list, GST_TAG_IMAGE_ORIENTATION, &text) ? text : NULL;
+}
+static inline GstEvent *decart_event_without_orientation(GstEvent *event) {
+    GstTagList *list = NULL;
+    gst_event_parse_tag(event, &list);
+    if (!list) return NULL;
+    list = gst_tag_list_copy(list);
+    gst_tag_list_remove_tag(list, GST_TAG_IMAGE_ORIENTATION);
+    if (gst_tag_list_n_tags(list) == 0) { gst_tag_list_unref(list); return NULL; }
+    return gst_event_new_tag(list);
+}
+
+static inline const gchar *decart_structure_name(const GstStructure *structure) { return gst_structure_get_name(structure); }
+
+// SDP attributes are read and written through functions, but the message type needs an uninitialised out pointer.
+static inline GstSDPMessage *decart_sdp_message_new(void) {
+    GstSDPMessage *message = NULL;
+    return gst_sdp_message_new(&message) == GST_SDP_OK ? message : NULL;
+}
 #endif

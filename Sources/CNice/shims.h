@@ -1,6 +1,36 @@
+// What Swift cannot say itself: varargs, function-like macros and GLib's cast macros. No state, no decisions.
 #ifndef GST_DECART_CNICE_H
 #define GST_DECART_CNICE_H
 #include <glib.h>
 #include <glib-object.h>
 #include <nice/agent.h>
+#include <nice/interfaces.h>
+
+// g_object_set is variadic. The values that every agent of ours shares: no UPnP (contexts and sockets of its own), and
+// a keep-alive that is a connectivity check, so that a dead path is noticed before consent runs out.
+static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controlling, gboolean force_relay,
+                                             gboolean ice_tcp) {
+    g_object_set(agent, "controlling-mode", controlling, "force-relay", force_relay, "ice-tcp", ice_tcp, "ice-udp", TRUE,
+                 "upnp", FALSE, "keepalive-conncheck", TRUE, NULL);
+}
+
+static inline void gst_decart_nice_set_stun_server(NiceAgent *agent, const char *host, guint port) {
+    g_object_set(agent, "stun-server", host, "stun-server-port", port, NULL);
+}
+
+// Bounds how long closing waits for the answer of a TURN server that may be gone.
+static inline void gst_decart_nice_hasten_close(NiceAgent *agent) {
+    g_object_set(agent, "stun-initial-timeout", 200u, "stun-max-retransmissions", 2u, NULL);
+}
+
+static inline gulong gst_decart_nice_connect(NiceAgent *agent, const char *signal, GCallback handler, gpointer data,
+                                             GClosureNotify destroy) {
+    return g_signal_connect_data(agent, signal, handler, data, destroy, (GConnectFlags)0);
+}
+
+static inline void gst_decart_nice_disconnect(NiceAgent *agent, gulong handler) {
+    g_signal_handler_disconnect(agent, handler);
+}
+
+static inline void gst_decart_nice_unref(NiceAgent *agent) { g_object_unref(agent); }
 #endif

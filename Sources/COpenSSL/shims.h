@@ -1,7 +1,53 @@
+// What Swift cannot say itself: OpenSSL's function-like macros. No state, no decisions.
 #ifndef GST_DECART_COPENSSL_H
 #define GST_DECART_COPENSSL_H
 #include <openssl/ssl.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/ec.h>
+#include <openssl/rsa.h>
 #include <openssl/x509.h>
 #include <openssl/srtp.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <sys/time.h>
+
+static inline EVP_PKEY *gst_decart_generate_p256(void) { return EVP_EC_gen("P-256"); }
+static inline EVP_PKEY *gst_decart_generate_rsa2048(void) { return EVP_RSA_gen(2048); }
+
+static inline long gst_decart_ctx_pin_dtls12(SSL_CTX *ctx) {
+    return SSL_CTX_set_min_proto_version(ctx, DTLS1_2_VERSION) && SSL_CTX_set_max_proto_version(ctx, DTLS1_2_VERSION);
+}
+// No path-MTU probing, no tickets, no renegotiation: one handshake, datagrams as large as we say.
+static inline void gst_decart_ctx_set_options(SSL_CTX *ctx) {
+    SSL_CTX_set_options(ctx, SSL_OP_NO_QUERY_MTU | SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE);
+}
+static inline int gst_decart_ctx_set_groups(SSL_CTX *ctx, const char *list) {
+    return (int)SSL_CTX_set1_groups_list(ctx, list);
+}
+static inline void gst_decart_ctx_disable_cache(SSL_CTX *ctx) {
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+}
+static inline void gst_decart_ctx_set_max_cert_list(SSL_CTX *ctx, long bytes) {
+    SSL_CTX_set_max_cert_list(ctx, bytes);
+}
+static inline void gst_decart_ssl_set_mtu(SSL *ssl, long mtu) { SSL_set_mtu(ssl, mtu); }
+
+// Microseconds until the retransmission timer fires, or -1 without one.
+static inline long long gst_decart_dtls_timeout_us(SSL *ssl) {
+    struct timeval left;
+    if (!DTLSv1_get_timeout(ssl, &left)) return -1;
+    return (long long)left.tv_sec * 1000000 + left.tv_usec;
+}
+static inline long gst_decart_dtls_handle_timeout(SSL *ssl) { return DTLSv1_handle_timeout(ssl); }
+
+// An empty memory BIO says "try again", not "end of file".
+static inline BIO *gst_decart_memory_bio(void) {
+    BIO *bio = BIO_new(BIO_s_mem());
+    if (bio) BIO_set_mem_eof_return(bio, -1);
+    return bio;
+}
+static inline long gst_decart_bio_pending(BIO *bio) { return (long)BIO_ctrl_pending(bio); }
+static inline void gst_decart_bio_reset(BIO *bio) { (void)BIO_reset(bio); }
 #endif

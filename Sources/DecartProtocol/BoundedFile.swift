@@ -1,0 +1,59 @@
+// Reading a file that the user named, with as little trust as a name deserves: it may be a pipe that never ends, a
+// device, a directory, or grow while it is read.
+#if canImport(Glibc)
+import Glibc
+#endif
+
+package enum BoundedFileError: Error, Sendable, Equatable {
+    case notRegular
+    case tooLarge
+    /// The system's words.
+    case system(String)
+}
+
+package enum BoundedFile {
+    /// The whole content of a regular file (symbolic links are followed). Never blocks on a pipe.
+    package static func read(path: String, maximumSize: Int) throws(BoundedFileError) -> [UInt8] {
+        guard !path.utf8.contains(0) else { throw .system("the path has a NUL character in it") }
+        // O_NONBLOCK: opening a pipe without a writer returns at once. O_NOCTTY: a terminal does not become ours.
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
+        guard descriptor >= 0 else { throw .system(reason(errno)) }
+        defer { close(descriptor) }
+
+        // After open, on the descriptor: a check on the name could be answered by another file.
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw .system(reason(errno)) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        guard status.st_size <= maximumSize else { throw .tooLarge }
+
+        // Files below /proc say size 0, and any file may grow: the cap is on what is read.
+        var content: [UInt8] = []
+        content.reserveCapacity(Int(status.st_size))
+        let chunkSize = 64 << 10
+        while true {
+            var count = 0
+            let chunk = [UInt8](unsafeUninitializedCapacity: chunkSize) { buffer, initialized in
+                count = Glibc.read(descriptor, buffer.baseAddress, chunkSize)
+                initialized = max(count, 0)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw .system(reason(errno)) }
+            if count == 0 { return content }
+            guard content.count + count <= maximumSize else { throw .tooLarge }
+            content += chunk
+        }
+    }
+
+    private static func reason(_ code: Int32) -> String {
+        switch code {
+        case ENOENT: "no such file"
+        case EACCES, EPERM: "permission denied"
+        case EISDIR: "it is a directory"
+        case ENOTDIR: "a part of the path is not a directory"
+        case ELOOP: "too many symbolic links"
+        case ENAMETOOLONG: "the path is too long"
+        case EMFILE, ENFILE: "too many open files"
+        default: "system error \(code)"
+        }
+    }
+}

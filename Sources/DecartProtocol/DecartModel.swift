@@ -1,0 +1,107 @@
+/// The media path of a session.
+package enum TransportGeneration: String, Sendable, CaseIterable {
+    /// Generation 1: one peer connection, negotiated over the control channel.
+    case webrtc
+    /// Generation 2: a LiveKit room that the control channel hands out.
+    case livekit
+}
+
+package enum Orientation: String, Sendable, CaseIterable {
+    case landscape, portrait
+}
+
+/// Size in pixels and frames per second.
+package struct VideoFormat: Sendable, Equatable {
+    package var width: Int
+    package var height: Int
+    package var framerate: Int
+
+    package init(width: Int, height: Int, framerate: Int) {
+        self.width = width
+        self.height = height
+        self.framerate = framerate
+    }
+
+    /// Portrait swaps width and height.
+    package func oriented(_ orientation: Orientation) -> VideoFormat {
+        orientation == .landscape ? self : VideoFormat(width: height, height: width, framerate: framerate)
+    }
+}
+
+/// A model of the service, by name. A name that is not in the table is a *custom model*: accepted, but its size and
+/// frame rate have to come from the user.
+package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
+    package static let defaultName = "lucy-restyle-2"
+    package static let urlPath = "/v1/stream"
+
+    package let name: String
+    private let facts: Facts?
+
+    private struct Facts: Sendable, Equatable {
+        let webrtc: VideoFormat
+        let livekit: VideoFormat
+        let takesImage: Bool
+        var isFast = false
+    }
+
+    /// Throws `INVALID_OPTIONS` on a name that cannot be one: empty, over 128 bytes, white space, control characters.
+    package init(named name: String) throws(ProtocolError) {
+        guard !name.isEmpty, name.utf8.count <= 128,
+            !name.hasControlCharacters, !name.unicodeScalars.contains(where: \.properties.isWhitespace)
+        else {
+            throw ProtocolError(.invalidOptions, "The model's name is empty, too long or has a space in it.")
+        }
+        self.name = name
+        facts = DecartModel.table[name]
+    }
+
+    package var description: String { name }
+
+    /// Not in the table.
+    package var isCustom: Bool { facts == nil }
+
+    /// nil for a custom model.
+    package func format(
+        for generation: TransportGeneration, orientation: Orientation = .landscape
+    ) -> VideoFormat? {
+        guard let facts else { return nil }
+        return (generation == .webrtc ? facts.webrtc : facts.livekit).oriented(orientation)
+    }
+
+    /// Whether a reference image may be sent. A custom model gets the benefit of the doubt.
+    package var supportsReferenceImage: Bool { facts?.takesImage ?? true }
+
+    /// Whether `speed=fast` may be asked for.
+    package var supportsFastSpeed: Bool { facts?.isFast ?? true }
+
+    /// Every name of the table, in alphabetical order.
+    package static var knownNames: [String] { table.keys.sorted() }
+
+    private static let table: [String: Facts] = {
+        func hd(_ framerate: Int, height: Int = 720) -> VideoFormat {
+            VideoFormat(width: 1280, height: height, framerate: framerate)
+        }
+        let restyle = Facts(webrtc: hd(22, height: 704), livekit: hd(30, height: 704), takesImage: false)
+        let current = Facts(webrtc: hd(30), livekit: hd(30), takesImage: true, isFast: true)
+        let older22 = Facts(webrtc: hd(22), livekit: hd(30), takesImage: true)
+        let older20 = Facts(webrtc: hd(20), livekit: hd(30), takesImage: true)
+        return [
+            "lucy-restyle-2": restyle,
+            "lucy-restyle-latest": restyle,
+            "mirage_v2": restyle,
+            "lucy-2.1": Facts(
+                webrtc: VideoFormat(width: 1088, height: 624, framerate: 20), livekit: hd(30), takesImage: true),
+            "lucy-2.5": current,
+            "lucy-2.6": current,
+            "lucy-latest": current,
+            "lucy-vton-3.5": current,
+            "lucy-vton-3.6": current,
+            "lucy-vton-latest": current,
+            "lucy_v2v_14b_rt": older22,
+            "lucy_2_rt": older20,
+            "lucy-2.1-vton-2": older20,
+            "lucy-vton-2": older20,
+            "lucy-vton-3": older20,
+        ]
+    }()
+}

@@ -1,0 +1,27 @@
+// inet_pton only: no name is ever resolved here.
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// An IPv4 or IPv6 address in its usual notation.
+struct IPAddress {
+    private var bytes: [UInt8]
+
+    init?(_ text: String) {
+        var four = in_addr()
+        if inet_pton(AF_INET, text, &four) == 1 {
+            bytes = withUnsafeBytes(of: four) { [UInt8]($0) }
+            return
+        }
+        var six = in6_addr()
+        guard inet_pton(AF_INET6, text, &six) == 1 else { return nil }
+        bytes = withUnsafeBytes(of: six) { [UInt8]($0) }
+    }
+
+    var isLoopback: Bool {
+        if bytes.count == 4 { return bytes.first == 127 }
+        let mapped: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127]
+        let one = [UInt8](repeating: 0, count: 15) + [1]
+        return bytes == one || bytes.starts(with: mapped)
+    }
+}

@@ -1,0 +1,56 @@
+/// RFC 3986 §2.1.
+package enum PercentEncoding {
+    /// Everything but unreserved characters (§2.3) is encoded: '+' too, which many servers read as a space.
+    package static func encode(_ text: String) -> String {
+        var output: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                output.append(byte)
+            default:
+                output.append(UInt8(ascii: "%"))
+                output.append(hexDigits[Int(byte >> 4)])
+                output.append(hexDigits[Int(byte & 15)])
+            }
+        }
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    /// nil if an escape is cut off or the result is not UTF-8. '+' stays '+'.
+    package static func decode(_ text: some StringProtocol) -> String? {
+        var output: [UInt8] = []
+        var bytes = text.utf8.makeIterator()
+        while let byte = bytes.next() {
+            guard byte == UInt8(ascii: "%") else {
+                output.append(byte)
+                continue
+            }
+            guard let high = bytes.next().flatMap(value), let low = bytes.next().flatMap(value) else { return nil }
+            output.append(high << 4 | low)
+        }
+        return String(validating: output, as: UTF8.self)
+    }
+
+    /// The query of a request target (`/path?a=b&c`), decoded, in order; items that cannot be decoded are left out.
+    package static func queryItems(ofTarget target: String) -> [(name: String, value: String)] {
+        guard let mark = target.firstIndex(of: "?") else { return [] }
+        return target[target.index(after: mark)...].split(separator: "&").compactMap { item in
+            let parts = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = parts.first.flatMap({ decode($0) }) else { return nil }
+            guard parts.count > 1 else { return (name, "") }
+            return decode(parts[1]).map { (name, $0) }
+        }
+    }
+
+    private static func value(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case 0x30...0x39: digit - 0x30
+        case 0x41...0x46: digit - 0x41 + 10
+        case 0x61...0x66: digit - 0x61 + 10
+        default: nil
+        }
+    }
+
+    private static let hexDigits = [UInt8]("0123456789ABCDEF".utf8)
+}

@@ -1,0 +1,41 @@
+/// Tells from an error's words whether trying again is pointless.
+/// Words are compared, not parts of words: "frame 14012" is not a 401.
+package enum PermanentErrorText {
+    private static let phrases: [[Substring]] = [
+        "401", "403", "unauthorized", "permission denied", "not allowed", "invalid api key", "invalid session",
+        "session expired",
+    ].map { $0.split(separator: " ") }
+
+    package static func matches(_ text: String) -> Bool {
+        let words = words(of: text)
+        return phrases.contains { phrase in
+            words.indices.contains { words[$0...].starts(with: phrase) }
+        }
+    }
+
+    /// Whether the words speak of the key itself, so that the error can be reported as such.
+    package static func concernsKey(_ text: String) -> Bool {
+        let words = words(of: text)
+        let keyPhrases = phrases.filter { $0 == ["401"] || $0 == ["unauthorized"] || $0 == ["invalid", "api", "key"] }
+        return keyPhrases.contains { phrase in words.indices.contains { words[$0...].starts(with: phrase) } }
+    }
+
+    /// Runs of letters and digits in lower case. A point or comma between digits belongs to the number.
+    private static func words(of text: String) -> [Substring] {
+        let bytes = [UInt8](text.lowercased().utf8)
+        func isDigit(_ index: Int) -> Bool { bytes.indices.contains(index) && (0x30...0x39).contains(bytes[index]) }
+        var spaced: [UInt8] = []
+        spaced.reserveCapacity(bytes.count)
+        for (index, byte) in bytes.enumerated() {
+            switch byte {
+            case 0x30...0x39, 0x61...0x7A, 0x80...:
+                spaced.append(byte)
+            case UInt8(ascii: "."), UInt8(ascii: ","):
+                spaced.append(isDigit(index - 1) && isDigit(index + 1) ? byte : 0x20)
+            default:
+                spaced.append(0x20)
+            }
+        }
+        return String(decoding: spaced, as: UTF8.self).split(separator: " ")
+    }
+}

@@ -1,0 +1,30 @@
+/// A text prompt that may be sent.
+package struct Prompt: Sendable, Equatable {
+    /// Characters as the user counts them.
+    package static let maximumLength = 1000
+
+    package let text: String
+    /// Whether the service may rewrite the text.
+    package let enrich: Bool
+
+    /// Throws `INVALID_INPUT` if the text is too long or has a NUL. Surrounding white space is dropped; empty is allowed.
+    package init(_ text: String, enrich: Bool = false) throws(ProtocolError) {
+        let trimmed = text.trimmingWhitespace()
+        let length = trimmed.count
+        guard length <= Prompt.maximumLength else {
+            throw ProtocolError(
+                .invalidInput, "The prompt has \(length) characters; the service takes \(Prompt.maximumLength).")
+        }
+        // A few characters can hide megabytes of combining marks.
+        guard trimmed.utf8.count <= 64 * Prompt.maximumLength else {
+            throw ProtocolError(.invalidInput, "The prompt has too many combining marks.")
+        }
+        guard !trimmed.unicodeScalars.contains("\0") else {
+            throw ProtocolError(.invalidInput, "The prompt has a NUL character in it.")
+        }
+        self.text = trimmed
+        self.enrich = enrich
+    }
+
+    package var isEmpty: Bool { text.isEmpty }
+}

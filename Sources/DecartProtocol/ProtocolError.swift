@@ -1,0 +1,29 @@
+/// The twelve error codes of the realtime service's client interface.
+package enum DecartErrorCode: String, Sendable, CaseIterable {
+    case invalidAPIKey = "INVALID_API_KEY"
+    case invalidBaseURL = "INVALID_BASE_URL"
+    case webRTC = "WEB_RTC_ERROR"
+    case webSocket = "WEBSOCKET_ERROR"
+    case connectionTimeout = "CONNECTION_TIMEOUT"
+    case server = "SERVER_ERROR"
+    case processing = "PROCESSING_ERROR"
+    case invalidInput = "INVALID_INPUT"
+    case invalidOptions = "INVALID_OPTIONS"
+    case modelNotFound = "MODEL_NOT_FOUND"
+    case network = "NETWORK_ERROR"
+    case queue = "QUEUE_ERROR"
+}
+
+/// What this module throws: a code of the service's interface and a sentence that says what to do.
+/// The sentence never carries a key, a token, a URL's query or the text of a message from the peer.
+package struct ProtocolError: Error, Sendable, Equatable, CustomStringConvertible {
+    package let code: DecartErrorCode
+    package let message: String
+
+    package init(_ code: DecartErrorCode, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { "\(message) (\(code.rawValue))" }
+}

@@ -1,0 +1,62 @@
+/// A string that must not reach a log, an error text, a dump or a debugger's summary by accident.
+/// Whoever really needs it says so: `reveal()` is the only way out, and easy to search for.
+package struct Secret: Sendable, Equatable, Hashable {
+    private let value: String
+
+    package init(_ value: String) {
+        self.value = value
+    }
+
+    package var isEmpty: Bool { value.isEmpty }
+
+    /// The secret itself, for the wire only.
+    package func reveal() -> String { value }
+}
+
+extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "<redacted>" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+}
+
+/// A Decart API key: permanent, or a short-lived client token (`ek_…`).
+package struct APIKey: Sendable, Equatable, Hashable {
+    private let secret: Secret
+
+    /// Surrounding white space is dropped, as files and environment variables often end with a line feed.
+    /// Throws `INVALID_API_KEY` if nothing is left, or if a control character is inside.
+    package init(_ text: String) throws(ProtocolError) {
+        let trimmed = text.trimmingWhitespace()
+        guard !trimmed.isEmpty else {
+            throw ProtocolError(.invalidAPIKey, "The API key is empty: set api-key, DECART_API_KEY or api-key-file.")
+        }
+        guard trimmed.utf8.count <= 4096, !trimmed.hasControlCharacters else {
+            throw ProtocolError(.invalidAPIKey, "The API key has a control character in it or is too long.")
+        }
+        secret = Secret(trimmed)
+    }
+
+    /// The key itself, for the request only.
+    package func reveal() -> String { secret.reveal() }
+}
+
+extension APIKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "<redacted>" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+}
+
+extension String {
+    /// Without leading and trailing Unicode white space.
+    func trimmingWhitespace() -> String {
+        var slice = self[...]
+        while let first = slice.first, first.isWhitespace { slice.removeFirst() }
+        while let last = slice.last, last.isWhitespace { slice.removeLast() }
+        return String(slice)
+    }
+
+    /// C0 controls, DEL and C1 controls: nothing that a name, key or URL may carry.
+    var hasControlCharacters: Bool {
+        unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
+    }
+}

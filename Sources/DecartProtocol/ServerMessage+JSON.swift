@@ -1,0 +1,160 @@
+extension ServerMessage {
+    /// What a client accepts from a service.
+    package static let maximumSize = 1 << 20
+
+    /// One JSON object in UTF-8, as the body of a text frame.
+    package func encoded() throws(ProtocolError) -> [UInt8] {
+        try JSONText.encode(self)
+    }
+
+    /// From the body of a text frame. Throws if it is malformed; an unknown type is `.unknown`.
+    package init(decoding bytes: [UInt8], maximumSize: Int = ServerMessage.maximumSize) throws(ProtocolError) {
+        self = try JSONText.decode(ServerMessage.self, from: bytes, maximumSize: maximumSize)
+    }
+}
+
+extension ServerMessage: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: WireKey.self)
+        let type = try container.decode(String.self, forKey: "type")
+        self =
+            switch type {
+            case "status": .status(try container.decode(String.self, forKey: "status"))
+            case "queue_position": .queuePosition(try QueuePosition(container))
+            case "ready": .ready
+            case "session_id": .sessionID(try SessionIdentity(container))
+            case "prompt_ack": .promptAck(try PromptAck(container))
+            case "set_image_ack": .setImageAck(try SetImageAck(container))
+            case "offer": .offer(sdp: try container.sdp())
+            case "answer": .answer(sdp: try container.sdp())
+            case "ice-candidate": .iceCandidate(try container.candidate())
+            case "turn_config": .turnConfig(try TURNConfig(container))
+            case "livekit_room_info": .livekitRoomInfo(try LiveKitRoomInfo(container))
+            case "generation_started": .generationStarted
+            case "generation_tick": .generationTick(seconds: container.number("seconds"))
+            case "generation_ended":
+                .generationEnded(seconds: container.number("seconds"), reason: container.text("reason"))
+            case "error": .error(container.errorText)
+            default: .unknown(type: type)
+            }
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: WireKey.self)
+        try container.encode(type, forKey: "type")
+        switch self {
+        case .ready, .generationStarted, .unknown:
+            break
+        case .status(let status):
+            try container.encode(status, forKey: "status")
+        case .queuePosition(let queue):
+            try container.encode(queue.position, forKey: "position")
+            try container.encodeIfPresent(queue.size, forKey: "queue_size")
+        case .sessionID(let identity):
+            try container.encode(identity.id, forKey: "session_id")
+            try container.encodeIfPresent(identity.serverIP, forKey: "server_ip")
+            try container.encodeIfPresent(identity.serverPort, forKey: "server_port")
+        case .promptAck(let ack):
+            try container.encodeIfPresent(ack.prompt, forKey: "prompt")
+            try container.encode(ack.success, forKey: "success")
+            try container.encode(ack.error, forKey: "error")
+        case .setImageAck(let ack):
+            try container.encode(ack.success, forKey: "success")
+            try container.encode(ack.error, forKey: "error")
+        case .offer(let sdp), .answer(let sdp):
+            try container.encode(sdp, forKey: "sdp")
+        case .iceCandidate(let candidate):
+            try container.encode(candidate: candidate)
+        case .turnConfig(let turn):
+            try container.encode(turn.urls, forKey: "urls")
+            try container.encodeIfPresent(turn.username, forKey: "username")
+            try container.encodeIfPresent(turn.credential?.reveal(), forKey: "credential")
+        case .livekitRoomInfo(let info):
+            try container.encode(info.url, forKey: "livekit_url")
+            try container.encode(info.token.reveal(), forKey: "token")
+            try container.encodeIfPresent(info.roomName, forKey: "room_name")
+            try container.encodeIfPresent(info.sessionID, forKey: "session_id")
+        case .generationTick(let seconds):
+            try container.encode(seconds: seconds)
+        case .generationEnded(let seconds, let reason):
+            try container.encode(seconds: seconds)
+            try container.encodeIfPresent(reason, forKey: "reason")
+        case .error(let text):
+            try container.encode(text, forKey: "error")
+        }
+    }
+}
+
+extension KeyedEncodingContainer<WireKey> {
+    /// Whole seconds are written as a whole number: some clients read nothing else.
+    fileprivate mutating func encode(seconds: Double?) throws {
+        guard let seconds, seconds.isFinite else { return }
+        if let whole = Int(exactly: seconds) {
+            try encode(whole, forKey: "seconds")
+        } else {
+            try encode(seconds, forKey: "seconds")
+        }
+    }
+}
+
+extension KeyedDecodingContainer<WireKey> {
+    /// `error` or `message`, or the `message` inside an `error` object.
+    fileprivate var errorText: String {
+        if let text = text("error", "message"), !text.isEmpty { return text }
+        let nested = try? nestedContainer(keyedBy: WireKey.self, forKey: "error")
+        return nested?.text("message") ?? "unspecified error"
+    }
+}
+
+extension QueuePosition {
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        guard let position = container.integer("position", "queue_position"), position >= 0 else {
+            throw ProtocolError(.server, "A message is malformed: position is missing.")
+        }
+        self.init(position: position, size: container.integer("queue_size").flatMap { $0 >= 0 ? $0 : nil })
+    }
+}
+
+extension SessionIdentity {
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        guard let id = container.text("session_id", "sessionId"), !id.isEmpty else {
+            throw ProtocolError(.server, "A message is malformed: session_id is missing.")
+        }
+        self.init(
+            id: id, serverIP: container.text("server_ip"),
+            serverPort: container.integer("server_port").flatMap { (1...65535).contains($0) ? $0 : nil })
+    }
+}
+
+extension PromptAck {
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        let error = container.text("error")
+        self.init(prompt: container.text("prompt"), success: container.flag("success") ?? (error == nil), error: error)
+    }
+}
+
+extension SetImageAck {
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        let error = container.text("error")
+        self.init(success: container.flag("success") ?? (error == nil), error: error)
+    }
+}
+
+extension TURNConfig {
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        self.init(
+            urls: try container.decode([String].self, forKey: "urls"),
+            username: container.text("username"),
+            credential: container.text("credential").map(Secret.init))
+    }
+}
+
+extension LiveKitRoomInfo {
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        self.init(
+            url: try container.decode(String.self, forKey: "livekit_url"),
+            token: Secret(try container.decode(String.self, forKey: "token")),
+            roomName: container.text("room_name"),
+            sessionID: container.text("session_id", "sessionId"))
+    }
+}

@@ -1,0 +1,127 @@
+/// A message from service to client, one case per `type`.
+package enum ServerMessage: Sendable, Equatable {
+    /// The text as sent; `ServiceStatus(statusText:)` reads it.
+    case status(String)
+    case queuePosition(QueuePosition)
+    /// Older servers: the client may send its offer now.
+    case ready
+    case sessionID(SessionIdentity)
+    case promptAck(PromptAck)
+    case setImageAck(SetImageAck)
+    case offer(sdp: String)
+    case answer(sdp: String)
+    /// nil: no more candidates.
+    case iceCandidate(CandidateMessage?)
+    case turnConfig(TURNConfig)
+    case livekitRoomInfo(LiveKitRoomInfo)
+    case generationStarted
+    /// Seconds billed so far, if said.
+    case generationTick(seconds: Double?)
+    case generationEnded(seconds: Double?, reason: String?)
+    case error(String)
+    /// A type that this version does not know; to be ignored.
+    case unknown(type: String)
+
+    /// The wire's name of the case.
+    package var type: String {
+        switch self {
+        case .status: "status"
+        case .queuePosition: "queue_position"
+        case .ready: "ready"
+        case .sessionID: "session_id"
+        case .promptAck: "prompt_ack"
+        case .setImageAck: "set_image_ack"
+        case .offer: "offer"
+        case .answer: "answer"
+        case .iceCandidate: "ice-candidate"
+        case .turnConfig: "turn_config"
+        case .livekitRoomInfo: "livekit_room_info"
+        case .generationStarted: "generation_started"
+        case .generationTick: "generation_tick"
+        case .generationEnded: "generation_ended"
+        case .error: "error"
+        case .unknown(let type): type
+        }
+    }
+}
+
+package struct QueuePosition: Sendable, Equatable {
+    package var position: Int
+    /// nil: not said.
+    package var size: Int?
+
+    package init(position: Int, size: Int? = nil) {
+        self.position = position
+        self.size = size
+    }
+}
+
+/// Who the session is; with address and port it makes a subscribe token.
+package struct SessionIdentity: Sendable, Equatable {
+    package var id: String
+    package var serverIP: String?
+    package var serverPort: Int?
+
+    package init(id: String, serverIP: String? = nil, serverPort: Int? = nil) {
+        self.id = id
+        self.serverIP = serverIP
+        self.serverPort = serverPort
+    }
+
+    /// For viewers of this session; nil while address or port are not known.
+    package var subscribeToken: SubscribeToken? {
+        guard let serverIP, let serverPort else { return nil }
+        return .direct(sid: id, ip: serverIP, port: serverPort)
+    }
+}
+
+package struct PromptAck: Sendable, Equatable {
+    /// The text that is answered; some servers leave it out.
+    package var prompt: String?
+    package var success: Bool
+    package var error: String?
+
+    package init(prompt: String?, success: Bool, error: String? = nil) {
+        self.prompt = prompt
+        self.success = success
+        self.error = error
+    }
+}
+
+package struct SetImageAck: Sendable, Equatable {
+    package var success: Bool
+    package var error: String?
+
+    package init(success: Bool, error: String? = nil) {
+        self.success = success
+        self.error = error
+    }
+}
+
+/// A relay to add to the ICE servers.
+package struct TURNConfig: Sendable, Equatable {
+    package var urls: [String]
+    package var username: String?
+    package var credential: Secret?
+
+    package init(urls: [String], username: String? = nil, credential: Secret? = nil) {
+        self.urls = urls
+        self.username = username
+        self.credential = credential
+    }
+}
+
+/// The room to join when media go through LiveKit.
+package struct LiveKitRoomInfo: Sendable, Equatable {
+    package var url: String
+    package var token: Secret
+    package var roomName: String?
+    package var sessionID: String?
+
+    package init(url: String, token: Secret, roomName: String? = nil, sessionID: String? = nil) {
+        self.url = url
+        self.token = token
+        self.roomName = roomName
+        self.sessionID = sessionID
+    }
+}

@@ -1,0 +1,94 @@
+// Where the service is, checked once, and the request made from it. The API key is part of the query: a `ServiceURL`
+// describes itself without it, and nothing here opens a connection.
+
+/// A WebSocket URL of the service. Built from the user's base URL; whole after `stream(…)` or `subscribe(…)`.
+package struct ServiceURL: Sendable, Equatable {
+    package static let defaultBase = "wss://api.decart.ai"
+
+    /// TLS is used.
+    package let isSecure: Bool
+    /// A name or an address, without brackets, in lower case.
+    package let host: String
+    package let port: Int
+    /// Begins with a slash; already percent-encoded.
+    package private(set) var path: String
+    private var query: String
+
+    /// `wss`, `ws`, `https` and `http` URLs. Unencrypted ones only to loopback, for the key would travel in clear,
+    /// unless the user insists. Throws `INVALID_BASE_URL`.
+    package init(base: String, allowInsecure: Bool = false) throws(ProtocolError) {
+        let parts = try URLParts(base)
+        isSecure = parts.isSecure
+        host = parts.host
+        port = parts.port ?? (parts.isSecure ? 443 : 80)
+        path = parts.path
+        query = parts.query
+        guard isSecure || isLoopback || allowInsecure else {
+            throw ProtocolError(
+                .invalidBaseURL,
+                "base-url is unencrypted and \(host) is not this machine: the API key would travel in clear. "
+                    + "Use wss://, or set insecure=true.")
+        }
+    }
+
+    /// The control channel of a session.
+    /// - Parameter options: further query items, such as `resolution`; values may hold anything.
+    package func stream(
+        key: APIKey?, model: DecartModel, options: [(name: String, value: String)] = []
+    ) -> ServiceURL {
+        var items: [(name: String, value: String)] = []
+        if let key { items.append(("api_key", key.reveal())) }
+        items.append(("model", model.name))
+        return appending(path: DecartModel.urlPath, items: items + options)
+    }
+
+    /// The control channel of a viewer, generation 1.
+    package func subscribe(
+        key: APIKey?, sid: String, ip: String, port: Int, options: [(name: String, value: String)] = []
+    ) -> ServiceURL {
+        var items: [(name: String, value: String)] = [("IP", ip), ("port", String(port))]
+        if let key { items.append(("api_key", key.reveal())) }
+        return appending(path: "/subscribe/" + PercentEncoding.encode(sid), items: items + options)
+    }
+
+    /// The service runs on this machine.
+    package var isLoopback: Bool { ServiceURL.isLoopback(host: host) }
+
+    package static func isLoopback(host: String) -> Bool {
+        let host = host.lowercased()
+        if host == "localhost" || host == "localhost." { return true }
+        return IPAddress(host)?.isLoopback ?? false
+    }
+
+    /// The host is an address, not a name: TLS sends no server name for it.
+    package var hostIsAddress: Bool { IPAddress(host) != nil }
+
+    /// **Secret.** Path and query for the request line.
+    package var requestTarget: String { query.isEmpty ? path : path + "?" + query }
+
+    /// For the `Host` header: brackets round IPv6, the port unless it is the scheme's.
+    package var hostHeader: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"
+    }
+
+    private func appending(path suffix: String, items: [(name: String, value: String)]) -> ServiceURL {
+        var copy = self
+        if !copy.path.hasSuffix(suffix) {
+            while copy.path.hasSuffix("/") { copy.path.removeLast() }
+            copy.path += suffix
+        }
+        let added = items.map { PercentEncoding.encode($0.name) + "=" + PercentEncoding.encode($0.value) }
+        copy.query = ((query.isEmpty ? [] : [query]) + added).joined(separator: "&")
+        return copy
+    }
+}
+
+extension ServiceURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Scheme, host, port and path: the query holds the key and is hidden.
+    package var description: String {
+        "\(isSecure ? "wss" : "ws")://\(hostHeader)\(path)" + (query.isEmpty ? "" : "?<redacted>")
+    }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
+}

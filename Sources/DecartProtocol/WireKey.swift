@@ -1,0 +1,69 @@
+/// The keys of the wire, in every spelling that is accepted.
+struct WireKey: CodingKey, ExpressibleByStringLiteral {
+    let stringValue: String
+    var intValue: Int? { nil }
+
+    init(stringLiteral value: String) { stringValue = value }
+    init?(stringValue: String) { self.init(stringLiteral: stringValue) }
+    init?(intValue: Int) { nil }
+}
+
+extension KeyedDecodingContainer<WireKey> {
+    /// A string, or nil if it is absent, null or something else: optional fields never spoil a message.
+    func text(_ keys: WireKey...) -> String? {
+        for key in keys {
+            if let text = try? decode(String.self, forKey: key) { return text }
+        }
+        return nil
+    }
+
+    func flag(_ key: WireKey) -> Bool? { try? decode(Bool.self, forKey: key) }
+
+    /// A finite number.
+    func number(_ key: WireKey) -> Double? {
+        guard let number = try? decode(Double.self, forKey: key), number.isFinite else { return nil }
+        return number
+    }
+
+    /// A whole number, also if it is written as 3.0 or "3".
+    func integer(_ keys: WireKey...) -> Int? {
+        for key in keys {
+            if let integer = try? decode(Int.self, forKey: key) { return integer }
+            if let number = number(key), let integer = Int(exactly: number) { return integer }
+            if let text = try? decode(String.self, forKey: key), let integer = Int(text) { return integer }
+        }
+        return nil
+    }
+
+    /// An SDP: present and not empty.
+    func sdp() throws -> String {
+        let sdp = try decode(String.self, forKey: "sdp")
+        guard !sdp.isEmpty else { throw ProtocolError(.server, "A message is malformed: sdp is empty.") }
+        return sdp
+    }
+
+    /// The candidate of an `ice-candidate`; nil if it is null.
+    func candidate() throws -> CandidateMessage? {
+        // An absent key is an error, null is the end of candidates.
+        if try decodeNil(forKey: "candidate") { return nil }
+        let container = try nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
+        return CandidateMessage(
+            candidate: try container.decode(String.self, forKey: "candidate"),
+            sdpMid: container.text("sdpMid"),
+            sdpMLineIndex: container.integer("sdpMLineIndex"))
+    }
+}
+
+extension KeyedEncodingContainer<WireKey> {
+    mutating func encode(candidate: CandidateMessage?) throws {
+        guard let candidate else {
+            try encodeNil(forKey: "candidate")
+            return
+        }
+        var container = nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
+        try container.encode(candidate.candidate, forKey: "candidate")
+        // Browsers write both keys always.
+        try container.encode(candidate.sdpMid, forKey: "sdpMid")
+        try container.encode(candidate.sdpMLineIndex, forKey: "sdpMLineIndex")
+    }
+}

@@ -1,0 +1,40 @@
+// The other of the two protocols that are all a session knows of the outside. The same rules hold: any threads, events
+// one at a time and in order, nothing after `stopped`.
+package import DecartProtocol
+
+/// What a media path needs to begin. A path that is negotiated elsewhere (a room with its own signalling, which the
+/// service hands out as URL and token) gets a case of its own here, sends no `offer` and only says `connected`.
+package enum MediaStart: Sendable, Equatable {
+    /// Offer and candidates go over the control channel: answer with `offer`, then `candidate`s.
+    case negotiate(relays: [TURNConfig])
+}
+
+package enum MediaEvent: Sendable, Equatable {
+    /// Our offer, to be sent.
+    case offer(sdp: String)
+    /// nil: no more. Those that come before the offer wait for it.
+    case candidate(CandidateMessage?)
+    /// Media can flow, encrypted, to a peer whose identity is verified.
+    case connected(ice: Duration?, dtls: Duration?)
+    /// The first frame came out.
+    case firstFrame
+    case failed(SessionError)
+    /// The answer to `stop`, and the last event.
+    case stopped
+}
+
+/// A media path to the service, for one attempt.
+package protocol MediaTransport: AnyObject, Sendable {
+    /// Called once, before everything else.
+    func start(_ start: MediaStart)
+    func apply(answer sdp: String)
+    /// nil: no more.
+    func apply(candidate: CandidateMessage?)
+
+    /// Asked for twice a second while connected. What is sent counts from the element's input on, so that a silent
+    /// input is told from a dead path.
+    var traffic: MediaTraffic { get }
+
+    /// More than once, at any time. Returns at once; `stopped` follows within a second.
+    func stop()
+}

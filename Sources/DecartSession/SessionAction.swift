@@ -1,0 +1,66 @@
+package import DecartProtocol
+
+/// Names one attempt to connect; facts about older ones are ignored.
+package struct AttemptID: Sendable, Hashable, Comparable, CustomStringConvertible {
+    package let number: UInt64
+
+    package init(_ number: UInt64) { self.number = number }
+    package var description: String { "#\(number)" }
+    package static func < (left: AttemptID, right: AttemptID) -> Bool { left.number < right.number }
+}
+
+/// Timers are data: the machine names them, the driver keeps the clock.
+package enum TimerID: Sendable, Hashable {
+    /// A channel that does not keep its promise to answer in time.
+    case opening(AttemptID)
+    /// Waiting for the service's first word.
+    case statusGrace(AttemptID)
+    case initialAck(AttemptID)
+    case mediaConnect(AttemptID)
+    case mediaSample(AttemptID)
+    case stable(AttemptID)
+    /// The request whose time runs out next.
+    case acks
+    case retry
+}
+
+/// Facts, told to the machine.
+package enum SessionEvent: Sendable, Equatable {
+    case start
+    case stop
+    case update(PromptUpdate, id: RequestID)
+    case channelOpened(AttemptID, transport: Duration?, upgrade: Duration?)
+    case channelMessage(AttemptID, ServerMessage)
+    case channelMalformed(AttemptID, reason: String)
+    case channelClosed(AttemptID, code: Int?, reason: String)
+    case channelFailed(AttemptID, SessionError)
+    case media(AttemptID, MediaEvent)
+    case mediaSampled(AttemptID, MediaTraffic)
+    case timerFired(TimerID)
+}
+
+/// Orders, to be carried out in their order.
+package enum SessionAction: Sendable, Equatable {
+    case openChannel(AttemptID, timeout: Duration)
+    case send(AttemptID, ClientMessage)
+    case closeChannel(AttemptID)
+    case startMedia(AttemptID, MediaStart)
+    case applyAnswer(AttemptID, sdp: String)
+    case applyCandidate(AttemptID, CandidateMessage?)
+    case sampleMedia(AttemptID)
+    case stopMedia(AttemptID)
+    case schedule(TimerID, after: Duration)
+    case cancel(TimerID)
+    case report(SessionReport)
+}
+
+/// What the application is told besides the snapshot.
+package enum SessionReport: Sendable, Equatable {
+    case promptResult(PromptResult)
+    /// Will be retried, or does not end the session.
+    case warning(SessionError)
+    /// The session has ended because of this; told once.
+    case failed(SessionError)
+    /// For a debug log only.
+    case note(String)
+}

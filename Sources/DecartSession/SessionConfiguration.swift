@@ -1,0 +1,35 @@
+package import DecartProtocol
+
+/// What a session wants and how patient it is. All clocks are monotonic.
+package struct SessionConfiguration: Sendable, Equatable {
+    /// The state asked for before any frame is sent.
+    package var initial: SessionContent
+    package var retry: RetryPolicy
+    /// Bounds opening the channel, and again offer → connected.
+    package var connectionTimeout: Duration
+    /// From sending the initial state to its ack; stands still in the queue.
+    package var initialAckTimeout: Duration = .seconds(30)
+    package var promptAckTimeout: Duration = .seconds(15)
+    package var imageAckTimeout: Duration = .seconds(30)
+    /// A retry is less patient, so that an outage costs no more than it must.
+    package var retryOpenTimeout: Duration = .seconds(5)
+    package var retryMediaTimeout: Duration = .seconds(10)
+    /// How long to wait for the service to say whether there is a queue. Services that say nothing cost this once.
+    package var statusGrace: Duration = .milliseconds(250)
+    /// Frames sent for so long, and none came: the media path is dead.
+    package var mediaTimeout: Duration = .seconds(5)
+    package var mediaSampleInterval: Duration = .milliseconds(500)
+    /// When the channel is lost but pictures still come: keep that media path until the first frame of the next one.
+    /// The maker of media paths must then live with two at a time, and show the older one while it is not stopped.
+    package var keepsMediaWhileReconnecting = false
+    /// After so long a connection, the count of retries starts again.
+    package var stableAfter: Duration = .seconds(30)
+
+    package init(
+        initial: SessionContent, retry: RetryPolicy = RetryPolicy(), connectionTimeout: Duration = .seconds(15)
+    ) {
+        self.initial = initial
+        self.retry = retry
+        self.connectionTimeout = connectionTimeout
+    }
+}

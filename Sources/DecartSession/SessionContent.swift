@@ -1,0 +1,78 @@
+package import DecartProtocol
+
+/// What the service is asked to show: a text, an image, both, or (neither) the frames as they are.
+package struct SessionContent: Sendable, Equatable {
+    package var prompt: Prompt?
+    package var image: ReferenceImage?
+
+    package init(prompt: Prompt? = nil, image: ReferenceImage? = nil) {
+        self.prompt = prompt
+        self.image = image
+    }
+
+    package var isPassthrough: Bool { text.isEmpty && image == nil }
+
+    var text: String { prompt?.text ?? "" }
+
+    func applying(_ update: PromptUpdate) -> SessionContent {
+        var content = self
+        if let prompt = update.prompt { content.prompt = prompt }
+        switch update.image {
+        case .unchanged: break
+        case .removed: content.image = nil
+        case .set(let image): content.image = image
+        }
+        return content
+    }
+
+    /// The whole state in one message, for a service that knows nothing yet.
+    var message: ClientMessage {
+        if image == nil, let prompt, !prompt.isEmpty {
+            return .prompt(PromptMessage(text: prompt.text, enhance: prompt.enrich))
+        }
+        let bytes = image.map { SetImageMessage.Image.data(base64: $0.base64) }
+        return .setImage(SetImageMessage(image: bytes ?? .none, text: messageText, enhance: enhance))
+    }
+
+    fileprivate var messageText: SetImageMessage.Text { text.isEmpty ? .none : .prompt(text) }
+    fileprivate var enhance: Bool? { text.isEmpty ? nil : prompt?.enrich }
+}
+
+/// A change of what is shown: one request, whatever its parts.
+package struct PromptUpdate: Sendable, Equatable {
+    package enum Image: Sendable, Equatable {
+        case unchanged, removed
+        case set(ReferenceImage)
+    }
+
+    /// nil: unchanged. An empty text takes the text away.
+    package var prompt: Prompt?
+    package var image: Image
+
+    package init(prompt: Prompt? = nil, image: Image = .unchanged) {
+        self.prompt = prompt
+        self.image = image
+    }
+
+    /// The message for a service whose state is `before`.
+    func message(after before: SessionContent) -> ClientMessage {
+        let content = before.applying(self)
+        switch image {
+        case .unchanged, .removed:
+            // Removing the image while a text stays: an explicit null beside the text.
+            if image == .removed || content.isPassthrough {
+                return .setImage(SetImageMessage(image: .none, text: content.messageText, enhance: content.enhance))
+            }
+            if !content.text.isEmpty {
+                let prompt = PromptMessage(text: content.text, enhance: content.prompt?.enrich ?? false)
+                return .prompt(prompt)
+            }
+            return content.message
+        case .set(let image):
+            let text = prompt == nil ? SetImageMessage.Text.unchanged : content.messageText
+            return .setImage(
+                SetImageMessage(
+                    image: .data(base64: image.base64), text: text, enhance: prompt == nil ? nil : content.enhance))
+        }
+    }
+}

@@ -1,0 +1,576 @@
+// The whole life of a session as a value: facts in, orders out. No I/O, clock, task, lock or logger; `now` and
+// randomness are arguments, timers are data. `SessionController` carries the orders out.
+//
+//   idle ─start→ running(attempt): opening → greeting → settling → negotiating → connected
+//                  │ lost, retries left          ↑
+//                  └────────→ backingOff ──retry─┘
+//                  │ permanent, or no retries left → failed        stop, at any time → stopped
+//
+// One rule for the first connection and for lost ones: `lose` decides. With no retries it fails at once.
+package import DecartProtocol
+
+package struct SessionMachine: Sendable {
+    enum Phase: Sendable {
+        case idle
+        case running(Attempt)
+        case backingOff(next: AttemptID)
+        case stopped
+        case failed
+    }
+
+    /// One try, from the dial to its end.
+    struct Attempt: Sendable {
+        enum Step: Int, Sendable, Comparable {
+            /// The channel is being opened.
+            case opening
+            /// The channel is open; the service may say that there is a queue.
+            case greeting
+            /// The initial state is under way; nothing is offered before its ack.
+            case settling
+            /// The media path is being made.
+            case negotiating
+            case connected
+
+            static func < (left: Step, right: Step) -> Bool { left.rawValue < right.rawValue }
+        }
+
+        let id: AttemptID
+        let startedAt: Duration
+        var step = Step.opening
+        var isQueued = false
+        var settlingSince: Duration = .zero
+        var relays: [TURNConfig] = []
+        var isOffered = false
+        var isAnswered = false
+        /// Ours, found before the offer went out.
+        var heldCandidates: [CandidateMessage?] = []
+        var isGenerating = false
+        var watchdog: MediaWatchdog
+
+        /// The channel takes prompts.
+        var takesPrompts: Bool { step >= .settling && !isQueued }
+    }
+
+    /// A media path that outlives its channel until the next one shows a picture.
+    struct Veteran: Sendable {
+        let id: AttemptID
+        var watchdog: MediaWatchdog
+    }
+
+    let configuration: SessionConfiguration
+    /// What the application may know; changes with events only.
+    package private(set) var snapshot = SessionSnapshot()
+    var phase = Phase.idle
+    var ledger: PromptLedger
+    private var backOff: BackOff
+    private var lastAttempt: UInt64 = 0
+    private var hasBeenConnected = false
+    private var veteran: Veteran?
+    private var ackDeadline: Duration?
+    private var actions: [SessionAction] = []
+
+    package init(configuration: SessionConfiguration) {
+        self.configuration = configuration
+        ledger = PromptLedger(configuration: configuration)
+        backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
+    }
+
+    /// What is shown when everything under way is accepted.
+    package var wantedContent: SessionContent { ledger.wanted }
+
+    /// - Parameters:
+    ///   - now: monotonic, from any origin.
+    ///   - jitter: 0…1 at random, used when a retry is planned.
+    package mutating func handle(_ event: SessionEvent, now: Duration, jitter: Double = 0) -> [SessionAction] {
+        switch event {
+        case .start: start(now)
+        case .stop: stop(now)
+        case .update(let update, let id): self.update(update, id, now)
+        case .timerFired(let timer): fired(timer, now, jitter)
+        case .channelOpened(let id, let transport, let upgrade):
+            with(id) { $0.opened(&$1, transport, upgrade, now) }
+        case .channelMessage(let id, let message):
+            received(message, on: id, now, jitter)
+        case .channelMalformed(let id, let reason):
+            // A malformed frame never ends the session.
+            with(id) { machine, _ in machine.report(.note("Ignored: \(reason)")) }
+        case .channelClosed(let id, let code, let reason):
+            if isCurrent(id) { lose(closeError(code, reason), now, jitter) }
+        case .channelFailed(let id, let error):
+            if isCurrent(id) { lose(error, now, jitter) }
+        case .media(let id, let event): media(event, id, now, jitter)
+        case .mediaSampled(let id, let traffic): sampled(traffic, id, now, jitter)
+        }
+        if case .running = phase { pump(now) }
+        planAcks(now)
+        snapshot.state = state
+        defer { actions = [] }
+        return actions
+    }
+
+    // MARK: Starting and ending
+
+    private mutating func start(_ now: Duration) {
+        switch phase {
+        case .running, .backingOff: return
+        case .idle, .stopped, .failed: break
+        }
+        hasBeenConnected = false
+        backOff.reset()
+        snapshot = SessionSnapshot()
+        begin(now)
+    }
+
+    private mutating func begin(_ now: Duration) {
+        lastAttempt &+= 1
+        let id = AttemptID(lastAttempt)
+        let watchdog = MediaWatchdog(timeout: configuration.mediaTimeout, interval: configuration.mediaSampleInterval)
+        phase = .running(Attempt(id: id, startedAt: now, watchdog: watchdog))
+        snapshot.serviceStatus = .unknown
+        snapshot.queue = nil
+        snapshot.identity = nil
+        snapshot.generationSeconds = nil
+        snapshot.phases = ConnectPhases()
+        let timeout = patience(configuration.retryOpenTimeout)
+        order(.openChannel(id, timeout: timeout))
+        // The channel promises to answer in time and knows best what it waited for. This is for one that does not.
+        order(.schedule(.opening(id), after: timeout + .seconds(1)))
+    }
+
+    /// The first try has the user's time-out, later ones a shorter one.
+    private func patience(_ retryLimit: Duration) -> Duration {
+        backOff.count == 0 && !hasBeenConnected
+            ? configuration.connectionTimeout : min(configuration.connectionTimeout, retryLimit)
+    }
+
+    private mutating func stop(_ now: Duration) {
+        endAttempt(keepingMedia: false)
+        endVeteran()
+        if case .failed = phase { return }
+        phase = .stopped
+        finish(now)
+    }
+
+    private mutating func fail(_ error: SessionError, _ now: Duration) {
+        endVeteran()
+        phase = .failed
+        snapshot.lastError = error
+        finish(now)
+        report(.failed(error))
+    }
+
+    private mutating func finish(_ now: Duration) {
+        snapshot.queue = nil
+        for result in ledger.cancelAll(now: now) { report(.promptResult(result)) }
+    }
+
+    /// Lost, or never come about: the one place that decides whether to try again.
+    mutating func lose(_ error: SessionError, _ now: Duration, _ jitter: Double) {
+        guard case .running(let attempt) = phase else { return }
+        var error = error
+        let retries = backOff.count
+        let isExhausted = configuration.retry.maximumRetries.map { retries >= $0 } ?? false
+        let willRetry = !error.isPermanent && !isExhausted
+        // The channel is gone but pictures still come: the next session is made beside this one, and the switch is at
+        // its first frame.
+        let keepsMedia =
+            willRetry && configuration.keepsMediaWhileReconnecting && attempt.step == .connected
+            && error.stage != .media && attempt.watchdog.silence == .zero
+        endAttempt(keepingMedia: keepsMedia)
+        guard willRetry else {
+            if isExhausted, !error.isPermanent, retries > 0 { error.message += " Given up after \(retries) retries." }
+            fail(error, now)
+            return
+        }
+        let delay = backOff.next(jitter: jitter)
+        phase = .backingOff(next: AttemptID(lastAttempt &+ 1))
+        snapshot.lastError = error
+        snapshot.retries = backOff.count
+        snapshot.queue = nil
+        order(.schedule(.retry, after: delay))
+        report(.warning(error))
+    }
+
+    /// Ends channel, media and timers of the current attempt or wait.
+    private mutating func endAttempt(keepingMedia: Bool) {
+        if case .backingOff = phase { order(.cancel(.retry)) }
+        guard case .running(let attempt) = phase else { return }
+        let id = attempt.id
+        for timer in [.opening(id), .statusGrace(id), .initialAck(id), .mediaConnect(id), .stable(id)] as [TimerID] {
+            order(.cancel(timer))
+        }
+        order(.closeChannel(id))
+        if keepingMedia {
+            endVeteran()
+            veteran = Veteran(id: id, watchdog: attempt.watchdog)
+        } else {
+            order(.cancel(.mediaSample(id)))
+            if attempt.step >= .negotiating { order(.stopMedia(id)) }
+        }
+        phase = .idle
+    }
+
+    private mutating func endVeteran() {
+        guard let veteran else { return }
+        order(.cancel(.mediaSample(veteran.id)))
+        order(.stopMedia(veteran.id))
+        self.veteran = nil
+    }
+
+    // MARK: Opening and the initial state
+
+    private mutating func opened(
+        _ attempt: inout Attempt, _ transport: Duration?, _ upgrade: Duration?, _ now: Duration
+    ) {
+        guard attempt.step == .opening else { return }
+        attempt.step = .greeting
+        snapshot.phases.transport = transport
+        snapshot.phases.upgrade = upgrade
+        order(.cancel(.opening(attempt.id)))
+        if configuration.statusGrace > .zero {
+            order(.schedule(.statusGrace(attempt.id), after: configuration.statusGrace))
+        } else {
+            settle(&attempt, now)
+        }
+    }
+
+    private mutating func settle(_ attempt: inout Attempt, _ now: Duration) {
+        order(.cancel(.statusGrace(attempt.id)))
+        attempt.step = .settling
+        attempt.settlingSince = now
+        ledger.beginChannel(now: now)
+        order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
+    }
+
+    /// After every ack while settling: offer, wait, or give up.
+    private mutating func checkInitialState(_ now: Duration, _ jitter: Double) {
+        guard case .running(var attempt) = phase, attempt.step == .settling else { return }
+        switch ledger.initialState(now: now) {
+        case .pending:
+            break
+        case .accepted:
+            order(.cancel(.initialAck(attempt.id)))
+            snapshot.phases.initialAck = now - attempt.settlingSince
+            startMedia(&attempt)
+            phase = .running(attempt)
+        case .refused(let words):
+            // No offer goes out: what came back would be the raw picture.
+            var error = SessionError.service(words, stage: .initialState)
+            error.isPermanent = true
+            lose(error, now, jitter)
+        }
+    }
+
+    /// A room (generation 2) begins here too, but on `livekit_room_info` and without waiting for the ack.
+    private mutating func startMedia(_ attempt: inout Attempt) {
+        attempt.step = .negotiating
+        attempt.isQueued = false
+        order(.startMedia(attempt.id, .negotiate(relays: attempt.relays)))
+        order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
+    }
+
+    // MARK: The queue
+
+    private mutating func queued(_ attempt: inout Attempt, at position: QueuePosition?) {
+        guard attempt.step < .connected else { return }
+        if let position { snapshot.queue = position }
+        snapshot.serviceStatus = .enteringQueue
+        guard !attempt.isQueued else { return }
+        attempt.isQueued = true
+        // No clock runs while others are served.
+        for timer in [.statusGrace(attempt.id), .initialAck(attempt.id), .mediaConnect(attempt.id)] as [TimerID] {
+            order(.cancel(timer))
+        }
+        ledger.recall()
+    }
+
+    private mutating func ready(_ attempt: inout Attempt, _ now: Duration) {
+        snapshot.serviceStatus = .ready
+        snapshot.queue = nil
+        let wasQueued = attempt.isQueued
+        attempt.isQueued = false
+        switch attempt.step {
+        case .opening, .connected:
+            break
+        case .greeting:
+            settle(&attempt, now)
+        case .settling where wasQueued:
+            attempt.settlingSince = now
+            ledger.resendAfterQueue()
+            order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
+        case .negotiating where wasQueued:
+            ledger.resendAfterQueue()
+            order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
+        case .settling, .negotiating:
+            break
+        }
+    }
+
+    // MARK: Messages
+
+    private mutating func received(
+        _ message: ServerMessage, on id: AttemptID, _ now: Duration, _ jitter: Double
+    ) {
+        guard isCurrent(id) else { return }
+        switch message {
+        case .status(let text):
+            let status = ServiceStatus(statusText: text)
+            with(id) { machine, attempt in
+                switch status {
+                case .ready: machine.ready(&attempt, now)
+                case .enteringQueue: machine.queued(&attempt, at: nil)
+                case .unknown: machine.snapshot.serviceStatus = .unknown
+                }
+            }
+        case .queuePosition(let position):
+            with(id) { $0.queued(&$1, at: position) }
+        case .ready:
+            with(id) { $0.ready(&$1, now) }
+        case .sessionID(let identity):
+            snapshot.identity = identity
+        case .promptAck(let ack):
+            for result in ledger.acknowledge(ack, now: now) { report(.promptResult(result)) }
+            checkInitialState(now, jitter)
+        case .setImageAck(let ack):
+            for result in ledger.acknowledge(ack, now: now) { report(.promptResult(result)) }
+            checkInitialState(now, jitter)
+        case .turnConfig(let relay):
+            with(id) { machine, attempt in
+                guard attempt.step < .negotiating, attempt.relays.count < 8 else { return }
+                attempt.relays.append(relay)
+            }
+        case .answer(let sdp):
+            with(id) { machine, attempt in
+                guard attempt.isOffered, !attempt.isAnswered else {
+                    machine.report(.note("Ignored: an answer without an offer"))
+                    return
+                }
+                attempt.isAnswered = true
+                machine.order(.applyAnswer(id, sdp: sdp))
+            }
+        case .iceCandidate(let candidate):
+            with(id) { machine, attempt in
+                guard attempt.step >= .negotiating else { return }
+                // An empty candidate is the browser's way to say that there are no more.
+                machine.order(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
+            }
+        case .generationStarted:
+            with(id) { $1.isGenerating = true }
+        case .generationTick(let seconds):
+            if let seconds { snapshot.generationSeconds = seconds }
+            with(id) { $1.isGenerating = true }
+        case .generationEnded(let seconds, let reason):
+            if let seconds { snapshot.generationSeconds = seconds }
+            lose(generationError(reason), now, jitter)
+        case .error(let words):
+            serviceError(words, now, jitter)
+        case .offer, .livekitRoomInfo:
+            report(.note("Ignored: \(message.type) does not belong to this kind of session"))
+        case .unknown(let type):
+            report(.note("Ignored: unknown message type \(type.printable(limit: 64))"))
+        }
+    }
+
+    /// `error` fails whatever is pending: a request, or the whole attempt while it is not connected.
+    private mutating func serviceError(_ words: String, _ now: Duration, _ jitter: Double) {
+        guard case .running(let attempt) = phase else { return }
+        let stage: SessionError.Stage =
+            switch attempt.step {
+            case _ where attempt.isQueued: .queue
+            case .opening, .greeting, .settling: .initialState
+            case .negotiating: .media
+            case .connected: .generation
+            }
+        let error = SessionError.service(words, stage: stage)
+        let results = ledger.failFlights(words.printable(limit: 500), now: now)
+        for result in results { report(.promptResult(result)) }
+        if error.isPermanent || attempt.step < .connected {
+            lose(error, now, jitter)
+        } else if results.isEmpty {
+            snapshot.lastError = error
+            report(.warning(error))
+        }
+    }
+
+    private func generationError(_ reason: String?) -> SessionError {
+        let words = reason?.printable(limit: 200) ?? ""
+        let isMoney = words.lowercased().contains("credit")
+        return SessionError(
+            .server,
+            "The service ended the generation" + (words.isEmpty ? "." : ": \(words).")
+                + (isMoney ? " Top up the account's credits." : ""),
+            stage: .generation, isPermanent: isMoney || PermanentErrorText.matches(words))
+    }
+
+    private func closeError(_ code: Int?, _ reason: String) -> SessionError {
+        let words = reason.printable(limit: 123)
+        let details = [code.map(String.init), words.isEmpty ? nil : words].compactMap(\.self).joined(separator: ": ")
+        return SessionError(
+            PermanentErrorText.concernsKey(words) ? .invalidAPIKey : .webSocket,
+            "The service closed the connection" + (details.isEmpty ? "." : " (\(details))."),
+            stage: .channel, isPermanent: PermanentErrorText.matches(words))
+    }
+
+    // MARK: Media
+
+    private mutating func media(_ event: MediaEvent, _ id: AttemptID, _ now: Duration, _ jitter: Double) {
+        if let veteran, veteran.id == id {
+            if case .failed = event { endVeteran() }
+            return
+        }
+        guard case .running(var attempt) = phase, attempt.id == id, attempt.step >= .negotiating else { return }
+        switch event {
+        case .offer(let sdp):
+            guard !attempt.isOffered else { return }
+            attempt.isOffered = true
+            order(.send(id, .offer(sdp: sdp)))
+            for candidate in attempt.heldCandidates { order(.send(id, .iceCandidate(candidate))) }
+            attempt.heldCandidates = []
+        case .candidate(let candidate):
+            if attempt.isOffered {
+                order(.send(id, .iceCandidate(candidate)))
+            } else if attempt.heldCandidates.count < 256 {
+                attempt.heldCandidates.append(candidate)
+            }
+        case .connected(let ice, let dtls):
+            guard attempt.step == .negotiating else { return }
+            attempt.step = .connected
+            hasBeenConnected = true
+            snapshot.lastError = nil
+            snapshot.phases.ice = ice
+            snapshot.phases.dtls = dtls
+            snapshot.phases.connected = now - attempt.startedAt
+            order(.cancel(.mediaConnect(id)))
+            order(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
+            order(.schedule(.stable(id), after: configuration.stableAfter))
+        case .firstFrame:
+            if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
+            endVeteran()
+        case .failed(let error):
+            lose(error, now, jitter)
+            return
+        case .stopped:
+            return
+        }
+        phase = .running(attempt)
+    }
+
+    private mutating func sampled(
+        _ traffic: MediaTraffic, _ id: AttemptID, _ now: Duration, _ jitter: Double
+    ) {
+        if veteran?.id == id {
+            if veteran?.watchdog.sample(traffic, now: now) == true { endVeteran() }
+            return
+        }
+        guard case .running(var attempt) = phase, attempt.id == id, attempt.step == .connected else { return }
+        let isDead = attempt.watchdog.sample(traffic, now: now)
+        phase = .running(attempt)
+        if isDead {
+            let seconds = configuration.mediaTimeout.components.seconds
+            lose(
+                SessionError(.webRTC, "No media came from the service for \(seconds) s.", stage: .media), now, jitter)
+        }
+    }
+
+    // MARK: Prompts
+
+    private mutating func update(_ update: PromptUpdate, _ id: RequestID, _ now: Duration) {
+        switch phase {
+        case .running, .backingOff:
+            for result in ledger.add(update, id: id, now: now) { report(.promptResult(result)) }
+        case .idle, .stopped, .failed:
+            report(.promptResult(ledger.remember(update, id: id)))
+        }
+    }
+
+    private mutating func pump(_ now: Duration) {
+        guard case .running(let attempt) = phase, attempt.takesPrompts else { return }
+        for message in ledger.takeMessages(now: now) { order(.send(attempt.id, message)) }
+    }
+
+    private mutating func planAcks(_ now: Duration) {
+        var deadline: Duration?
+        if case .running = phase { deadline = ledger.nextDeadline }
+        guard deadline != ackDeadline else { return }
+        ackDeadline = deadline
+        if let deadline {
+            order(.schedule(.acks, after: max(deadline - now, .zero)))
+        } else {
+            order(.cancel(.acks))
+        }
+    }
+
+    // MARK: Timers
+
+    private mutating func fired(_ timer: TimerID, _ now: Duration, _ jitter: Double) {
+        switch timer {
+        case .retry:
+            if case .backingOff = phase { begin(now) }
+        case .acks:
+            ackDeadline = nil
+            guard case .running = phase else { return }
+            for result in ledger.expire(now: now) { report(.promptResult(result)) }
+        case .opening(let id):
+            guard isCurrent(id, at: .opening) else { return }
+            lose(timeout("The service could not be reached", stage: .connect), now, jitter)
+        case .statusGrace(let id):
+            guard isCurrent(id, at: .greeting) else { return }
+            with(id) { machine, attempt in if !attempt.isQueued { machine.settle(&attempt, now) } }
+        case .initialAck(let id):
+            guard isCurrent(id, at: .settling) else { return }
+            lose(timeout("The service did not acknowledge the initial state", stage: .initialState), now, jitter)
+        case .mediaConnect(let id):
+            guard isCurrent(id, at: .negotiating) else { return }
+            lose(timeout("The media connection did not come about", stage: .media), now, jitter)
+        case .mediaSample(let id):
+            guard veteran?.id == id || isCurrent(id, at: .connected) else { return }
+            order(.schedule(timer, after: configuration.mediaSampleInterval))
+            order(.sampleMedia(id))
+        case .stable(let id):
+            guard isCurrent(id, at: .connected) else { return }
+            backOff.reset()
+            snapshot.retries = 0
+        }
+    }
+
+    private func timeout(_ what: String, stage: SessionError.Stage) -> SessionError {
+        SessionError(.connectionTimeout, "\(what) in time.", stage: stage)
+    }
+
+    // MARK: Helpers
+
+    private var state: SessionState {
+        switch phase {
+        case .idle: .idle
+        case .stopped: .disconnected
+        case .failed: .error
+        case .backingOff: hasBeenConnected ? .reconnecting : .connecting
+        case .running(let attempt):
+            if attempt.step == .connected {
+                attempt.isGenerating ? .generating : .connected
+            } else {
+                hasBeenConnected ? .reconnecting : .connecting
+            }
+        }
+    }
+
+    private func isCurrent(_ id: AttemptID, at step: Attempt.Step? = nil) -> Bool {
+        guard case .running(let attempt) = phase, attempt.id == id else { return false }
+        return step.map { $0 == attempt.step } ?? true
+    }
+
+    /// Lends the attempt if it is the current one. Not for bodies that may `lose` it.
+    private mutating func with(_ id: AttemptID, _ body: (inout SessionMachine, inout Attempt) -> Void) {
+        guard case .running(var attempt) = phase, attempt.id == id else { return }
+        body(&self, &attempt)
+        phase = .running(attempt)
+    }
+
+    private mutating func order(_ action: SessionAction) {
+        actions.append(action)
+    }
+
+    private mutating func report(_ report: SessionReport) {
+        actions.append(.report(report))
+    }
+}

@@ -1,0 +1,97 @@
+internal import CGStreamer
+
+/// Nanoseconds on the pipeline's time line; nil stands for GST_CLOCK_TIME_NONE.
+package typealias ClockTime = UInt64
+
+extension ClockTime {
+    static let noneValue = ClockTime.max
+    init?(validating raw: GstClockTime) {
+        guard raw != GstClockTime.max else { return nil }
+        self = ClockTime(raw)
+    }
+}
+
+/// One reference on a GstBuffer.
+// @unchecked: the reference count is atomic; writable access is only given to a buffer with one reference.
+package final class Buffer: @unchecked Sendable {
+    private var pointerStorage: UnsafeMutablePointer<GstBuffer>?
+
+    init(taking pointer: UnsafeMutablePointer<GstBuffer>) { pointerStorage = pointer }
+    init(borrowing pointer: UnsafeMutablePointer<GstBuffer>) {
+        pointerStorage = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
+    }
+    deinit { if let pointerStorage { decart_mini_object_unref(pointerStorage) } }
+
+    /// A fresh buffer that holds a copy of the bytes.
+    package init(copying bytes: UnsafeRawBufferPointer) {
+        let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)
+        if let base = bytes.baseAddress { gst_buffer_fill(buffer, 0, base, gsize(bytes.count)) }
+        pointerStorage = buffer
+    }
+
+    package init(size: Int) { pointerStorage = gst_buffer_new_allocate(nil, gsize(max(0, size)), nil) }
+
+    var pointer: UnsafeMutablePointer<GstBuffer>? { pointerStorage }
+
+    /// Gives the reference away, to a call that takes ownership.
+    func release() -> UnsafeMutablePointer<GstBuffer>? {
+        defer { pointerStorage = nil }
+        return pointerStorage
+    }
+
+    package var size: Int { pointerStorage.map { Int(gst_buffer_get_size($0)) } ?? 0 }
+    package var pts: ClockTime? {
+        get { pointerStorage.flatMap { ClockTime(validating: $0.pointee.pts) } }
+        set { pointerStorage?.pointee.pts = GstClockTime(newValue ?? .noneValue) }
+    }
+    package var dts: ClockTime? {
+        get { pointerStorage.flatMap { ClockTime(validating: $0.pointee.dts) } }
+        set { pointerStorage?.pointee.dts = GstClockTime(newValue ?? .noneValue) }
+    }
+    package var duration: ClockTime? {
+        get { pointerStorage.flatMap { ClockTime(validating: $0.pointee.duration) } }
+        set { pointerStorage?.pointee.duration = GstClockTime(newValue ?? .noneValue) }
+    }
+    package var isDiscontinuous: Bool {
+        get { hasFlag(GST_BUFFER_FLAG_DISCONT) }
+        set { setFlag(GST_BUFFER_FLAG_DISCONT, newValue) }
+    }
+    package var isDeltaUnit: Bool { hasFlag(GST_BUFFER_FLAG_DELTA_UNIT) }
+    package var isGap: Bool { hasFlag(GST_BUFFER_FLAG_GAP) }
+
+    private func hasFlag(_ flag: GstBufferFlags) -> Bool {
+        guard let pointerStorage else { return false }
+        return pointerStorage.pointee.mini_object.flags & flag.rawValue != 0
+    }
+    private func setFlag(_ flag: GstBufferFlags, _ on: Bool) {
+        guard let pointerStorage else { return }
+        if on {
+            pointerStorage.pointee.mini_object.flags |= flag.rawValue
+        } else {
+            pointerStorage.pointee.mini_object.flags &= ~flag.rawValue
+        }
+    }
+
+    /// A buffer that shares the memory but whose times and flags may be changed.
+    package func copyOfMetadata() -> Buffer? {
+        guard let pointerStorage, let copy = gst_buffer_copy(pointerStorage) else { return nil }
+        return Buffer(taking: copy)
+    }
+
+    package func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
+        var info = GstMapInfo()
+        guard let pointerStorage, gst_buffer_map(pointerStorage, &info, GST_MAP_READ) != 0 else { return nil }
+        defer { gst_buffer_unmap(pointerStorage, &info) }
+        return try body(UnsafeRawBufferPointer(start: info.data, count: Int(info.size)))
+    }
+
+    package func withMutableBytes<R>(_ body: (UnsafeMutableRawBufferPointer) throws -> R) rethrows -> R? {
+        var info = GstMapInfo()
+        guard let pointerStorage, gst_buffer_map(pointerStorage, &info, mapReadWrite) != 0 else { return nil }
+        defer { gst_buffer_unmap(pointerStorage, &info) }
+        return try body(UnsafeMutableRawBufferPointer(start: info.data, count: Int(info.size)))
+    }
+}
+
+/// GST_MAP_READWRITE is a macro.
+let mapReadWrite = GstMapFlags(rawValue: GST_MAP_READ.rawValue | GST_MAP_WRITE.rawValue)

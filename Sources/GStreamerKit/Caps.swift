@@ -1,0 +1,51 @@
+internal import CGStreamer
+
+/// Media capabilities; immutable once made.
+// @unchecked: caps are immutable here and reference counting is atomic.
+package final class Caps: @unchecked Sendable, CustomStringConvertible {
+    let pointer: UnsafeMutablePointer<GstCaps>
+
+    init(taking pointer: UnsafeMutablePointer<GstCaps>) { self.pointer = pointer }
+    init(borrowing pointer: UnsafeMutablePointer<GstCaps>) {
+        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstCaps.self)
+    }
+    deinit { decart_mini_object_unref(pointer) }
+
+    package convenience init(_ text: String) throws(GStreamerError) {
+        guard let parsed = gst_caps_from_string(text) else {
+            throw GStreamerError(.badCaps, "'\(text)' does not describe caps")
+        }
+        self.init(taking: parsed)
+    }
+
+    package var description: String {
+        guard let text = gst_caps_to_string(pointer) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    package var isEmpty: Bool { gst_caps_is_empty(pointer) != 0 }
+    package var isAny: Bool { gst_caps_is_any(pointer) != 0 }
+    package var isFixed: Bool { gst_caps_is_fixed(pointer) != 0 }
+
+    /// The first structure, copied.
+    package var first: Structure? {
+        guard gst_caps_get_size(pointer) > 0, let found = gst_caps_get_structure(pointer, 0) else { return nil }
+        return Structure(copying: found)
+    }
+
+    package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
+    package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
+
+    /// Fixed caps nearest to `size` and `framerate` that these caps allow.
+    package func fixated(width: Int, height: Int, framerate: Int) -> Caps? {
+        guard !isEmpty, !isAny, let single = gst_caps_truncate(gst_caps_copy(pointer)),
+            let structure = gst_caps_get_structure(single, 0)
+        else { return nil }
+        gst_structure_fixate_field_nearest_int(structure, "width", Int32(clamping: width))
+        gst_structure_fixate_field_nearest_int(structure, "height", Int32(clamping: height))
+        gst_structure_fixate_field_nearest_fraction(structure, "framerate", Int32(clamping: framerate), 1)
+        guard let fixed = gst_caps_fixate(single) else { return nil }
+        return Caps(taking: fixed)
+    }
+}

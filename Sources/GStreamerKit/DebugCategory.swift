@@ -1,0 +1,45 @@
+internal import CGStreamer
+
+/// A category of GStreamer's debug log: the plugin's only log.
+// @unchecked: the category pointer is set once and GStreamer guards its threshold.
+package struct DebugCategory: @unchecked Sendable {
+    private let category: OpaquePointerOrCategory
+
+    package enum Level: Sendable {
+        case error, warning, info, debug, log, trace
+        var raw: GstDebugLevel {
+            switch self {
+            case .error: GST_LEVEL_ERROR
+            case .warning: GST_LEVEL_WARNING
+            case .info: GST_LEVEL_INFO
+            case .debug: GST_LEVEL_DEBUG
+            case .log: GST_LEVEL_LOG
+            case .trace: GST_LEVEL_TRACE
+            }
+        }
+    }
+
+    package init(_ name: String, _ description: String) { category = _gst_debug_category_new(name, 0, description) }
+
+    /// Never give a secret, a prompt or an address of a peer to a level of `info` or above.
+    package func callAsFunction(
+        _ level: Level, _ object: GObject? = nil, _ message: @autoclosure () -> String, file: StaticString = #fileID,
+        function: StaticString = #function, line: UInt = #line
+    ) {
+        guard let category, decart_debug_enabled(category, level.raw) != 0 else { return }
+        let instance = object?.raw.assumingMemoryBound(to: CGStreamer.GObject.self)
+        file.withUTF8Buffer { file in
+            function.withUTF8Buffer { function in
+                file.withMemoryRebound(to: CChar.self) { file in
+                    function.withMemoryRebound(to: CChar.self) { function in
+                        gst_debug_log_literal(
+                            category, level.raw, file.baseAddress, function.baseAddress, Int32(clamping: line), instance,
+                            message())
+                    }
+                }
+            }
+        }
+    }
+}
+
+private typealias OpaquePointerOrCategory = UnsafeMutablePointer<GstDebugCategory>?

@@ -1,0 +1,187 @@
+internal import CGStreamer
+
+package enum ElementState: Int, Sendable, Comparable {
+    case null = 1, ready, paused, playing
+    package static func < (a: ElementState, b: ElementState) -> Bool { a.rawValue < b.rawValue }
+    var raw: GstState { GstState(UInt32(rawValue)) }
+    init(_ raw: GstState) { self = ElementState(rawValue: Int(raw.rawValue)) ?? .null }
+}
+
+package enum StateChangeReturn: Sendable { case failure, success, async, noPreroll
+    init(_ raw: GstStateChangeReturn) {
+        switch raw {
+        case GST_STATE_CHANGE_SUCCESS: self = .success
+        case GST_STATE_CHANGE_ASYNC: self = .async
+        case GST_STATE_CHANGE_NO_PREROLL: self = .noPreroll
+        default: self = .failure
+        }
+    }
+    var raw: GstStateChangeReturn {
+        switch self {
+        case .failure: GST_STATE_CHANGE_FAILURE
+        case .success: GST_STATE_CHANGE_SUCCESS
+        case .async: GST_STATE_CHANGE_ASYNC
+        case .noPreroll: GST_STATE_CHANGE_NO_PREROLL
+        }
+    }
+}
+
+/// One reference on a GstElement.
+package class Element: GObject, @unchecked Sendable {
+    var element: UnsafeMutablePointer<GstElement> { raw.assumingMemoryBound(to: GstElement.self) }
+    var gstObject: UnsafeMutablePointer<GstObject> { raw.assumingMemoryBound(to: GstObject.self) }
+
+    /// Makes an element; a missing factory is an error that names it.
+    package convenience init(factory: String, name: String? = nil) throws(GStreamerError) {
+        guard let made = gst_element_factory_make(factory, name) else {
+            throw GStreamerError(.missingElement(factory), "the GStreamer element '\(factory)' is not installed")
+        }
+        self.init(taking: made)
+    }
+
+    package var name: String {
+        guard let text = gst_object_get_name(gstObject) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    package var factoryName: String? {
+        guard let factory = gst_element_get_factory(element), let text = gst_object_get_name(UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self)) else { return nil }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    @discardableResult
+    package func setState(_ state: ElementState) -> StateChangeReturn {
+        StateChangeReturn(gst_element_set_state(element, state.raw))
+    }
+
+    /// The state now, waiting at most `timeout` for one that is being changed.
+    package func state(timeout: Duration = .zero) -> ElementState {
+        var current = GST_STATE_NULL
+        gst_element_get_state(element, &current, nil, timeout.clockTime)
+        return ElementState(current)
+    }
+
+    @discardableResult package func syncStateWithParent() -> Bool { gst_element_sync_state_with_parent(element) != 0 }
+    package func setLockedState(_ locked: Bool) { gst_element_set_locked_state(element, locked ? 1 : 0) }
+
+    package func staticPad(_ name: String) -> Pad? { gst_element_get_static_pad(element, name).map { Pad(taking: $0) } }
+    package func requestPad(_ name: String) -> Pad? { gst_element_request_pad_simple(element, name).map { Pad(taking: $0) } }
+    package func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
+    package func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
+    package func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
+
+    package func link(_ next: Element) throws(GStreamerError) {
+        guard gst_element_link(element, next.element) != 0 else {
+            throw GStreamerError(.linkFailed, "could not link \(name) to \(next.name)")
+        }
+    }
+
+    @discardableResult package func send(_ event: Event) -> Bool { gst_element_send_event(element, event.copyReference()) != 0 }
+
+    /// Now, on the pipeline's running time; nil without a clock.
+    package var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
+    package var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
+    package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
+
+    package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
+}
+
+/// One reference on a GstBin.
+package class Bin: Element, @unchecked Sendable {
+    var bin: UnsafeMutablePointer<GstBin> { raw.assumingMemoryBound(to: GstBin.self) }
+
+    package convenience init(name: String? = nil) { self.init(taking: gst_bin_new(name)) }
+
+    /// A bin from a gst-launch description; unlinked pads become ghost pads when asked.
+    package convenience init(description: String, ghostUnlinkedPads: Bool) throws(GStreamerError) {
+        var error: UnsafeMutablePointer<GError>?
+        let made = gst_parse_bin_from_description_full(
+            description, ghostUnlinkedPads ? 1 : 0, nil, GST_PARSE_FLAG_FATAL_ERRORS, &error)
+        guard let made else {
+            let text = error.flatMap { $0.pointee.message }.map { String(cString: $0) } ?? "not a pipeline description"
+            if let error { g_error_free(error) }
+            throw GStreamerError(.badDescription, text)
+        }
+        self.init(taking: made)
+    }
+
+    package func add(_ child: Element) { gst_bin_add(bin, child.element) }
+    package func add(_ children: [Element]) { for child in children { add(child) } }
+    package func remove(_ child: Element) { gst_bin_remove(bin, child.element) }
+    package func child(named name: String) -> Element? { gst_bin_get_by_name(bin, name).map { Element(taking: $0) } }
+
+    package func linkChain(_ elements: [Element]) throws(GStreamerError) {
+        for (upstream, downstream) in zip(elements, elements.dropFirst()) { try upstream.link(downstream) }
+    }
+
+    /// All elements inside, bins included, whatever their depth.
+    package var allElements: [Element] {
+        guard let iterator = gst_bin_iterate_recurse(bin) else { return [] }
+        defer { gst_iterator_free(iterator) }
+        var found: [Element] = []
+        var value = GValue()
+        while true {
+            switch gst_iterator_next(iterator, &value) {
+            case GST_ITERATOR_OK:
+                if let object = g_value_get_object(&value) { found.append(Element(borrowing: object)) }
+                g_value_unset(&value)
+            case GST_ITERATOR_RESYNC:
+                found.removeAll()
+                gst_iterator_resync(iterator)
+            default:
+                return found
+            }
+        }
+    }
+
+    package func recalculateLatency() { gst_bin_recalculate_latency(bin) }
+    package func dotDescription() -> String {
+        guard let text = gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    /// Keeps children from deciding whether this bin counts as a source or a sink of its pipeline.
+    package func suppressSourceAndSinkFlags() {
+        let flags = GST_ELEMENT_FLAG_SOURCE.rawValue | GST_ELEMENT_FLAG_SINK.rawValue
+        gst_bin_set_suppressed_flags(bin, GstElementFlags(rawValue: flags))
+        decart_element_flag_unset(element, UInt32(flags))
+    }
+}
+
+/// A top-level pipeline with its bus and clock.
+package final class Pipeline: Bin, @unchecked Sendable {
+    package convenience init(name: String? = nil) { self.init(taking: gst_pipeline_new(name)) }
+
+    package convenience init(description: String) throws(GStreamerError) {
+        var error: UnsafeMutablePointer<GError>?
+        let made = gst_parse_launch_full(description, nil, GST_PARSE_FLAG_FATAL_ERRORS, &error)
+        guard let made else {
+            let text = error.flatMap { $0.pointee.message }.map { String(cString: $0) } ?? "not a pipeline description"
+            if let error { g_error_free(error) }
+            throw GStreamerError(.badDescription, text)
+        }
+        guard decart_instance_is(made, gst_pipeline_get_type()) != 0 else {
+            gst_object_unref(made)
+            throw GStreamerError(.badDescription, "the description is a single element, not a pipeline")
+        }
+        self.init(taking: made)
+    }
+
+    package var bus: Bus { Bus(taking: gst_element_get_bus(element)) }
+}
+
+extension Duration {
+    /// Nanoseconds, saturated; negative counts as zero.
+    package var clockTime: GStreamerTime {
+        let parts = components
+        guard parts.seconds >= 0 else { return 0 }
+        let (scaled, overflow) = UInt64(parts.seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        guard !overflow else { return .max }
+        return GStreamerTime(scaled &+ UInt64(max(0, parts.attoseconds / 1_000_000_000)))
+    }
+}
+
+package typealias GStreamerTime = UInt

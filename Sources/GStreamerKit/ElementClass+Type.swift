@@ -1,0 +1,205 @@
+internal import CGStreamer
+internal import Synchronization
+
+/// What class_init and the virtual methods need; one per GType, never freed, as types are not.
+private final class ClassBox: Sendable {
+    let elementClass: ElementClass
+    let parentType: GType
+    /// Where an instance keeps its Swift object: behind the parent's C struct.
+    let implementationOffset: Int
+
+    init(_ elementClass: ElementClass, parentType: GType, implementationOffset: Int) {
+        self.elementClass = elementClass
+        self.parentType = parentType
+        self.implementationOffset = implementationOffset
+    }
+}
+
+private let classQuark = g_quark_from_static_string("gst-decart-class")
+private let registration = Mutex(())
+
+func registerType(_ elementClass: ElementClass) -> GType {
+    registration.withLock { _ in
+        let known = g_type_from_name(elementClass.typeName)
+        if known != 0 { return known }
+        let parentType = elementClass.parent == .bin ? gst_bin_get_type() : gst_element_get_type()
+        var parent = GTypeQuery()
+        g_type_query(parentType, &parent)
+        let offset = (Int(parent.instance_size) + 7) & ~7
+        let box = ClassBox(elementClass, parentType: parentType, implementationOffset: offset)
+        let data = Unmanaged.passRetained(box).toOpaque()
+        var info = GTypeInfo()
+        info.class_size = UInt16(clamping: parent.class_size)
+        info.class_init = classInit
+        info.class_data = UnsafeRawPointer(data)
+        info.instance_size = UInt16(clamping: offset + MemoryLayout<UnsafeRawPointer>.size)
+        info.instance_init = instanceInit
+        let type = g_type_register_static(parentType, elementClass.typeName, &info, GTypeFlags(rawValue: 0))
+        g_type_set_qdata(type, classQuark, data)
+        return type
+    }
+}
+
+private func classBox(ofClass pointer: UnsafeMutableRawPointer?) -> ClassBox? {
+    guard let pointer else { return nil }
+    var type = pointer.assumingMemoryBound(to: GTypeClass.self).pointee.g_type
+    while type != 0 {
+        if let data = g_type_get_qdata(type, classQuark) {
+            return Unmanaged<ClassBox>.fromOpaque(data).takeUnretainedValue()
+        }
+        type = g_type_parent(type)
+    }
+    return nil
+}
+
+private func classBox(of instance: UnsafeMutableRawPointer) -> ClassBox? {
+    classBox(ofClass: UnsafeMutableRawPointer(instance.assumingMemoryBound(to: GTypeInstance.self).pointee.g_class))
+}
+
+private func slot(_ instance: UnsafeMutableRawPointer, _ box: ClassBox) -> UnsafeMutablePointer<UnsafeMutableRawPointer?> {
+    (instance + box.implementationOffset).assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
+}
+
+/// Holds the existential: a class reference plus its witness table.
+private final class ImplementationBox {
+    let implementation: any ElementImplementation
+    init(_ implementation: any ElementImplementation) { self.implementation = implementation }
+}
+
+private func implementation(of instance: UnsafeMutableRawPointer?) -> (any ElementImplementation)? {
+    guard let instance, let box = classBox(of: instance), let object = slot(instance, box).pointee else { return nil }
+    return Unmanaged<ImplementationBox>.fromOpaque(object).takeUnretainedValue().implementation
+}
+
+extension Element {
+    /// The Swift object behind an element of ours.
+    package var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
+}
+
+private func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> UnsafeMutablePointer<C>? {
+    guard let box = classBox(of: instance) else { return nil }
+    return g_type_class_peek(box.parentType)?.assumingMemoryBound(to: C.self)
+}
+
+private let instanceInit: GInstanceInitFunc = { instance, objectClass in
+    guard let instance, let box = classBox(ofClass: objectClass) else { return }
+    let raw = UnsafeMutableRawPointer(instance)
+    let made = box.elementClass.make(ElementHandle(raw: raw))
+    slot(raw, box).pointee = Unmanaged.passRetained(ImplementationBox(made)).toOpaque()
+}
+
+private let classInit: GClassInitFunc = { pointer, data in
+    guard let pointer, let data else { return }
+    let box = Unmanaged<ClassBox>.fromOpaque(data).takeUnretainedValue()
+    let description = box.elementClass
+
+    let object = pointer.assumingMemoryBound(to: GObjectClass.self)
+    object.pointee.finalize = { instance in
+        guard let instance else { return }
+        let raw = UnsafeMutableRawPointer(instance)
+        let parent = parentClass(of: raw, as: GObjectClass.self)
+        // The C part goes first: its finalisation may still run closures of the Swift object.
+        let kept = classBox(of: raw).flatMap { slot(raw, $0).pointee }
+        parent?.pointee.finalize?(instance)
+        if let kept { Unmanaged<ImplementationBox>.fromOpaque(kept).release() }
+    }
+    object.pointee.set_property = { instance, id, value, spec in
+        guard let value, let spec, let name = spec.pointee.name else { return }
+        implementation(of: instance)?.setProperty(String(cString: name), GValueBox(copying: value))
+    }
+    object.pointee.get_property = { instance, id, value, spec in
+        guard let value, let spec, let name = spec.pointee.name,
+            let found = implementation(of: instance)?.property(String(cString: name))
+        else { return }
+        found.withPointer { if g_value_transform($0, value) == 0 { g_value_copy($0, value) } }
+    }
+    for (index, property) in description.properties.enumerated() {
+        if let spec = property.makeSpec() { g_object_class_install_property(object, guint(index + 1), spec) }
+    }
+
+    let element = pointer.assumingMemoryBound(to: GstElementClass.self)
+    element.pointee.change_state = { instance, transition in
+        guard let instance else { return GST_STATE_CHANGE_FAILURE }
+        let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GstElementClass.self)
+        let chainUp = { StateChangeReturn(parent?.pointee.change_state?(instance, transition) ?? GST_STATE_CHANGE_FAILURE) }
+        guard let found = implementation(of: instance) else { return chainUp().raw }
+        return found.changeState(StateChange(transition), chainUp: chainUp).raw
+    }
+    element.pointee.send_event = { instance, event in
+        guard let instance, let event else { return 0 }
+        let owned = Event(taking: event)
+        if let result = implementation(of: instance)?.sendEvent(owned) { return result ? 1 : 0 }
+        let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GstElementClass.self)
+        return parent?.pointee.send_event?(instance, owned.copyReference()) ?? 0
+    }
+    gst_element_class_set_metadata(
+        element, description.longName, description.classification, description.summary, description.author)
+    for pad in description.pads {
+        let presence =
+            switch pad.presence {
+            case .always: GST_PAD_ALWAYS
+            case .sometimes: GST_PAD_SOMETIMES
+            case .request: GST_PAD_REQUEST
+            }
+        let caps = gst_caps_from_string(pad.caps)
+        if let template = gst_pad_template_new(
+            pad.name, pad.direction == .source ? GST_PAD_SRC : GST_PAD_SINK, presence, caps)
+        {
+            gst_element_class_add_pad_template(element, template)
+        }
+        if let caps { gst_caps_unref(caps) }
+    }
+
+    if description.parent == .bin {
+        let bin = pointer.assumingMemoryBound(to: GstBinClass.self)
+        bin.pointee.handle_message = { instance, message in
+            guard let instance, let message else { return }
+            let owned = Message(taking: message)
+            guard let passed = implementation(of: instance).map({ $0.handleMessage(owned) }) ?? owned else { return }
+            let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GstBinClass.self)
+            parent?.pointee.handle_message?(instance, passed.copyReference())
+        }
+    }
+
+    let type = pointer.assumingMemoryBound(to: GTypeClass.self).pointee.g_type
+    for signal in description.signals { install(signal, on: type) }
+}
+
+private func install(_ signal: SignalSpec, on type: GType) {
+    var parameters = signal.parameters.map(\.type)
+    let flags =
+        signal.isAction
+        ? GSignalFlags(rawValue: G_SIGNAL_RUN_LAST.rawValue | G_SIGNAL_ACTION.rawValue) : G_SIGNAL_RUN_LAST
+    var closure: UnsafeMutablePointer<GClosure>?
+    if signal.isAction {
+        // The class closure's data is the signal's name; it lives as long as the type, which is for ever.
+        closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), g_strdup(signal.name))
+        g_closure_set_marshal(closure) { closure, result, count, parameters, _, _ in
+            guard let name = closure?.pointee.data, let parameters, let instance = g_value_get_object(parameters) else { return }
+            let arguments = (1..<max(1, Int(count))).map { GValueBox(copying: parameters + $0) }
+            let text = String(cString: name.assumingMemoryBound(to: CChar.self))
+            if let value = implementation(of: instance)?.actionSignal(text, arguments), let result {
+                value.withPointer { if g_value_transform($0, result) == 0 { return } }
+            }
+        }
+    }
+    g_signal_newv(
+        signal.name, type, flags, closure, nil, nil, nil, signal.result?.type ?? decart_type_none(),
+        guint(parameters.count), &parameters)
+}
+
+extension SignalSpec.Kind {
+    fileprivate var type: GType {
+        switch self {
+        case .boolean: decart_type_boolean()
+        case .int: decart_type_int()
+        case .uint: decart_type_uint()
+        case .uint64: decart_type_uint64()
+        case .double: decart_type_double()
+        case .string: decart_type_string()
+        case .element: decart_type_element()
+        case .structure: decart_type_structure()
+        case .bytes: g_bytes_get_type()
+        }
+    }
+}

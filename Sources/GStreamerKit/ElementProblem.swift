@@ -1,0 +1,62 @@
+internal import CGStreamer
+
+/// What goes onto the bus as an error or a warning: GStreamer's domain and code, a sentence for the user, details for
+/// a program.
+package struct ElementProblem: Sendable {
+    package enum Code: Sendable, Equatable {
+        case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
+        case resourceSettings, streamFormat, streamCodecNotFound, streamEncode, streamDecode, streamFailed
+        case coreMissingPlugin, coreNegotiation, coreStateChange
+
+        var raw: (domain: GQuark, code: Int32) {
+            switch self {
+            case .resourceNotFound: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_NOT_FOUND.rawValue))
+            case .resourceBusy: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_BUSY.rawValue))
+            case .resourceFailed: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_FAILED.rawValue))
+            case .resourceOpenReadWrite: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_OPEN_READ_WRITE.rawValue))
+            case .resourceNotAuthorized: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_NOT_AUTHORIZED.rawValue))
+            case .resourceRead: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_READ.rawValue))
+            case .resourceSettings: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_SETTINGS.rawValue))
+            case .streamFormat: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_FORMAT.rawValue))
+            case .streamCodecNotFound: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_CODEC_NOT_FOUND.rawValue))
+            case .streamEncode: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_ENCODE.rawValue))
+            case .streamDecode: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_DECODE.rawValue))
+            case .streamFailed: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_FAILED.rawValue))
+            case .coreMissingPlugin: (gst_core_error_quark(), Int32(GST_CORE_ERROR_MISSING_PLUGIN.rawValue))
+            case .coreNegotiation: (gst_core_error_quark(), Int32(GST_CORE_ERROR_NEGOTIATION.rawValue))
+            case .coreStateChange: (gst_core_error_quark(), Int32(GST_CORE_ERROR_STATE_CHANGE.rawValue))
+            }
+        }
+    }
+
+    package let code: Code
+    /// One sentence with a full stop that says what to do. Never holds a secret.
+    package let text: String
+    package let debug: String
+    package let details: Structure?
+
+    package init(_ code: Code, _ text: String, debug: String = "", details: Structure? = nil) {
+        self.code = code
+        self.text = text
+        self.debug = debug
+        self.details = details
+    }
+}
+
+extension Element {
+    package func postError(_ problem: ElementProblem) { post(problem, GST_MESSAGE_ERROR) }
+    package func postWarning(_ problem: ElementProblem) { post(problem, GST_MESSAGE_WARNING) }
+
+    private func post(_ problem: ElementProblem, _ type: GstMessageType) {
+        let (domain, code) = problem.code.raw
+        let details = problem.details.map { gst_structure_copy($0.pointer) } ?? nil
+        // Text, debug and details change hands.
+        if let details {
+            gst_element_message_full_with_details(
+                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "", "", 0, details)
+        } else {
+            gst_element_message_full(
+                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "", "", 0)
+        }
+    }
+}

@@ -1,0 +1,125 @@
+internal import CGStreamer
+
+/// One reference on a GstEvent.
+// @unchecked: events are immutable once made and reference counting is atomic.
+package final class Event: @unchecked Sendable {
+    let pointer: UnsafeMutablePointer<GstEvent>
+
+    package enum Kind: Sendable, Equatable {
+        case streamStart, caps, segment, tag, eos, gap, flushStart, flushStop, latency, reconfigure, qos, seek
+        case customUpstream, customDownstream, navigation, other
+
+        init(_ raw: GstEventType) {
+            switch raw {
+            case GST_EVENT_STREAM_START: self = .streamStart
+            case GST_EVENT_CAPS: self = .caps
+            case GST_EVENT_SEGMENT: self = .segment
+            case GST_EVENT_TAG: self = .tag
+            case GST_EVENT_EOS: self = .eos
+            case GST_EVENT_GAP: self = .gap
+            case GST_EVENT_FLUSH_START: self = .flushStart
+            case GST_EVENT_FLUSH_STOP: self = .flushStop
+            case GST_EVENT_LATENCY: self = .latency
+            case GST_EVENT_RECONFIGURE: self = .reconfigure
+            case GST_EVENT_QOS: self = .qos
+            case GST_EVENT_SEEK: self = .seek
+            case GST_EVENT_NAVIGATION: self = .navigation
+            case GST_EVENT_CUSTOM_UPSTREAM: self = .customUpstream
+            case GST_EVENT_CUSTOM_DOWNSTREAM: self = .customDownstream
+            default: self = .other
+            }
+        }
+
+        var raw: GstEventType {
+            switch self {
+            case .streamStart: GST_EVENT_STREAM_START
+            case .caps: GST_EVENT_CAPS
+            case .segment: GST_EVENT_SEGMENT
+            case .tag: GST_EVENT_TAG
+            case .eos: GST_EVENT_EOS
+            default: GST_EVENT_UNKNOWN
+            }
+        }
+    }
+
+    init(taking pointer: UnsafeMutablePointer<GstEvent>) { self.pointer = pointer }
+    init(borrowing pointer: UnsafeMutablePointer<GstEvent>) {
+        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
+    }
+    deinit { decart_mini_object_unref(pointer) }
+
+    /// One more reference, for a call that takes ownership.
+    func copyReference() -> UnsafeMutablePointer<GstEvent> {
+        decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
+    }
+
+    package var kind: Kind { Kind(decart_event_type(pointer)) }
+
+    package static func streamStart(id: String, groupID: UInt32) -> Event {
+        let event = gst_event_new_stream_start(id)
+        gst_event_set_group_id(event, groupID)
+        return Event(taking: event!)
+    }
+    package static func nextGroupID() -> UInt32 { gst_util_group_id_next() }
+    package static func caps(_ caps: Caps) -> Event { Event(taking: gst_event_new_caps(caps.pointer)) }
+    package static func timeSegment() -> Event {
+        var segment = GstSegment()
+        gst_segment_init(&segment, GST_FORMAT_TIME)
+        return Event(taking: gst_event_new_segment(&segment))
+    }
+    package static func eos() -> Event { Event(taking: gst_event_new_eos()) }
+    package static func latency(_ time: ClockTime) -> Event { Event(taking: gst_event_new_latency(GstClockTime(time))) }
+    package static func flushStart() -> Event { Event(taking: gst_event_new_flush_start()) }
+    package static func flushStop() -> Event { Event(taking: gst_event_new_flush_stop(1)) }
+    package static func gap(at time: ClockTime, duration: ClockTime) -> Event {
+        Event(taking: gst_event_new_gap(GstClockTime(time), GstClockTime(duration)))
+    }
+    /// The upstream GstForceKeyUnit that encoders answer with a key frame.
+    package static func forceKeyUnitUpstream() -> Event {
+        Event(taking: gst_video_event_new_upstream_force_key_unit(GstClockTime.max, 1, 0))
+    }
+    package static func customDownstream(_ structure: Structure) -> Event {
+        Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
+    }
+
+    package var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
+
+    package var caps: Caps? {
+        guard kind == .caps else { return nil }
+        var found: UnsafeMutablePointer<GstCaps>?
+        gst_event_parse_caps(pointer, &found)
+        return found.map { Caps(borrowing: $0) }
+    }
+
+    package var structure: Structure? { gst_event_get_structure(pointer).map { Structure(copying: $0) } }
+
+    package var latencyTime: ClockTime? {
+        guard kind == .latency else { return nil }
+        var time: GstClockTime = 0
+        gst_event_parse_latency(pointer, &time)
+        return ClockTime(validating: time)
+    }
+
+    /// The `image-orientation` tag that this event carries.
+    package var imageOrientationTag: String? {
+        guard kind == .tag else { return nil }
+        guard let text = decart_event_orientation(pointer) else { return nil }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    /// A tag event without its `image-orientation`; nil when nothing else is in it.
+    package func withoutImageOrientation() -> Event? {
+        guard kind == .tag else { return nil }
+        return decart_event_without_orientation(pointer).map { Event(taking: $0) }
+    }
+
+    /// The running time at which a buffer stamped `pts` plays, by a SEGMENT event; nil outside of it.
+    package func runningTime(of pts: ClockTime) -> ClockTime? {
+        guard kind == .segment else { return nil }
+        var segment: UnsafePointer<GstSegment>?
+        gst_event_parse_segment(pointer, &segment)
+        guard let segment, segment.pointee.format == GST_FORMAT_TIME else { return nil }
+        return ClockTime(validating: GstClockTime(gst_segment_to_running_time(segment, GST_FORMAT_TIME, guint64(pts))))
+    }
+}

@@ -1,0 +1,47 @@
+internal import CGStreamer
+
+extension GObject {
+    package func hasProperty(_ name: String) -> Bool {
+        let objectClass = object.pointee.g_type_instance.g_class
+        return objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
+            g_object_class_find_property($0, name) != nil
+        } ?? false
+    }
+
+    /// Sets a property from text, as gst-launch does; an unknown property is ignored, for newer releases add some.
+    package func set(_ name: String, _ text: String) {
+        guard hasProperty(name) else { return }
+        gst_util_set_object_arg(object, name, text)
+    }
+
+    package func set(_ name: String, _ value: Int) { set(name, String(value)) }
+    package func set(_ name: String, _ value: Bool) { set(name, value ? "true" : "false") }
+
+    package func set(_ name: String, _ value: GValueBox) {
+        guard hasProperty(name) else { return }
+        value.withPointer { g_object_set_property(object, name, $0) }
+    }
+
+    package func set(_ name: String, caps: Caps) { set(name, GValueBox(caps: caps)) }
+    package func set(_ name: String, structure: Structure) { set(name, GValueBox(structure: structure)) }
+
+    /// Reads any property; nil when there is none of that name or it cannot be read.
+    package func value(_ name: String) -> GValueBox? {
+        let objectClass = object.pointee.g_type_instance.g_class
+        let spec = objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
+            g_object_class_find_property($0, name)
+        }
+        guard let spec, spec.pointee.flags.rawValue & G_PARAM_READABLE.rawValue != 0 else { return nil }
+        let box = GValueBox(type: spec.pointee.value_type)
+        box.withMutablePointer { g_object_get_property(object, name, $0) }
+        return box
+    }
+
+    package func string(_ name: String) -> String? { value(name)?.string }
+    package func int(_ name: String) -> Int? { value(name)?.int }
+    package func bool(_ name: String) -> Bool? { value(name)?.bool }
+    package func structure(_ name: String) -> Structure? { value(name)?.structure }
+    package func element(_ name: String) -> Element? { value(name)?.element }
+
+    package func notify(_ name: String) { g_object_notify(object, name) }
+}

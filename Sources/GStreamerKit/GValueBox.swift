@@ -1,0 +1,136 @@
+internal import CGStreamer
+
+/// One GValue on the heap, unset with the Swift value.
+// @unchecked: filled before it is shared, only read afterwards.
+package final class GValueBox: @unchecked Sendable {
+    private let storage: UnsafeMutablePointer<GValue>
+
+    init(type: GType) {
+        storage = .allocate(capacity: 1)
+        storage.initialize(to: GValue())
+        g_value_init(storage, type)
+    }
+
+    init(copying other: UnsafePointer<GValue>) {
+        storage = .allocate(capacity: 1)
+        storage.initialize(to: GValue())
+        g_value_init(storage, decart_type_of_value(other))
+        g_value_copy(other, storage)
+    }
+
+    deinit {
+        g_value_unset(storage)
+        storage.deallocate()
+    }
+
+    package convenience init(_ value: String?) {
+        self.init(type: decart_type_string())
+        g_value_set_string(storage, value)
+    }
+    package convenience init(_ value: Bool) {
+        self.init(type: decart_type_boolean())
+        g_value_set_boolean(storage, value ? 1 : 0)
+    }
+    package convenience init(int value: Int) {
+        self.init(type: decart_type_int())
+        g_value_set_int(storage, Int32(clamping: value))
+    }
+    package convenience init(uint value: Int) {
+        self.init(type: decart_type_uint())
+        g_value_set_uint(storage, UInt32(clamping: value))
+    }
+    package convenience init(int64 value: Int) {
+        self.init(type: decart_type_int64())
+        g_value_set_int64(storage, value)
+    }
+    package convenience init(uint64 value: UInt64) {
+        self.init(type: decart_type_uint64())
+        g_value_set_uint64(storage, UInt(value))
+    }
+    package convenience init(double value: Double) {
+        self.init(type: decart_type_double())
+        g_value_set_double(storage, value)
+    }
+    package convenience init(caps: Caps) {
+        self.init(type: decart_type_caps())
+        gst_value_set_caps(storage, caps.pointer)
+    }
+    package convenience init(structure: Structure) {
+        self.init(type: decart_type_structure())
+        gst_value_set_structure(storage, structure.pointer)
+    }
+    package convenience init(object: GObject) {
+        self.init(type: decart_type_of_instance(object.raw))
+        g_value_set_object(storage, object.raw)
+    }
+    package convenience init(strings: [String]) {
+        self.init(type: decart_type_value_array())
+        for string in strings { gst_value_array_append_value(storage, GValueBox(string).storage) }
+    }
+
+    func withPointer<R>(_ body: (UnsafePointer<GValue>) -> R) -> R { body(UnsafePointer(storage)) }
+    func withMutablePointer<R>(_ body: (UnsafeMutablePointer<GValue>) -> R) -> R { body(storage) }
+
+    private func holds(_ type: GType) -> Bool { decart_value_holds(storage, type) != 0 }
+
+    package var string: String? {
+        if holds(decart_type_string()) { return g_value_get_string(storage).map { String(cString: $0) } }
+        guard let text = gst_value_serialize(storage) else { return nil }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    /// Any integer or enumeration, widened; nil when it does not fit.
+    package var int: Int? {
+        if holds(decart_type_int()) { return Int(g_value_get_int(storage)) }
+        if holds(decart_type_uint()) { return Int(g_value_get_uint(storage)) }
+        if holds(decart_type_int64()) { return Int(g_value_get_int64(storage)) }
+        if holds(decart_type_uint64()) { return Int(exactly: g_value_get_uint64(storage)) }
+        if holds(decart_type_enum()) { return Int(g_value_get_enum(storage)) }
+        if holds(decart_type_flags()) { return Int(g_value_get_flags(storage)) }
+        return nil
+    }
+
+    package var bool: Bool? { holds(decart_type_boolean()) ? g_value_get_boolean(storage) != 0 : nil }
+    package var double: Double? { holds(decart_type_double()) ? g_value_get_double(storage) : nil }
+
+    package var structure: Structure? {
+        guard holds(decart_type_structure()), let found = gst_value_get_structure(storage) else { return nil }
+        return Structure(copying: found)
+    }
+
+    package var caps: Caps? {
+        guard holds(decart_type_caps()), let found = gst_value_get_caps(storage) else { return nil }
+        return Caps(borrowing: UnsafeMutablePointer(mutating: found))
+    }
+
+    package var buffer: Buffer? {
+        guard holds(decart_type_buffer()), let found = g_value_get_boxed(storage) else { return nil }
+        return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
+    }
+
+    package var object: GObject? {
+        guard g_type_is_a(decart_type_of_value(storage), g_object_get_type()) != 0,
+            let found = g_value_get_object(storage)
+        else { return nil }
+        return GObject(borrowing: found)
+    }
+
+    package var element: Element? {
+        guard let found = object, decart_instance_is(found.raw, decart_type_element()) != 0 else { return nil }
+        return Element(borrowing: found.raw)
+    }
+
+    package var pad: Pad? {
+        guard let found = object, decart_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
+        return Pad(borrowing: found.raw)
+    }
+
+    /// The strings of a GstValueArray.
+    package var strings: [String]? {
+        guard holds(decart_type_value_array()) else { return nil }
+        return (0..<gst_value_array_get_size(storage)).compactMap { index in
+            gst_value_array_get_value(storage, index).flatMap { GValueBox(copying: $0).string }
+        }
+    }
+}

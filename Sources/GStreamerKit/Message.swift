@@ -1,0 +1,109 @@
+internal import CGStreamer
+
+/// One reference on a GstMessage.
+// @unchecked: messages are immutable once posted and reference counting is atomic.
+package final class Message: @unchecked Sendable {
+    let pointer: UnsafeMutablePointer<GstMessage>
+
+    init(taking pointer: UnsafeMutablePointer<GstMessage>) { self.pointer = pointer }
+    init(borrowing pointer: UnsafeMutablePointer<GstMessage>) {
+        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
+    }
+    deinit { decart_mini_object_unref(pointer) }
+
+    func copyReference() -> UnsafeMutablePointer<GstMessage> {
+        decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
+    }
+
+    package enum Kind: Sendable, Equatable { case error, warning, info, eos, element, latency, qos, progress, stateChanged, asyncDone, other }
+
+    package var kind: Kind {
+        switch pointer.pointee.type {
+        case GST_MESSAGE_ERROR: .error
+        case GST_MESSAGE_WARNING: .warning
+        case GST_MESSAGE_INFO: .info
+        case GST_MESSAGE_EOS: .eos
+        case GST_MESSAGE_ELEMENT: .element
+        case GST_MESSAGE_LATENCY: .latency
+        case GST_MESSAGE_QOS: .qos
+        case GST_MESSAGE_PROGRESS: .progress
+        case GST_MESSAGE_STATE_CHANGED: .stateChanged
+        case GST_MESSAGE_ASYNC_DONE: .asyncDone
+        default: .other
+        }
+    }
+
+    package var structure: Structure? { gst_message_get_structure(pointer).map { Structure(copying: $0) } }
+    package var sourceName: String {
+        guard let source = pointer.pointee.src, let text = gst_object_get_name(source) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    /// Whether the message comes from this object itself.
+    package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
+
+    /// Domain, code, text, debug details and the details structure of an error or a warning.
+    package var problem: (domain: String, code: Int, text: String, debug: String, details: Structure?)? {
+        var error: UnsafeMutablePointer<GError>?
+        var debug: UnsafeMutablePointer<CChar>?
+        var details: UnsafePointer<GstStructure>?
+        switch kind {
+        case .error:
+            gst_message_parse_error(pointer, &error, &debug)
+            gst_message_parse_error_details(pointer, &details)
+        case .warning:
+            gst_message_parse_warning(pointer, &error, &debug)
+            gst_message_parse_warning_details(pointer, &details)
+        default: return nil
+        }
+        defer {
+            if let error { g_error_free(error) }
+            g_free(debug)
+        }
+        guard let error else { return nil }
+        return (
+            String(cString: g_quark_to_string(error.pointee.domain)), Int(error.pointee.code),
+            error.pointee.message.map { String(cString: $0) } ?? "", debug.map { String(cString: $0) } ?? "",
+            details.map { Structure(copying: $0) }
+        )
+    }
+
+    package static func element(_ source: Element, _ structure: Structure) -> Message {
+        Message(taking: gst_message_new_element(source.gstObject, gst_structure_copy(structure.pointer)))
+    }
+    package static func latency(_ source: Element) -> Message { Message(taking: gst_message_new_latency(source.gstObject)) }
+
+    package enum Progress: Sendable { case start, update, complete, cancelled, failed }
+    package static func progress(_ source: Element, _ progress: Progress, code: String, text: String) -> Message {
+        let kind =
+            switch progress {
+            case .start: GST_PROGRESS_TYPE_START
+            case .update: GST_PROGRESS_TYPE_CONTINUE
+            case .complete: GST_PROGRESS_TYPE_COMPLETE
+            case .cancelled: GST_PROGRESS_TYPE_CANCELED
+            case .failed: GST_PROGRESS_TYPE_ERROR
+            }
+        return Message(taking: gst_message_new_progress(source.gstObject, kind, code, text))
+    }
+
+    /// Says that a live buffer was dropped; times are running and stream time, counts are in buffers.
+    package static func qos(_ source: Element, runningTime: ClockTime?, timestamp: ClockTime?, duration: ClockTime?, processed: UInt64, dropped: UInt64) -> Message {
+        let none = GstClockTime(ClockTime.noneValue)
+        let message = gst_message_new_qos(
+            source.gstObject, 1, guint64(runningTime ?? .noneValue), guint64(none), guint64(timestamp ?? .noneValue),
+            guint64(duration ?? .noneValue))
+        gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, guint64(processed), guint64(dropped))
+        return Message(taking: message!)
+    }
+}
+
+package final class Bus: GObject, @unchecked Sendable {
+    private var bus: UnsafeMutablePointer<GstBus> { raw.assumingMemoryBound(to: GstBus.self) }
+
+    /// The next message, waiting for at most `timeout`.
+    package func next(timeout: Duration) -> Message? {
+        gst_bus_timed_pop(bus, GstClockTime(timeout.clockTime)).map { Message(taking: $0) }
+    }
+    package func setFlushing(_ flushing: Bool) { gst_bus_set_flushing(bus, flushing ? 1 : 0) }
+}

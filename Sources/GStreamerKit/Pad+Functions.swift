@@ -1,0 +1,89 @@
+// Swift closures as a pad's chain, event, query and activation functions. GStreamer keeps the box that it is given
+// and releases it with the pad, so a closure must hold its element weakly or unowned.
+internal import CGStreamer
+
+private final class FunctionBox<F> {
+    let function: F
+    init(_ function: F) { self.function = function }
+}
+
+private func retained(_ object: AnyObject) -> UnsafeMutableRawPointer { Unmanaged.passRetained(object).toOpaque() }
+
+private let releaseBox: GDestroyNotify = { data in
+    if let data { Unmanaged<AnyObject>.fromOpaque(data).release() }
+}
+
+private typealias ChainBox = FunctionBox<(Buffer) -> FlowReturn>
+private typealias EventBox = FunctionBox<(Event) -> EventHandling>
+private typealias QueryBox = FunctionBox<(QueryRef) -> QueryHandling>
+private typealias ActivateBox = FunctionBox<(Bool) -> Bool>
+
+/// What a pad's own event function decided.
+package enum EventHandling: Sendable {
+    /// Dealt with (and not to be forwarded); the value is the event's result.
+    case handled(Bool)
+    /// GStreamer's default: forward it.
+    case forward
+}
+
+/// What a pad's own query function decided.
+package enum QueryHandling: Sendable { case answered, refused, forward }
+
+extension Pad {
+    package func setChainFunction(_ function: @escaping (Buffer) -> FlowReturn) {
+        gst_pad_set_chain_function_full(
+            pad,
+            { pad, _, buffer in
+                guard let pad, let buffer, let data = decart_pad_chain_data(pad) else { return GST_FLOW_ERROR }
+                return Unmanaged<ChainBox>.fromOpaque(data).takeUnretainedValue().function(Buffer(taking: buffer)).raw
+            }, retained(ChainBox(function)), releaseBox)
+    }
+
+    package func setEventFunction(_ function: @escaping (Event) -> EventHandling) {
+        gst_pad_set_event_function_full(
+            pad,
+            { pad, parent, event in
+                guard let pad, let event, let data = decart_pad_event_data(pad) else { return 0 }
+                let owned = Event(taking: event)
+                switch Unmanaged<EventBox>.fromOpaque(data).takeUnretainedValue().function(owned) {
+                case .handled(let result): return result ? 1 : 0
+                case .forward: return gst_pad_event_default(pad, parent, owned.copyReference())
+                }
+            }, retained(EventBox(function)), releaseBox)
+    }
+
+    package func setQueryFunction(_ function: @escaping (QueryRef) -> QueryHandling) {
+        gst_pad_set_query_function_full(
+            pad,
+            { pad, parent, query in
+                guard let pad, let query, let data = decart_pad_query_data(pad) else { return 0 }
+                switch Unmanaged<QueryBox>.fromOpaque(data).takeUnretainedValue().function(QueryRef(query)) {
+                case .answered: return 1
+                case .refused: return 0
+                case .forward: return gst_pad_query_default(pad, parent, query)
+                }
+            }, retained(QueryBox(function)), releaseBox)
+    }
+
+    /// Called with true when the pad is activated in push mode and false when it is deactivated.
+    package func setActivateFunction(_ function: @escaping (Bool) -> Bool) {
+        gst_pad_set_activatemode_function_full(
+            pad,
+            { pad, _, mode, active in
+                guard let pad, mode == GST_PAD_MODE_PUSH, let data = decart_pad_activate_data(pad) else { return 0 }
+                return Unmanaged<ActivateBox>.fromOpaque(data).takeUnretainedValue().function(active != 0) ? 1 : 0
+            }, retained(ActivateBox(function)), releaseBox)
+    }
+
+    /// Starts the pad's own streaming thread, which calls `function` again and again until the task is paused.
+    package func startTask(_ function: @escaping () -> Void) {
+        gst_pad_start_task(
+            pad,
+            { data in
+                guard let data else { return }
+                Unmanaged<FunctionBox<() -> Void>>.fromOpaque(data).takeUnretainedValue().function()
+            }, retained(FunctionBox(function)), releaseBox)
+    }
+    package func pauseTask() { gst_pad_pause_task(pad) }
+    package func stopTask() { gst_pad_stop_task(pad) }
+}

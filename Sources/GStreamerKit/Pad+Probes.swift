@@ -1,0 +1,84 @@
+internal import CGStreamer
+
+package struct ProbeKind: OptionSet, Sendable {
+    package let rawValue: UInt32
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
+    package static let buffer = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
+    package static let downstreamEvent = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
+    package static let upstreamEvent = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
+    package static let flushEvent = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
+    package static let query = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
+}
+
+package enum ProbeItem {
+    case buffer(Buffer)
+    case event(Event)
+    case query(QueryRef)
+}
+
+package enum ProbeVerdict: Sendable {
+    /// Let it pass.
+    case pass
+    /// Take it out; a query or event counts as not handled.
+    case drop
+    /// It was dealt with here; a query counts as answered.
+    case handled
+    /// Pass this buffer in its place.
+    case replace(Buffer)
+    /// Let it pass and never call again.
+    case remove
+}
+
+package struct ProbeID: Sendable { let id: UInt }
+
+private final class ProbeBox {
+    let handler: (ProbeItem) -> ProbeVerdict
+    init(_ handler: @escaping (ProbeItem) -> ProbeVerdict) { self.handler = handler }
+}
+
+extension Pad {
+    /// The handler runs on whichever thread uses the pad and must hold its owner weakly.
+    @discardableResult
+    package func addProbe(_ kind: ProbeKind, _ handler: @escaping (ProbeItem) -> ProbeVerdict) -> ProbeID {
+        let id = gst_pad_add_probe(
+            pad, GstPadProbeType(rawValue: kind.rawValue),
+            { _, info, data in
+                guard let info, let data else { return GST_PAD_PROBE_OK }
+                return dispatch(info, Unmanaged<ProbeBox>.fromOpaque(data).takeUnretainedValue())
+            }, Unmanaged.passRetained(ProbeBox(handler)).toOpaque(),
+            { data in if let data { Unmanaged<ProbeBox>.fromOpaque(data).release() } })
+        return ProbeID(id: id)
+    }
+
+    package func removeProbe(_ probe: ProbeID) { gst_pad_remove_probe(pad, probe.id) }
+}
+
+private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: ProbeBox) -> GstPadProbeReturn {
+    guard let data = info.pointee.data else { return GST_PAD_PROBE_OK }
+    let kind = info.pointee.type.rawValue
+    let item: ProbeItem
+    if kind & GST_PAD_PROBE_TYPE_BUFFER.rawValue != 0 {
+        item = .buffer(Buffer(borrowing: data.assumingMemoryBound(to: GstBuffer.self)))
+    } else if kind & (GST_PAD_PROBE_TYPE_EVENT_BOTH.rawValue | GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue) != 0 {
+        item = .event(Event(borrowing: data.assumingMemoryBound(to: GstEvent.self)))
+    } else if kind & GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue != 0 {
+        item = .query(QueryRef(data.assumingMemoryBound(to: GstQuery.self)))
+    } else {
+        return GST_PAD_PROBE_OK
+    }
+    switch box.handler(item) {
+    case .pass: return GST_PAD_PROBE_OK
+    case .drop: return GST_PAD_PROBE_DROP
+    case .handled:
+        // HANDLED leaves the item to us: drop the reference that the probe's caller owned.
+        if case .query = item { return GST_PAD_PROBE_HANDLED }
+        decart_mini_object_unref(data)
+        return GST_PAD_PROBE_HANDLED
+    case .replace(let buffer):
+        guard let owned = buffer.release() else { return GST_PAD_PROBE_DROP }
+        decart_mini_object_unref(data)
+        info.pointee.data = UnsafeMutableRawPointer(owned)
+        return GST_PAD_PROBE_OK
+    case .remove: return GST_PAD_PROBE_REMOVE
+    }
+}

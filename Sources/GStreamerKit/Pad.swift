@@ -1,0 +1,105 @@
+internal import CGStreamer
+
+package enum FlowReturn: Sendable, Equatable {
+    case ok, notLinked, flushing, eos, notNegotiated, error
+
+    init(_ raw: GstFlowReturn) {
+        switch raw {
+        case GST_FLOW_NOT_LINKED: self = .notLinked
+        case GST_FLOW_FLUSHING: self = .flushing
+        case GST_FLOW_EOS: self = .eos
+        case GST_FLOW_NOT_NEGOTIATED: self = .notNegotiated
+        default: self = raw.rawValue >= 0 ? .ok : .error
+        }
+    }
+
+    var raw: GstFlowReturn {
+        switch self {
+        case .ok: GST_FLOW_OK
+        case .notLinked: GST_FLOW_NOT_LINKED
+        case .flushing: GST_FLOW_FLUSHING
+        case .eos: GST_FLOW_EOS
+        case .notNegotiated: GST_FLOW_NOT_NEGOTIATED
+        case .error: GST_FLOW_ERROR
+        }
+    }
+}
+
+package enum PadDirection: Sendable { case source, sink }
+
+/// One reference on a GstPad.
+package class Pad: GObject, @unchecked Sendable {
+    var pad: UnsafeMutablePointer<GstPad> { raw.assumingMemoryBound(to: GstPad.self) }
+
+    /// A pad of our own, before it is added to an element.
+    package convenience init(name: String, direction: PadDirection) {
+        self.init(taking: gst_pad_new(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
+    }
+
+    package var name: String {
+        guard let text = gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self)) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    package func link(_ sink: Pad) throws(GStreamerError) {
+        let result = gst_pad_link(pad, sink.pad)
+        guard result == GST_PAD_LINK_OK else {
+            throw GStreamerError(.linkFailed, "could not link \(name) to \(sink.name): \(String(cString: gst_pad_link_get_name(result)))")
+        }
+    }
+
+    package func unlink(_ sink: Pad) { gst_pad_unlink(pad, sink.pad) }
+    package var isLinked: Bool { gst_pad_is_linked(pad) != 0 }
+    package var peer: Pad? { gst_pad_get_peer(pad).map { Pad(taking: $0) } }
+
+    package var currentCaps: Caps? { gst_pad_get_current_caps(pad).map { Caps(taking: $0) } }
+    package func queryCaps() -> Caps { Caps(taking: gst_pad_query_caps(pad, nil)) }
+    package func queryPeerCaps(filter: Caps?) -> Caps { Caps(taking: gst_pad_peer_query_caps(pad, filter?.pointer)) }
+
+    package func setActive(_ active: Bool) { gst_pad_set_active(pad, active ? 1 : 0) }
+
+    /// Gives the buffer to the peer.
+    package func push(_ buffer: Buffer) -> FlowReturn {
+        guard let owned = buffer.release() else { return .error }
+        return FlowReturn(gst_pad_push(pad, owned))
+    }
+
+    /// Sends an event along the pad's direction, to the peer.
+    @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
+    /// Hands an event to this pad itself.
+    @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
+
+    package func stickyEvent(_ type: Event.Kind) -> Event? {
+        gst_pad_get_sticky_event(pad, type.raw, 0).map { Event(taking: $0) }
+    }
+
+    /// Whether upstream says that it is live, and its minimum latency.
+    package func queryPeerLatency() -> (live: Bool, minimum: ClockTime)? {
+        let query = gst_query_new_latency()
+        defer { decart_mini_object_unref(query) }
+        guard gst_pad_peer_query(pad, query) != 0 else { return nil }
+        var live: gboolean = 0
+        var minimum: GstClockTime = 0
+        gst_query_parse_latency(query, &live, &minimum, nil)
+        return (live != 0, ClockTime(minimum))
+    }
+}
+
+/// A pad of a bin that stands for a pad of one of its children.
+package final class GhostPad: Pad, @unchecked Sendable {
+    package convenience init(name: String, target: Pad) throws(GStreamerError) {
+        guard let made = gst_ghost_pad_new(name, target.pad) else {
+            throw GStreamerError(.linkFailed, "could not make ghost pad \(name)")
+        }
+        self.init(taking: made)
+    }
+
+    package convenience init(name: String, direction: PadDirection) {
+        self.init(taking: gst_ghost_pad_new_no_target(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
+    }
+
+    @discardableResult package func setTarget(_ target: Pad?) -> Bool {
+        gst_ghost_pad_set_target(raw.assumingMemoryBound(to: GstGhostPad.self), target?.pad) != 0
+    }
+}

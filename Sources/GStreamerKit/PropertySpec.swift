@@ -1,0 +1,101 @@
+internal import CGStreamer
+
+/// One property of an element class, as gst-inspect shows it.
+package struct PropertySpec: Sendable {
+    package enum Kind: Sendable {
+        case string(default: String?)
+        case boolean(default: Bool)
+        case int(min: Int, max: Int, default: Int)
+        case uint(min: Int, max: Int, default: Int)
+        /// GType name, then (value, nick, blurb).
+        case enumeration(type: String, values: [(value: Int, nick: String, blurb: String)], default: Int)
+        case strings
+        case structure
+        case fraction
+    }
+
+    package enum Access: Sendable { case readWrite, readOnly, writeOnly }
+    /// The highest state in which a change still takes effect.
+    package enum Mutability: Sendable { case ready, paused, playing }
+
+    package var name: String
+    package var nick: String
+    /// With the unit, and what the special values mean.
+    package var blurb: String
+    package var kind: Kind
+    package var access: Access
+    package var mutability: Mutability
+
+    package init(
+        _ name: String, nick: String, blurb: String, _ kind: Kind, access: Access = .readWrite,
+        mutability: Mutability = .ready
+    ) {
+        self.name = name
+        self.nick = nick
+        self.blurb = blurb
+        self.kind = kind
+        self.access = access
+        self.mutability = mutability
+    }
+
+    private var flags: GParamFlags {
+        var bits: UInt32 = 0
+        if access != .writeOnly { bits |= UInt32(G_PARAM_READABLE.rawValue) }
+        if access != .readOnly { bits |= UInt32(G_PARAM_WRITABLE.rawValue) }
+        if access != .readOnly {
+            switch mutability {
+            case .ready: bits |= 1 << 10
+            case .paused: bits |= 1 << 11
+            case .playing: bits |= 1 << 12
+            }
+        }
+        return GParamFlags(rawValue: numericCast(bits))
+    }
+
+    func makeSpec() -> UnsafeMutablePointer<GParamSpec>? {
+        switch kind {
+        case .string(let initial): return g_param_spec_string(name, nick, blurb, initial, flags)
+        case .boolean(let initial): return g_param_spec_boolean(name, nick, blurb, initial ? 1 : 0, flags)
+        case .int(let low, let high, let initial):
+            return g_param_spec_int(
+                name, nick, blurb, Int32(clamping: low), Int32(clamping: high), Int32(clamping: initial), flags)
+        case .uint(let low, let high, let initial):
+            return g_param_spec_uint(
+                name, nick, blurb, UInt32(clamping: low), UInt32(clamping: high), UInt32(clamping: initial), flags)
+        case .enumeration(let typeName, let values, let initial):
+            let type = registerEnumeration(typeName, values)
+            return g_param_spec_enum(name, nick, blurb, type, Int32(clamping: initial), flags)
+        case .strings:
+            let item = g_param_spec_string("item", "Item", "One entry", nil, flags)
+            return gst_param_spec_array(name, nick, blurb, item, flags)
+        case .structure: return g_param_spec_boxed(name, nick, blurb, decart_type_structure(), flags)
+        case .fraction: return gst_param_spec_fraction(name, nick, blurb, 0, 1, 1000, 1, 0, 1, flags)
+        }
+    }
+}
+
+private func registerEnumeration(_ name: String, _ values: [(value: Int, nick: String, blurb: String)]) -> GType {
+    let known = g_type_from_name(name)
+    if known != 0 { return known }
+    // GObject keeps the table for the life of the process.
+    let table = UnsafeMutablePointer<GEnumValue>.allocate(capacity: values.count + 1)
+    for (index, value) in values.enumerated() {
+        table[index] = GEnumValue(
+            value: Int32(clamping: value.value), value_name: g_strdup(value.blurb), value_nick: g_strdup(value.nick))
+    }
+    table[values.count] = GEnumValue(value: 0, value_name: nil, value_nick: nil)
+    let type = g_enum_register_static(name, table)
+    gst_type_mark_as_plugin_api(type, GstPluginAPIFlags(rawValue: 0))
+    return type
+}
+
+extension GValueBox {
+    /// A value of a registered enumeration; an int where the type is not known yet.
+    package convenience init(enumeration type: String, _ value: Int) {
+        let found = g_type_from_name(type)
+        self.init(type: found != 0 ? found : decart_type_int())
+        withMutablePointer {
+            if found != 0 { g_value_set_enum($0, Int32(clamping: value)) } else { g_value_set_int($0, Int32(clamping: value)) }
+        }
+    }
+}

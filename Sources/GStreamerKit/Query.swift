@@ -1,0 +1,54 @@
+internal import CGStreamer
+
+/// A query on loan: valid only during the call that lent it.
+package struct QueryRef {
+    let pointer: UnsafeMutablePointer<GstQuery>
+    init(_ pointer: UnsafeMutablePointer<GstQuery>) { self.pointer = pointer }
+
+    package enum Kind: Sendable, Equatable { case latency, caps, acceptCaps, seeking, position, duration, allocation, drain, other }
+
+    package var kind: Kind {
+        switch decart_query_type(pointer) {
+        case GST_QUERY_LATENCY: .latency
+        case GST_QUERY_CAPS: .caps
+        case GST_QUERY_ACCEPT_CAPS: .acceptCaps
+        case GST_QUERY_SEEKING: .seeking
+        case GST_QUERY_POSITION: .position
+        case GST_QUERY_DURATION: .duration
+        case GST_QUERY_ALLOCATION: .allocation
+        case GST_QUERY_DRAIN: .drain
+        default: .other
+        }
+    }
+
+    /// nil maximum: any amount may be buffered.
+    package func answerLatency(live: Bool, minimum: ClockTime, maximum: ClockTime?) {
+        gst_query_set_latency(pointer, live ? 1 : 0, GstClockTime(minimum), GstClockTime(maximum ?? .noneValue))
+    }
+
+    package func answerNotSeekable() {
+        var format = GST_FORMAT_TIME
+        gst_query_parse_seeking(pointer, &format, nil, nil, nil)
+        gst_query_set_seeking(pointer, format, 0, 0, -1)
+    }
+
+    package func answerPosition(_ time: ClockTime) {
+        gst_query_set_position(pointer, GST_FORMAT_TIME, Int64(clamping: time).asGInt64)
+    }
+
+    package func answerCaps(_ caps: Caps) {
+        var filter: UnsafeMutablePointer<GstCaps>?
+        gst_query_parse_caps(pointer, &filter)
+        if let filter {
+            let both = gst_caps_intersect_full(filter, caps.pointer, GST_CAPS_INTERSECT_FIRST)
+            gst_query_set_caps_result(pointer, both)
+            gst_caps_unref(both)
+        } else {
+            gst_query_set_caps_result(pointer, caps.pointer)
+        }
+    }
+}
+
+extension Int64 {
+    var asGInt64: gint64 { gint64(self) }
+}

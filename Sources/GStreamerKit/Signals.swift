@@ -1,0 +1,65 @@
+internal import CGStreamer
+
+package struct SignalHandler: Sendable { let id: UInt }
+
+private final class SignalBox {
+    let handler: ([GValueBox]) -> GValueBox?
+    init(_ handler: @escaping ([GValueBox]) -> GValueBox?) { self.handler = handler }
+}
+
+extension GObject {
+    /// Connects to a signal. The handler gets the signal's arguments without the emitter, runs on the emitting thread
+    /// and must hold its owner weakly. Its result is the signal's return value, where that has one.
+    @discardableResult
+    package func connect(_ signal: String, _ handler: @escaping ([GValueBox]) -> GValueBox?) -> SignalHandler {
+        let box = Unmanaged.passRetained(SignalBox(handler)).toOpaque()
+        guard let closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), box) else {
+            return SignalHandler(id: 0)
+        }
+        g_closure_add_finalize_notifier(closure, box) { data, _ in
+            if let data { Unmanaged<SignalBox>.fromOpaque(data).release() }
+        }
+        g_closure_set_marshal(closure) { closure, result, count, parameters, _, _ in
+            guard let data = closure?.pointee.data, let parameters else { return }
+            let box = Unmanaged<SignalBox>.fromOpaque(data).takeUnretainedValue()
+            let arguments = (1..<max(1, Int(count))).map { GValueBox(copying: parameters + $0) }
+            if let value = box.handler(arguments), let result { value.withPointer { g_value_copy($0, result) } }
+        }
+        return SignalHandler(id: UInt(g_signal_connect_closure(raw, signal, closure, 0)))
+    }
+
+    package func disconnect(_ handler: SignalHandler) {
+        if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
+    }
+
+    /// Emits a signal (an action signal, or one of our own) and gives its result; nil when it has none.
+    @discardableResult
+    package func emit(_ signal: String, _ arguments: [GValueBox] = []) -> GValueBox? {
+        let id = g_signal_lookup(signal, decart_type_of_instance(raw))
+        guard id != 0 else { return nil }
+        var query = GSignalQuery()
+        g_signal_query(id, &query)
+        guard Int(query.n_params) == arguments.count else { return nil }
+        let values = UnsafeMutablePointer<GValue>.allocate(capacity: arguments.count + 1)
+        values.initialize(repeating: GValue(), count: arguments.count + 1)
+        defer {
+            for index in 0...arguments.count { g_value_unset(values + index) }
+            values.deallocate()
+        }
+        g_value_init(values, decart_type_of_instance(raw))
+        g_value_set_instance(values, raw)
+        for (index, argument) in arguments.enumerated() {
+            argument.withPointer {
+                g_value_init(values + index + 1, decart_type_of_value($0))
+                g_value_copy($0, values + index + 1)
+            }
+        }
+        guard query.return_type != decart_type_none() else {
+            g_signal_emitv(values, id, 0, nil)
+            return nil
+        }
+        let result = GValueBox(type: query.return_type & ~GType(1))
+        result.withMutablePointer { g_signal_emitv(values, id, 0, $0) }
+        return result
+    }
+}

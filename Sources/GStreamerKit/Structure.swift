@@ -1,0 +1,66 @@
+internal import CGStreamer
+
+/// A GstStructure: a name and typed fields.
+// @unchecked: filled before it is shared, only read afterwards.
+package final class Structure: @unchecked Sendable, CustomStringConvertible {
+    let pointer: UnsafeMutablePointer<GstStructure>
+
+    package init(_ name: String) { pointer = gst_structure_new_empty(name) }
+
+    init(taking pointer: UnsafeMutablePointer<GstStructure>) { self.pointer = pointer }
+    init(copying other: UnsafePointer<GstStructure>) { pointer = gst_structure_copy(other) }
+
+    deinit { gst_structure_free(pointer) }
+
+    /// nil when the text is not a structure.
+    package init?(parsing text: String) {
+        guard let parsed = gst_structure_from_string(text, nil) else { return nil }
+        pointer = parsed
+    }
+
+    package var name: String { String(cString: decart_structure_name(pointer)) }
+    package var description: String {
+        guard let text = gst_structure_to_string(pointer) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    package subscript(field: String) -> GValueBox? {
+        get { gst_structure_get_value(pointer, field).map { GValueBox(copying: $0) } }
+        set {
+            if let newValue {
+                newValue.withPointer { gst_structure_set_value(pointer, field, $0) }
+            } else {
+                gst_structure_remove_field(pointer, field)
+            }
+        }
+    }
+
+    package func string(_ field: String) -> String? { self[field]?.string }
+    package func int(_ field: String) -> Int? { self[field]?.int }
+    package func double(_ field: String) -> Double? { self[field]?.double }
+
+    /// The fields in their order.
+    package var fields: [String] {
+        let count = gst_structure_n_fields(pointer)
+        return (0..<max(0, count)).map { String(cString: gst_structure_nth_field_name(pointer, UInt32($0))) }
+    }
+
+    /// Numerator and denominator of a fraction field.
+    package func fraction(_ field: String) -> (Int, Int)? {
+        var numerator: Int32 = 0
+        var denominator: Int32 = 1
+        guard gst_structure_get_fraction(pointer, field, &numerator, &denominator) != 0 else { return nil }
+        return (Int(numerator), Int(denominator))
+    }
+}
+
+extension Structure {
+    /// The structures of a GValueArray field, as rtpsession's statistics hold them.
+    package func structures(_ field: String) -> [Structure] {
+        guard let value = gst_structure_get_value(pointer, field) else { return [] }
+        return (0..<decart_legacy_array_size(value)).compactMap { index in
+            decart_legacy_array_get(value, index).flatMap { GValueBox(copying: $0).structure }
+        }
+    }
+}

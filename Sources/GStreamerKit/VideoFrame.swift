@@ -1,0 +1,67 @@
+internal import CGStreamer
+
+/// Geometry and format of raw video, read from fixed caps.
+package struct VideoInfo: @unchecked Sendable {
+    // @unchecked: a plain C value; its format pointer points to GStreamer's static table.
+    var info: GstVideoInfo
+
+    package init?(caps: Caps) {
+        var parsed = GstVideoInfo()
+        guard gst_video_info_from_caps(&parsed, caps.pointer) != 0 else { return nil }
+        info = parsed
+    }
+
+    package var width: Int { Int(info.width) }
+    package var height: Int { Int(info.height) }
+    package var size: Int { Int(info.size) }
+    package var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
+    package var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
+    package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
+}
+
+/// One plane of a mapped frame.
+package struct VideoPlane {
+    package let base: UnsafeMutableRawPointer
+    package let stride: Int
+}
+
+extension Buffer {
+    /// Maps the planes of a raw frame, with GstVideoMeta's strides where there is one. nil when it cannot be mapped.
+    package func withVideoPlanes<R>(
+        _ video: VideoInfo, writable: Bool, _ body: ([VideoPlane]) throws -> R
+    ) rethrows -> R? {
+        var frame = GstVideoFrame()
+        var info = video.info
+        guard let pointer, gst_video_frame_map(&frame, &info, pointer, writable ? mapReadWrite : GST_MAP_READ) != 0
+        else { return nil }
+        defer { gst_video_frame_unmap(&frame) }
+        var planes: [VideoPlane] = []
+        for index in 0..<video.planeCount {
+            guard let base = decart_video_frame_plane(&frame, UInt32(index)) else { return nil }
+            planes.append(VideoPlane(base: base, stride: Int(decart_video_frame_stride(&frame, UInt32(index)))))
+        }
+        return try body(planes)
+    }
+
+    /// The same frame in memory that may be written; nil when copying failed.
+    package func madeWritable() -> Buffer? {
+        guard let owned = release(), let writable = decart_buffer_make_writable(owned) else { return nil }
+        return Buffer(taking: writable)
+    }
+
+    /// A black I420 frame of the given size.
+    package static func blackI420(_ video: VideoInfo) -> Buffer? {
+        let buffer = Buffer(size: video.size)
+        let done: Void? = buffer.withVideoPlanes(video, writable: true) { planes in
+            for (index, plane) in planes.enumerated() {
+                let rows = index == 0 ? video.height : (video.height &+ 1) / 2
+                plane.base.initializeMemory(as: UInt8.self, repeating: index == 0 ? 16 : 128, count: plane.stride &* rows)
+            }
+        }
+        return done == nil ? nil : buffer
+    }
+}
+
+extension VideoInfo {
+    package var planeCount: Int { info.finfo.map { Int($0.pointee.n_planes) } ?? 0 }
+}

@@ -1,0 +1,82 @@
+// Stands between what a peer wrote and libnice's parser: libnice only ever sees a line that this file wrote itself.
+
+/// A remote candidate, checked against RFC 8839 §5.1 and against what this agent can use.
+struct CandidateLine: Equatable {
+    enum Rejection: Error, Equatable {
+        /// Not a candidate line.
+        case malformed
+        /// A host name under `.local` (mDNS): only the peer's own network could resolve it.
+        case mdns
+        /// Well-formed, but of no use here: another component, TCP, a host name, an address not to be spoken to.
+        case unusable
+    }
+
+    let foundation: String
+    let priority: UInt32
+    let address: String
+    let port: UInt16
+    let type: String
+    let relatedAddress: String?
+    let relatedPort: UInt16?
+
+    /// - Parameter text: "candidate:…" or "a=candidate:…", possibly with CR LF at its end.
+    static func parse(_ text: String) throws(Rejection) -> CandidateLine {
+        guard text.utf8.count <= 1_024 else { throw .malformed }
+        var line = Substring(text)
+        while let last = line.unicodeScalars.last, last == "\r" || last == "\n" || last == " " {
+            line.unicodeScalars.removeLast()
+        }
+        guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw .malformed }
+        if line.hasPrefix("a=") { line = line.dropFirst(2) }
+        guard line.hasPrefix("candidate:") else { throw .malformed }
+        let fields = line.dropFirst(10).split(separator: " ")
+        guard fields.count >= 8, fields[6] == "typ" else { throw .malformed }
+
+        let foundation = fields[0]
+        guard (1...32).contains(foundation.utf8.count), foundation.utf8.allSatisfy(\.isICECharacter) else {
+            throw .malformed
+        }
+        guard let component = UInt16(fields[1]), (1...256).contains(component) else { throw .malformed }
+        // RFC 8445 §5.1.2: 1 to 2^31 - 1. libnice before 0.1.23 takes 0 and stumbles over it.
+        guard let priority = UInt32(fields[3]), (1...0x7fff_ffff).contains(priority) else { throw .malformed }
+        guard let port = UInt16(fields[5]) else { throw .malformed }
+        let type = fields[7].lowercased()
+        guard ["host", "srflx", "prflx", "relay"].contains(type) else { throw .malformed }
+
+        // Everything after here is well-formed; what follows asks whether it is of use.
+        guard component == 1, fields[2].lowercased() == "udp" else { throw .unusable }
+        guard let address = IPAddress(String(fields[4])) else {
+            throw fields[4].lowercased().hasSuffix(".local") ? .mdns : .unusable
+        }
+        guard port > 0, address.isUnicast, !(address.isIPv6 && address.isLinkLocal) else { throw .unusable }
+
+        var related: (address: String, port: UInt16)?
+        if fields.count >= 12, fields[8] == "raddr", fields[10] == "rport",
+            IPAddress(String(fields[9])) != nil, let port = UInt16(fields[11])
+        {
+            related = (String(fields[9]), port)
+        }
+        return CandidateLine(
+            foundation: String(foundation), priority: priority, address: String(fields[4]), port: port, type: type,
+            relatedAddress: related?.address, relatedPort: related?.port)
+    }
+
+    /// The line for libnice, which wants the "a=" (trap N2).
+    var sdpAttribute: String {
+        var text = "a=candidate:\(foundation) 1 UDP \(priority) \(address) \(port) typ \(type)"
+        if let relatedAddress, let relatedPort { text += " raddr \(relatedAddress) rport \(relatedPort)" }
+        return text
+    }
+}
+
+extension UInt8 {
+    /// RFC 8839 §5.1, `ice-char`.
+    var isICECharacter: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):
+            true
+        default: false
+        }
+    }
+}

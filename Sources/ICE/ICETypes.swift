@@ -1,0 +1,76 @@
+package enum ICETransportPolicy: Sendable { case all, relay }
+
+package struct ICEConfiguration: Sendable {
+    package var servers: [ICEServer]
+    package var policy: ICETransportPolicy
+    /// The offerer's role (RFC 8445 §6.1.1); a conflict is settled by the checks themselves.
+    package var isControlling: Bool
+
+    package init(servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool) {
+        self.servers = servers
+        self.policy = policy
+        self.isControlling = isControlling
+    }
+}
+
+/// The pair that carries media.
+package struct ICECandidatePair: Sendable, Equatable {
+    package struct End: Sendable, Equatable {
+        /// "host", "srflx", "prflx" or "relay".
+        package var type: String
+        /// "192.0.2.1:5000" or "[2001:db8::1]:5000".
+        package var address: String
+
+        package init(type: String, address: String) {
+            self.type = type
+            self.address = address
+        }
+    }
+
+    package var local: End
+    package var remote: End
+    /// "udp"; media between the relay and the peer is always UDP, whatever the way to the relay.
+    package var transport: String
+    package var isRelayed: Bool { local.type == "relay" || remote.type == "relay" }
+
+    package init(local: End, remote: End, transport: String = "udp") {
+        self.local = local
+        self.remote = remote
+        self.transport = transport
+    }
+}
+
+package enum ICEState: Sendable, Equatable {
+    case new, gathering, checking, connected, ready
+    /// Final.
+    case failed
+}
+
+package enum ICEEvent: Sendable, Equatable {
+    /// "candidate:…", without "a=" and without CR LF.
+    case localCandidate(String)
+    case gatheringComplete
+    case stateChanged(ICEState)
+    /// One sentence, without credentials.
+    case warning(String)
+}
+
+/// What was thrown away rather than believed.
+package struct ICECounters: Sendable, Equatable {
+    package var candidatesAccepted = 0
+    package var candidatesMalformed = 0
+    package var candidatesMDNS = 0
+    package var candidatesUnusable = 0
+    /// Beyond the limit of one agent.
+    package var candidatesBeyondLimit = 0
+}
+
+package enum ICEError: Error, Equatable, CustomStringConvertible {
+    case cannotCreateAgent
+
+    package var description: String {
+        switch self {
+        case .cannotCreateAgent: "libnice gave no agent"
+        }
+    }
+}

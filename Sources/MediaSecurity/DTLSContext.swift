@@ -1,0 +1,59 @@
+private import COpenSSL
+
+/// What every association of ours shares: versions, ciphers, profiles, and how a certificate is looked at.
+enum DTLSContext {
+    /// AES-GCM with forward secrecy; the peer's certificate may be ECDSA (aiortc) or RSA (webrtcbin).
+    private static let ciphers =
+        "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
+        + "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384"
+
+    /// - Returns: an owned `SSL_CTX`. `verifier` must live as long as it.
+    static func make(certificate: DTLSCertificate, verifier: PeerVerifier) throws(DTLSError) -> OpaquePointer {
+        guard let context = SSL_CTX_new(DTLS_method()) else { throw .drained(.setup, "no DTLS context") }
+        gst_decart_ctx_set_options(context)
+        gst_decart_ctx_disable_cache(context)
+        gst_decart_ctx_set_max_cert_list(context, 32 * 1_024)
+        guard gst_decart_ctx_pin_dtls12(context) == 1,
+            SSL_CTX_set_cipher_list(context, ciphers) == 1,
+            gst_decart_ctx_set_groups(context, "X25519:P-256:P-384") == 1,
+            // 0 is success here (trap D1). The fast one first: CM costs 4.5 times as much (transport.md §2).
+            SSL_CTX_set_tlsext_use_srtp(context, "SRTP_AEAD_AES_128_GCM:SRTP_AES128_CM_SHA1_80") == 0,
+            certificate.install(in: context)
+        else {
+            SSL_CTX_free(context)
+            throw .drained(.setup, "the DTLS context could not be configured")
+        }
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        SSL_CTX_set_cert_verify_callback(
+            context,
+            { store, data in
+                guard let store, let data, let certificate = X509_STORE_CTX_get0_cert(store) else { return 0 }
+                let verifier = Unmanaged<PeerVerifier>.fromOpaque(data).takeUnretainedValue()
+                if verifier.admits(certificate) { return 1 }
+                // Makes OpenSSL send an alert, so that the peer knows at once.
+                X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
+                return 0
+            }, Unmanaged.passUnretained(verifier).toOpaque())
+        return context
+    }
+}
+
+/// Compares the peer's certificate with what the signalling announced. Chains and dates mean nothing here: certificates
+/// are self-signed (RFC 8827 §6.5).
+final class PeerVerifier {
+    /// `nil` until the signalling has spoken.
+    var expected: [Fingerprint]?
+    private(set) var hasRefused = false
+
+    /// During the handshake: lets pass what cannot be judged yet; it is judged before keys are exported.
+    func admits(_ certificate: OpaquePointer) -> Bool {
+        guard expected != nil, !matches(certificate) else { return true }
+        hasRefused = true
+        return false
+    }
+
+    func matches(_ certificate: OpaquePointer) -> Bool {
+        guard let expected else { return false }
+        return expected.contains { DTLSCertificate.fingerprint(of: certificate, hash: $0.hash) == $0 }
+    }
+}

@@ -1,0 +1,62 @@
+// Looks at DTLS record headers (RFC 6347 §4.1) so that OpenSSL only sees what could be one, and so that datagrams
+// leave with whole records in them (trap D1).
+
+enum DTLSRecords {
+    static let headerLength = 13
+    /// RFC 6347 §4.1 with RFC 5246 §6.2.3: 2^14 plus what ciphers may add.
+    static let maximumLength = 16_384 + 2_048
+    /// What an AES-GCM record of TLS 1.2 carries beside its content: explicit nonce and tag (RFC 5288 §3).
+    static let minimumProtectedLength = 8 + 16
+
+    /// Whether `datagram` consists of whole records that a DTLS 1.2 peer without renegotiation may send.
+    ///
+    /// Keeps from OpenSSL records of future epochs (CVE-2026-54874) and protected records too short to be one
+    /// (CVE-2026-75806).
+    static func isPlausible(_ datagram: UnsafeRawBufferPointer) -> Bool {
+        guard datagram.count >= headerLength else { return false }
+        var offset = 0
+        while offset < datagram.count {
+            guard datagram.count - offset >= headerLength else { return false }
+            let type = datagram[offset]
+            // change_cipher_spec 20, alert 21, handshake 22, application_data 23.
+            guard (20...23).contains(type) else { return false }
+            // 0xfeff (DTLS 1.0) stands in the headers of a first flight.
+            guard datagram[offset + 1] == 0xfe, datagram[offset + 2] == 0xff || datagram[offset + 2] == 0xfd else {
+                return false
+            }
+            let epoch = Int(datagram[offset + 3]) << 8 | Int(datagram[offset + 4])
+            let length = Int(datagram[offset + 11]) << 8 | Int(datagram[offset + 12])
+            guard epoch <= 1, length > 0, length <= maximumLength,
+                length <= datagram.count - offset - headerLength
+            else { return false }
+            if epoch == 1 {
+                guard length >= minimumProtectedLength else { return false }
+            } else {
+                guard type != 23 else { return false }
+            }
+            offset += headerLength + length
+        }
+        return true
+    }
+
+    /// Cuts `stream`, whole records behind each other, into datagrams of at most `limit` bytes each.
+    ///
+    /// A record longer than that goes alone; OpenSSL was told the limit, so there is none. Bytes that are no record are
+    /// not sent.
+    static func split(_ stream: [UInt8], limit: Int) -> [[UInt8]] {
+        var datagrams: [[UInt8]] = []
+        var start = 0
+        var offset = 0
+        while stream.count - offset >= headerLength {
+            let length = headerLength + (Int(stream[offset + 11]) << 8 | Int(stream[offset + 12]))
+            guard length <= stream.count - offset else { break }
+            if offset > start, offset - start + length > limit {
+                datagrams.append(Array(stream[start..<offset]))
+                start = offset
+            }
+            offset += length
+        }
+        if offset > start { datagrams.append(Array(stream[start..<offset])) }
+        return datagrams
+    }
+}

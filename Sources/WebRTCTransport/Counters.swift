@@ -1,0 +1,57 @@
+package import GStreamerKit
+import Synchronization
+
+/// Counted by streaming threads and the network thread, read by statistics.
+final class Counters: Sendable {
+    let packetsSent = Atomic<UInt64>(0)
+    let bytesSent = Atomic<UInt64>(0)
+    let packetsReceived = Atomic<UInt64>(0)
+    let bytesReceived = Atomic<UInt64>(0)
+    let refused = Atomic<UInt64>(0)
+    /// −1 = none came yet.
+    let remoteEstimate = Atomic<Int>(-1)
+
+    func fill(_ statistics: inout PeerConnectionStatistics) {
+        statistics.packetsSent = packetsSent.load(ordering: .relaxed)
+        statistics.bytesSent = bytesSent.load(ordering: .relaxed)
+        statistics.packetsReceived = packetsReceived.load(ordering: .relaxed)
+        statistics.bytesReceived = bytesReceived.load(ordering: .relaxed)
+        statistics.packetsRefused = refused.load(ordering: .relaxed)
+        let estimate = remoteEstimate.load(ordering: .relaxed)
+        statistics.remoteBitrateEstimate = estimate < 0 ? nil : estimate
+    }
+}
+
+/// CLOCK_MONOTONIC without an allocation.
+enum MonotonicTime {
+    static var nanoseconds: UInt64 {
+        let now = ContinuousClock.now
+        return UInt64(clamping: Int64((now - origin).clockTime)) &+ 1
+    }
+    private static let origin = ContinuousClock.now
+}
+
+extension PeerConnectionStatistics {
+    /// From rtpsession's `stats` structure: one source is ours, the others are the far side's.
+    mutating func read(_ session: Structure, localSSRC: UInt32) {
+        nacksSent = UInt64(clamping: session.int("sent-nack-count") ?? 0)
+        nacksReceived = UInt64(clamping: session.int("recv-nack-count") ?? 0)
+        for source in session.structures("source-stats") {
+            let isInternal = source["internal"]?.bool ?? false
+            if isInternal {
+                plisReceived &+= UInt64(clamping: source.int("recv-pli-count") ?? 0)
+                continue
+            }
+            plisSent &+= UInt64(clamping: source.int("sent-pli-count") ?? 0)
+            if source["is-sender"]?.bool ?? false {
+                packetsLost = source.int("packets-lost")
+                // In clock units of 1/90000 s.
+                if let units = source.int("jitter") { jitter = .nanoseconds(Int64(clamping: units) &* 11_111) }
+            }
+            // 16.16 fixed point seconds, from the reports that this source sends about us.
+            if source["have-rb"]?.bool ?? false, let trip = source.int("rb-round-trip"), trip > 0 {
+                roundTripTime = .nanoseconds(Int64(Double(trip) / 65_536 * 1e9))
+            }
+        }
+    }
+}

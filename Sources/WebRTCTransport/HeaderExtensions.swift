@@ -1,0 +1,134 @@
+// One-byte header extensions (RFC 8285) that GStreamer 1.22 has no element for, written on the way out.
+
+/// The extension ids that were negotiated.
+struct HeaderExtensionIDs: Sendable, Equatable {
+    static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
+    static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
+    static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
+
+    var mid: UInt8?
+    var absoluteSendTime: UInt8?
+    var transportWideCC: UInt8?
+
+    /// From `a=extmap` values, `id[/direction] uri`; ids outside 1…14 cannot be one-byte extensions.
+    init(extmap values: [String] = []) {
+        for value in values {
+            let parts = value.split(separator: " ", maxSplits: 1)
+            guard parts.count == 2, let id = UInt8(parts[0].split(separator: "/").first ?? ""), (1...14).contains(id) else { continue }
+            switch parts[1].trimmedASCII.split(separator: " ").first.map(String.init) {
+            case Self.midURI: mid = id
+            case Self.absoluteSendTimeURI: absoluteSendTime = id
+            case Self.transportWideCCURI: transportWideCC = id
+            default: break
+            }
+        }
+    }
+
+    var extmap: [String] {
+        [
+            mid.map { "\($0) \(Self.midURI)" }, absoluteSendTime.map { "\($0) \(Self.absoluteSendTimeURI)" },
+            transportWideCC.map { "\($0) \(Self.transportWideCCURI)" },
+        ].compactMap { $0 }
+    }
+}
+
+/// Copies RTP packets into one scratch buffer and adds our header extensions; used by one thread at a time.
+final class HeaderExtensionWriter {
+    static let capacity = 2048
+    private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
+    private let ids: HeaderExtensionIDs
+    private let mid: [UInt8]
+
+    init(ids: HeaderExtensionIDs, mid: String) {
+        self.ids = ids
+        self.mid = Array(mid.utf8.prefix(16))
+    }
+
+    deinit { scratch.deallocate() }
+
+    /// The packet with extensions, and its length, in memory valid until the next call; nil for what is no RTP packet
+    /// or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.
+    func write(
+        _ packet: UnsafeRawBufferPointer, sendTime: UInt64, reserve: Int
+    ) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
+        guard packet.count >= 12, packet[0] >> 6 == 2 else { return nil }
+        let fixed = 12 + Int(packet[0] & 0x0f) * 4
+        guard packet.count >= fixed else { return nil }
+        var existing = UnsafeRawBufferPointer(rebasing: packet[fixed..<fixed])
+        var payloadStart = fixed
+        if packet[0] & 0x10 != 0 {
+            guard packet.count >= fixed + 4 else { return nil }
+            let words = Int(packet[fixed + 2]) << 8 | Int(packet[fixed + 3])
+            payloadStart = fixed + 4 + words * 4
+            guard packet.count >= payloadStart else { return nil }
+            // A two-byte form is none of ours: pass it unchanged.
+            guard packet[fixed] == 0xbe, packet[fixed + 1] == 0xde else { return copy(packet, reserve: reserve) }
+            existing = UnsafeRawBufferPointer(rebasing: packet[(fixed + 4)..<payloadStart])
+        }
+        let added = (ids.mid == nil || mid.isEmpty ? 0 : 1 + mid.count) + (ids.absoluteSendTime == nil ? 0 : 4)
+        guard added > 0 else { return copy(packet, reserve: reserve) }
+        let used = Self.usedLength(existing)
+        let padded = (used + added + 3) & ~3
+        let total = fixed + 4 + padded + (packet.count - payloadStart)
+        guard total + reserve <= scratch.count else { return nil }
+
+        scratch.copyMemory(from: UnsafeRawBufferPointer(rebasing: packet[..<fixed]))
+        scratch[0] |= 0x10
+        scratch[fixed] = 0xbe
+        scratch[fixed + 1] = 0xde
+        scratch[fixed + 2] = UInt8(truncatingIfNeeded: (padded / 4) >> 8)
+        scratch[fixed + 3] = UInt8(truncatingIfNeeded: padded / 4)
+        var at = fixed + 4
+        for index in 0..<used {
+            scratch[at] = existing[index]
+            at += 1
+        }
+        if let id = ids.mid, !mid.isEmpty {
+            scratch[at] = id << 4 | UInt8(mid.count - 1)
+            at += 1
+            for byte in mid {
+                scratch[at] = byte
+                at += 1
+            }
+        }
+        if let id = ids.absoluteSendTime {
+            // 24 bits of seconds in 6.18 fixed point.
+            let fixedPoint = (((sendTime / 1000) % 64_000_000) * 262_144) / 1_000_000
+            scratch[at] = id << 4 | 2
+            scratch[at + 1] = UInt8(truncatingIfNeeded: fixedPoint >> 16)
+            scratch[at + 2] = UInt8(truncatingIfNeeded: fixedPoint >> 8)
+            scratch[at + 3] = UInt8(truncatingIfNeeded: fixedPoint)
+            at += 4
+        }
+        while at < fixed + 4 + padded {
+            scratch[at] = 0
+            at += 1
+        }
+        UnsafeMutableRawBufferPointer(rebasing: scratch[at...]).copyMemory(
+            from: UnsafeRawBufferPointer(rebasing: packet[payloadStart...]))
+        return (scratch, total)
+    }
+
+    private func copy(_ packet: UnsafeRawBufferPointer, reserve: Int) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
+        guard packet.count + reserve <= scratch.count else { return nil }
+        scratch.copyMemory(from: packet)
+        return (scratch, packet.count)
+    }
+
+    /// The elements' length without the padding at their end.
+    private static func usedLength(_ elements: UnsafeRawBufferPointer) -> Int {
+        var at = 0
+        var used = 0
+        while at < elements.count {
+            let head = elements[at]
+            if head == 0 {
+                at += 1
+                continue
+            }
+            at += 2 + Int(head & 0x0f)
+            guard at <= elements.count else { break }
+            used = at
+        }
+        return used
+    }
+}

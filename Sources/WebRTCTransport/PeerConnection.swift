@@ -1,0 +1,430 @@
+// One bundled connection to one far side: ICE, DTLS, SRTP and the RTP session behind a small JSEP surface. It knows
+// no sessions, no service and no encoder. Everything that belongs to the network runs on the network thread; the
+// streaming threads only protect and send.
+package import GStreamerKit
+package import ICE
+import MediaSecurity
+import Synchronization
+
+// @unchecked: fields marked "network" are touched on the network thread only; the rest is constant or locked.
+package final class PeerConnection: @unchecked Sendable {
+    package let bin: Bin
+    private let configuration: PeerConnectionConfiguration
+    private let onEvent: @Sendable (PeerConnectionEvent) -> Void
+    private let network = NetworkThread.shared
+    private let graph: RTPGraph
+    private let certificate: DTLSCertificate
+    private let cname: String
+    private let ssrc: UInt32
+    private let retransmissionSSRC: UInt32
+    private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
+
+    // What streaming threads need to send; set once, cleared by close().
+    private struct Outward {
+        var agent: ICEAgent?
+        var srtp: SRTPTransform?
+    }
+    private let outward = Mutex(Outward())
+    private let counters = Counters()
+
+    private struct Negotiated {
+        var parameters: RTPSendParameters?
+        var mid = "0"
+    }
+    private let negotiated = Mutex(Negotiated())
+
+    // MARK: network
+    private var agent: ICEAgent?
+    private var dtls: DTLSConnection?
+    private var dtlsTimer: NetworkTimer?
+    private var rembTimer: NetworkTimer?
+    private var pendingCandidates: [ICECandidate?] = []
+    private var remoteIsKnown = false
+    private var iceIsUp = false
+    private var state = PeerConnectionState.new
+    private var dtlsRole = DTLSRole.client
+    private var srtp: SRTPTransform?
+    private var estimator: ReceiveBitrateEstimator
+    private var remoteSSRC: UInt32?
+    private var usesREMB = false
+    private var mediaPayloadType = -1
+    private var iceStarted: ContinuousClock.Instant?
+    private var iceConnectedAt: ContinuousClock.Instant?
+    private var connectedAt: ContinuousClock.Instant?
+    private var remoteTransport: TransportParameters?
+    private var remoteCandidates: [String] = []
+    private var remoteEnded = false
+
+    /// Makes the agent and the graph; nothing is sent before an offer or an answer is made.
+    package init(
+        configuration: PeerConnectionConfiguration, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
+    ) throws(PeerConnectionError) {
+        self.configuration = configuration
+        self.onEvent = onEvent
+        estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
+        let number = UInt32.random(in: 1...UInt32.max)
+        ssrc = number
+        retransmissionSSRC = number == .max ? 1 : number + 1
+        cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
+        do { certificate = try DTLSCertificate.generate() } catch {
+            throw PeerConnectionError(.dtls, "could not make a certificate: \(error)")
+        }
+        do { graph = try RTPGraph() } catch { throw PeerConnectionError(.missingElement, error.message) }
+        bin = graph.bin
+    }
+
+    // MARK: Negotiation
+
+    /// Our offer with one sendrecv video m-line; gathering starts.
+    package func createOffer() throws(PeerConnectionError) -> String {
+        let agent = try makeAgent(isControlling: true)
+        let description = LocalDescription(
+            mid: "0", codec: LocalDescription.offeredCodec(configuration.codec),
+            extensions: LocalDescription.offeredExtensions, direction: .sendrecv,
+            transport: localTransport(agent, setup: "actpass"), cname: cname, ssrc: ssrc,
+            retransmissionSSRC: retransmissionSSRC)
+        start(agent)
+        return description.sdp().text(sessionID: sdpSessionID, version: 2)
+    }
+
+    /// Takes the far side's answer to `createOffer`.
+    package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
+        let offered = configuration.codec
+        let remote = try RemoteDescription(parsing: sdp, isOffer: false) { $0 == offered }
+        guard remote.mediaIndex == 0 else { throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer") }
+        try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
+    }
+
+    /// Takes an offer and gives our answer; gathering starts. m-lines other than the first video are refused.
+    package func createAnswer(to offer: String) throws(PeerConnectionError) -> String {
+        let remote = try RemoteDescription(parsing: offer, isOffer: true) { $0.isAvailable }
+        let agent = try makeAgent(isControlling: false)
+        // As answerer we open the handshake (RFC 8842 5.3), unless the offerer insists on doing so.
+        let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
+        var codec = remote.codec
+        codec.feedback.formIntersection(LocalDescription.offeredFeedback)
+        if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
+        var extensions = remote.extensions
+        if !codec.usesTransportCC { extensions.transportWideCC = nil }
+        let description = LocalDescription(
+            mid: remote.mid, codec: codec, extensions: extensions, direction: remote.direction.reversed,
+            transport: localTransport(agent, setup: role == .client ? "active" : "passive"), cname: cname, ssrc: ssrc,
+            retransmissionSSRC: retransmissionSSRC)
+        try setUp(remote, role: role)
+        start(agent)
+        return description.sdp(refusing: (remote.kinds, remote.mids, remote.mediaIndex)).text(
+            sessionID: sdpSessionID, version: 2)
+    }
+
+    /// nil = the far side has no more candidates. Early ones wait for its description, in order.
+    package func addRemoteCandidate(_ candidate: ICECandidate?) {
+        network.async { [self] in
+            guard remoteIsKnown else {
+                if pendingCandidates.count < 128 { pendingCandidates.append(candidate) }
+                return
+            }
+            apply(candidate)
+        }
+    }
+
+    /// What the far side accepted; nil before the answer.
+    package var sendParameters: RTPSendParameters? { negotiated.withLock(\.parameters) }
+    package var negotiatedCodec: VideoCodec? { sendParameters?.codec }
+
+    private func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
+        let settings = ICEConfiguration(
+            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling)
+        do {
+            return try ICEAgent(
+                configuration: settings,
+                onEvent: { [weak self] event in self?.handle(event) },
+                onDatagram: { [weak self] datagram in self?.receive(datagram) })
+        } catch { throw PeerConnectionError(.ice, "could not make the ICE agent: \(error)") }
+    }
+
+    private func localTransport(_ agent: ICEAgent, setup: String) -> TransportParameters {
+        TransportParameters(
+            usernameFragment: agent.localUsernameFragment, password: agent.localPassword,
+            fingerprints: [certificate.fingerprint], setup: setup)
+    }
+
+    private func start(_ agent: ICEAgent) {
+        network.sync { [self] in
+            self.agent = agent
+            iceStarted = .now
+            if remoteIsKnown { applyPending() }
+        }
+        outward.withLock { $0.agent = agent }
+        change(.connecting)
+        agent.gatherCandidates()
+    }
+
+    private func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
+        var ids = remote.extensions
+        if !remote.codec.usesTransportCC { ids.transportWideCC = nil }
+        let session = RTPSessionParameters(
+            codec: remote.codec, extensions: ids, ssrc: ssrc, retransmissionSSRC: retransmissionSSRC,
+            latency: configuration.jitterBufferLatency)
+        negotiated.withLock {
+            $0.mid = remote.mid
+            $0.parameters = RTPSendParameters(
+                codec: remote.codec.codec, payloadType: remote.codec.payloadType, ssrc: ssrc,
+                transportWideCCExtension: ids.transportWideCC.map(Int.init))
+        }
+        let writer = HeaderExtensionWriter(ids: ids, mid: remote.mid)
+        do {
+            try graph.configure(
+                session, onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
+                onRTCP: { [weak self] packet in self?.send(rtcp: packet) })
+        } catch { throw PeerConnectionError(.missingElement, error.message) }
+        let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
+            dtlsRole = role
+            usesREMB = remote.codec.usesREMB && !remote.codec.usesTransportCC
+            mediaPayloadType = remote.codec.payloadType
+            if dtls == nil {
+                do throws(DTLSError) {
+                    dtls = try DTLSConnection(role: role, certificate: certificate)
+                } catch { return error }
+            }
+            remoteIsKnown = true
+            remoteTransport = remote.transport
+            remoteCandidates = remote.candidates
+            remoteEnded = remote.endOfCandidates
+            if let status = dtls?.setRemoteFingerprints(remote.transport.fingerprints) { advance(status) }
+            if agent != nil { applyPending() }
+            return nil
+        }
+        if let failure { throw PeerConnectionError(.dtls, "could not start DTLS: \(failure)") }
+    }
+
+    private func applyPending() {
+        guard let agent, let remote = remoteTransport else { return }
+        agent.setRemoteCredentials(usernameFragment: remote.usernameFragment, password: remote.password)
+        for candidate in remoteCandidates { agent.addRemoteCandidate(candidate) }
+        remoteCandidates.removeAll()
+        for candidate in pendingCandidates { apply(candidate) }
+        pendingCandidates.removeAll()
+        if remoteEnded { agent.endOfRemoteCandidates() }
+        startHandshakeIfReady()
+    }
+
+    private func apply(_ candidate: ICECandidate?) {
+        guard let candidate, !candidate.candidate.isEmpty else {
+            agent?.endOfRemoteCandidates()
+            return
+        }
+        // Everything is bundled onto one transport: candidates of other m-lines belong to none.
+        if let index = candidate.sdpMLineIndex, index != 0, candidate.sdpMid != negotiated.withLock(\.mid) { return }
+        agent?.addRemoteCandidate(candidate.candidate)
+    }
+
+    // MARK: Events (network thread)
+
+    private func handle(_ event: ICEEvent) {
+        switch event {
+        case .localCandidate(let text):
+            onEvent(.localCandidate(ICECandidate(candidate: text, sdpMid: negotiated.withLock(\.mid), sdpMLineIndex: 0)))
+        case .gatheringComplete: onEvent(.gatheringComplete)
+        case .warning(let text): onEvent(.warning(text))
+        case .stateChanged(.connected), .stateChanged(.ready):
+            guard !iceIsUp else { return }
+            iceIsUp = true
+            iceConnectedAt = .now
+            onEvent(.iceConnected)
+            startHandshakeIfReady()
+        case .stateChanged(.failed):
+            fail(PeerConnectionError(.ice, iceIsUp ? "the network path to the far side is dead" : "no network path to the far side was found"))
+        case .stateChanged: break
+        }
+    }
+
+    private func startHandshakeIfReady() {
+        guard iceIsUp, remoteIsKnown, let dtls else { return }
+        advance(dtls.start())
+    }
+
+    private func receive(_ datagram: UnsafeMutableRawBufferPointer) {
+        guard let first = datagram.first, datagram.count <= 2048 else { return }
+        switch first {
+        case 20...63: receiveDTLS(UnsafeRawBufferPointer(datagram))
+        case 128...191: receiveSRTP(datagram)
+        default: counters.refused.wrappingAdd(1, ordering: .relaxed)
+        }
+    }
+
+    private func receiveDTLS(_ datagram: UnsafeRawBufferPointer) {
+        // A ClientHello may come before the answer that names its fingerprint: keep it for the handshake to judge.
+        if dtls == nil, !remoteIsKnown {
+            dtls = try? DTLSConnection(role: .server, certificate: certificate)
+        }
+        guard let dtls else { return }
+        advance(dtls.receive(datagram))
+    }
+
+    private func advance(_ status: DTLSStatus) {
+        flushDTLS()
+        switch status {
+        case .handshaking: break
+        case .established(let keys):
+            do {
+                let transform = try SRTPTransform(keys: keys)
+                srtp = transform
+                outward.withLock { $0.srtp = transform }
+            } catch {
+                fail(PeerConnectionError(.dtls, "could not key SRTP: \(error)"))
+                return
+            }
+            connectedAt = .now
+            change(.connected)
+            graph.requestKeyFrameFromEncoder()
+            if usesREMB { sendREMB() }
+        case .failed(let error):
+            fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
+        case .closed:
+            fail(PeerConnectionError(.dtls, "the far side closed the connection"))
+        }
+    }
+
+    private func flushDTLS() {
+        guard let dtls else { return }
+        while let datagram = dtls.nextOutgoingDatagram() {
+            _ = datagram.withUnsafeBytes { agent?.send($0) }
+        }
+        dtlsTimer?.cancel()
+        dtlsTimer = nil
+        if let wait = dtls.nextTimeout {
+            dtlsTimer = network.schedule(after: wait) { [weak self] in
+                guard let self, let dtls = self.dtls else { return }
+                self.advance(dtls.handleTimeout())
+            }
+        }
+    }
+
+    private func receiveSRTP(_ datagram: UnsafeMutableRawBufferPointer) {
+        guard let srtp, datagram.count >= 12 else {
+            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        let isRTCP = (192...223).contains(datagram[1])
+        let length =
+            isRTCP
+            ? srtp.unprotectRTCP(datagram, length: datagram.count) : srtp.unprotectRTP(datagram, length: datagram.count)
+        guard let length, length >= (isRTCP ? 8 : 12), length <= datagram.count else {
+            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        let packet = UnsafeRawBufferPointer(rebasing: datagram[..<length])
+        if isRTCP {
+            if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: packet) {
+                counters.remoteEstimate.store(bitrate, ordering: .relaxed)
+                onEvent(.remoteBitrateEstimate(bitrate))
+            }
+            graph.received(rtcp: packet)
+        } else {
+            counters.packetsReceived.wrappingAdd(1, ordering: .relaxed)
+            counters.bytesReceived.wrappingAdd(UInt64(length), ordering: .relaxed)
+            if Int(packet[1] & 0x7f) == mediaPayloadType {
+                remoteSSRC = packet[8..<12].reduce(0) { $0 << 8 | UInt32($1) }
+                estimator.packet(sequence: UInt16(packet[2]) << 8 | UInt16(packet[3]))
+            }
+            graph.received(rtp: packet)
+        }
+    }
+
+    /// aiortc stays at 500 kbit/s until it hears an estimate.
+    private func sendREMB() {
+        guard case .connected = state else { return }
+        estimator.update()
+        if let remoteSSRC {
+            let packet = RTCPFeedback.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
+            packet.withUnsafeBytes(send(rtcp:))
+        }
+        rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
+    }
+
+    private func change(_ next: PeerConnectionState) {
+        network.async { [self] in
+            switch (state, next) {
+            case (.closed, _), (.failed, .connecting), (.failed, .connected), (.connected, .connecting): return
+            default: break
+            }
+            guard state != next else { return }
+            state = next
+            onEvent(.stateChanged(next))
+        }
+    }
+
+    private func fail(_ error: PeerConnectionError) {
+        outward.withLock { $0.srtp = nil }
+        srtp = nil
+        change(.failed(error))
+    }
+
+    // MARK: Streaming threads
+
+    private func send(rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
+        let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
+        guard let agent, let srtp,
+            let (buffer, length) = writer.write(
+                packet, sendTime: MonotonicTime.nanoseconds, reserve: SRTPTransform.maximumOverhead),
+            let protected = srtp.protectRTP(buffer, length: length)
+        else { return }
+        if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) {
+            counters.packetsSent.wrappingAdd(1, ordering: .relaxed)
+            counters.bytesSent.wrappingAdd(UInt64(protected), ordering: .relaxed)
+        }
+    }
+
+    private func send(rtcp packet: UnsafeRawBufferPointer) {
+        let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
+        guard let agent, let srtp, packet.count + SRTPTransform.maximumOverhead <= 1500 else { return }
+        withUnsafeTemporaryAllocation(byteCount: 1500, alignment: 16) { scratch in
+            scratch.copyMemory(from: packet)
+            guard let protected = srtp.protectRTCP(scratch, length: packet.count) else { return }
+            agent.send(UnsafeRawBufferPointer(rebasing: scratch[..<protected]))
+        }
+    }
+
+    // MARK: End
+
+    /// Stops sending and receiving at once, from any thread. The owner then takes `bin` to NULL, removes it, and calls
+    /// `dismantle()`.
+    package func close() {
+        outward.withLock { $0.srtp = nil }
+        network.async { [self] in
+            if let dtls, iceIsUp {
+                dtls.close()
+                while let datagram = dtls.nextOutgoingDatagram() { _ = datagram.withUnsafeBytes { agent?.send($0) } }
+            }
+            dtlsTimer?.cancel()
+            rembTimer?.cancel()
+            dtlsTimer = nil
+            rembTimer = nil
+            dtls = nil
+            srtp = nil
+            agent?.close()
+            agent = nil
+            outward.withLock { $0.agent = nil }
+            if state != .closed {
+                state = .closed
+                onEvent(.stateChanged(.closed))
+            }
+        }
+        graph.stop()
+    }
+
+    /// After `bin` reached NULL.
+    package func dismantle() { graph.dismantle() }
+
+    package func statistics() -> PeerConnectionStatistics {
+        var statistics = PeerConnectionStatistics()
+        counters.fill(&statistics)
+        (statistics.selectedPair, statistics.iceTime, statistics.dtlsTime) = network.sync { [self] in
+            let ice: Duration? = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
+            let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
+            return (agent?.selectedPair, ice, handshake)
+        }
+        if let session = graph.sessionStatistics() { statistics.read(session, localSSRC: ssrc) }
+        return statistics
+    }
+}

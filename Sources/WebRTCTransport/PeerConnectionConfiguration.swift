@@ -1,0 +1,78 @@
+package import ICE
+
+package struct PeerConnectionConfiguration: Sendable {
+    package var iceServers: [ICEServer] = []
+    package var iceTransportPolicy: ICETransportPolicy = .all
+    /// What an offer holds; an answerer takes the first codec of the offer that is installed.
+    package var codec: VideoCodec = .vp8
+    /// How long the jitter buffer waits for a missing packet.
+    package var jitterBufferLatency: Duration = .milliseconds(100)
+    /// The most that we want to receive, bit/s: the ceiling of the estimate that goes out as REMB.
+    package var maximumReceiveBitrate: Int = 8_000_000
+
+    package init() {}
+}
+
+/// A candidate as it travels in signalling (RFC 8838); the text is `candidate:…` without `a=`.
+package struct ICECandidate: Sendable, Equatable {
+    package var candidate: String
+    package var sdpMid: String?
+    package var sdpMLineIndex: Int?
+    package init(candidate: String, sdpMid: String?, sdpMLineIndex: Int?) {
+        self.candidate = candidate
+        self.sdpMid = sdpMid
+        self.sdpMLineIndex = sdpMLineIndex
+    }
+}
+
+package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConvertible {
+    package enum Code: Sendable, Equatable {
+        /// No candidate pair worked, or the path died (consent expired, RFC 7675).
+        case ice
+        case dtls
+        /// The far side's certificate is not the one that signalling promised: never retried.
+        case fingerprintMismatch
+        case badDescription
+        /// The far side refused the video, or has no codec in common with us.
+        case rejected
+        case missingElement
+        case wrongState
+    }
+    package let code: Code
+    package let message: String
+    package var description: String { message }
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+}
+
+package enum PeerConnectionState: Sendable, Equatable {
+    case new, connecting, connected
+    case failed(PeerConnectionError)
+    case closed
+}
+
+/// Delivered on the network thread, in order.
+package enum PeerConnectionEvent: Sendable {
+    case localCandidate(ICECandidate)
+    case gatheringComplete
+    /// ICE found a pair; DTLS follows.
+    case iceConnected
+    case stateChanged(PeerConnectionState)
+    /// The far side's receive estimate, bit/s.
+    case remoteBitrateEstimate(Int)
+    case warning(String)
+}
+
+/// What a payloader needs to know of the negotiation.
+package struct RTPSendParameters: Sendable, Equatable {
+    package var codec: VideoCodec
+    package var payloadType: Int
+    package var ssrc: UInt32
+    /// transport-wide-cc header extension, where the far side takes it.
+    package var transportWideCCExtension: Int?
+    /// Bytes of an RTP packet before header extensions, RTX and SRTP are added, so that no datagram exceeds 1200.
+    package var mtu: Int { 1150 }
+}

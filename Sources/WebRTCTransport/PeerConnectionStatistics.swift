@@ -1,0 +1,24 @@
+package import ICE
+
+/// Counters since the connection was made; nil = not known (yet).
+package struct PeerConnectionStatistics: Sendable {
+    package var packetsSent: UInt64 = 0
+    package var bytesSent: UInt64 = 0
+    package var packetsReceived: UInt64 = 0
+    package var bytesReceived: UInt64 = 0
+    /// Of the stream that we receive, after retransmission.
+    package var packetsLost: Int?
+    package var nacksSent: UInt64 = 0
+    package var nacksReceived: UInt64 = 0
+    package var plisSent: UInt64 = 0
+    package var plisReceived: UInt64 = 0
+    package var roundTripTime: Duration?
+    package var jitter: Duration?
+    package var remoteBitrateEstimate: Int?
+    package var selectedPair: ICECandidatePair?
+    package var iceTime: Duration?
+    package var dtlsTime: Duration?
+    /// Packets from the network that were not authentic, replayed or malformed.
+    package var packetsRefused: UInt64 = 0
+    package init() {}
+}

@@ -1,0 +1,90 @@
+// The RTCP that rtpsession does not speak: REMB (draft-alvestrand-rmcat-remb-03), read and written.
+
+enum RTCPFeedback {
+    /// The bit/s of every REMB in a compound packet, the last one; nil when there is none or it is damaged.
+    static func remoteBitrateEstimate(in compound: UnsafeRawBufferPointer) -> Int? {
+        var found: Int?
+        var at = 0
+        while compound.count - at >= 4 {
+            let length = (Int(compound[at + 2]) << 8 | Int(compound[at + 3])) * 4 + 4
+            guard compound[at] >> 6 == 2, length <= compound.count - at else { return found }
+            // PSFB (206), application layer feedback (15), "REMB" after two SSRCs.
+            if compound[at + 1] == 206, compound[at] & 0x1f == 15, length >= 20,
+                compound[at + 12] == 0x52, compound[at + 13] == 0x45, compound[at + 14] == 0x4d, compound[at + 15] == 0x42
+            {
+                let exponent = Int(compound[at + 17] >> 2)
+                let mantissa = Int(compound[at + 17] & 3) << 16 | Int(compound[at + 18]) << 8 | Int(compound[at + 19])
+                let bitrate = exponent > 40 ? Int.max : mantissa << exponent
+                found = bitrate
+            }
+            at += length
+        }
+        return found
+    }
+
+    /// An empty receiver report followed by a REMB for `mediaSSRC` (RFC 3550 6.1 wants a report first).
+    static func makeREMB(bitrate: Int, senderSSRC: UInt32, mediaSSRC: UInt32) -> [UInt8] {
+        var exponent = 0
+        var mantissa = max(0, bitrate)
+        while mantissa > 0x3ffff {
+            mantissa >>= 1
+            exponent += 1
+        }
+        var bytes: [UInt8] = [0x80, 201, 0, 1]
+        bytes += senderSSRC.bigEndianBytes
+        bytes += [0x8f, 206, 0, 5]
+        bytes += senderSSRC.bigEndianBytes
+        bytes += [0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42, 1]
+        bytes.append(UInt8(truncatingIfNeeded: exponent << 2 | mantissa >> 16))
+        bytes.append(UInt8(truncatingIfNeeded: mantissa >> 8))
+        bytes.append(UInt8(truncatingIfNeeded: mantissa))
+        bytes += mediaSSRC.bigEndianBytes
+        return bytes
+    }
+}
+
+extension UInt32 {
+    var bigEndianBytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: self >> (24 - 8 * UInt32($0))) } }
+}
+
+/// Our own receive estimate for a far side that has no transport-cc: loss-based, as in
+/// draft-ietf-rmcat-gcc-02 section 6 (above 10 % loss down by half the loss, below 2 % up by 5 %).
+struct ReceiveBitrateEstimator {
+    private(set) var estimate: Int
+    private let maximum: Int
+    private let minimum = 100_000
+    private var highest: UInt32?
+    private var expected = 0
+    private var received = 0
+
+    init(maximum: Int) {
+        self.maximum = max(maximum, minimum)
+        estimate = self.maximum
+    }
+
+    /// One packet of the main stream arrived.
+    mutating func packet(sequence: UInt16) {
+        received &+= 1
+        guard let last = highest else {
+            highest = UInt32(sequence)
+            expected &+= 1
+            return
+        }
+        let step = Int16(bitPattern: sequence &- UInt16(truncatingIfNeeded: last))
+        guard step > 0 else { return }
+        expected &+= Int(step)
+        highest = last &+ UInt32(step)
+    }
+
+    /// The interval since the last call is over.
+    mutating func update() {
+        defer { (expected, received) = (0, 0) }
+        guard expected > 0 else { return }
+        let loss = Double(max(0, expected - received)) / Double(expected)
+        if loss > 0.1 {
+            estimate = max(minimum, Int(Double(estimate) * (1 - 0.5 * loss)))
+        } else if loss < 0.02 {
+            estimate = min(maximum, Int(Double(estimate) * 1.05))
+        }
+    }
+}

@@ -1,0 +1,82 @@
+package import GStreamerKit
+
+/// The video codecs that can be negotiated, and the elements that each takes.
+package enum VideoCodec: String, Sendable, CaseIterable {
+    case vp8, vp9, h264
+
+    /// RFC 7741, RFC 9628, RFC 6184.
+    package var encodingName: String { rawValue.uppercased() }
+
+    /// Format parameters that we offer. H.264: constrained baseline 3.1, one NAL unit or fragments a packet (RFC 6184 8.1).
+    var formatParameters: String? {
+        switch self {
+        case .vp8: nil
+        case .vp9: "profile-id=0"
+        case .h264: "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f"
+        }
+    }
+
+    package var payloader: String { "rtp\(rawValue)pay" }
+    package var depayloader: String { "rtp\(rawValue)depay" }
+
+    /// Encoders in order of preference; Debian ships H.264 ones in plugins-ugly and plugins-bad.
+    package var encoders: [String] {
+        switch self {
+        case .vp8: ["vp8enc"]
+        case .vp9: ["vp9enc"]
+        case .h264: ["x264enc", "openh264enc"]
+        }
+    }
+
+    package var decoders: [String] {
+        switch self {
+        case .vp8: ["vp8dec", "avdec_vp8"]
+        case .vp9: ["vp9dec", "avdec_vp9"]
+        case .h264: ["avdec_h264", "openh264dec"]
+        }
+    }
+
+    package var installedEncoder: String? { encoders.first(where: GStreamerRuntime.hasElement) }
+    package var installedDecoder: String? { decoders.first(where: GStreamerRuntime.hasElement) }
+
+    /// Whether this installation can both send and receive it.
+    package var isAvailable: Bool {
+        installedEncoder != nil && installedDecoder != nil && GStreamerRuntime.hasElement(payloader)
+            && GStreamerRuntime.hasElement(depayloader)
+    }
+
+    /// Whether format parameters of a peer describe a stream that our encoder may send and our decoder can read.
+    func accepts(formatParameters text: String?) -> Bool {
+        let parameters = FormatParameters(text ?? "")
+        switch self {
+        case .vp8: return true
+        case .vp9: return (parameters["profile-id"] ?? "0") == "0"
+        case .h264:
+            // Baseline and constrained baseline share profile_idc 0x42; packetization-mode 0 would forbid fragments.
+            return (parameters["profile-level-id"] ?? "42").lowercased().hasPrefix("42")
+                && parameters["packetization-mode"] == "1"
+        }
+    }
+}
+
+/// `key=value;key=value` of an `a=fmtp` line; keys are case-insensitive.
+struct FormatParameters {
+    private var values: [String: String] = [:]
+    init(_ text: String) {
+        for part in text.split(separator: ";") {
+            let pair = part.split(separator: "=", maxSplits: 1)
+            guard let key = pair.first else { continue }
+            values[key.trimmedASCII.lowercased()] = pair.count > 1 ? String(pair[1].trimmedASCII) : ""
+        }
+    }
+    subscript(key: String) -> String? { values[key] }
+}
+
+extension Substring {
+    var trimmedASCII: Substring {
+        var slice = self
+        while let first = slice.first, first.isWhitespace { slice.removeFirst() }
+        while let last = slice.last, last.isWhitespace { slice.removeLast() }
+        return slice
+    }
+}

@@ -1,0 +1,60 @@
+import ICE
+import Synchronization
+
+/// An agent with its events and datagrams collected.
+final class TestPeer: Sendable {
+    let agent: ICEAgent
+    let events = EventLog<ICEEvent>()
+    let datagrams = EventLog<[UInt8]>()
+
+    init(
+        controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all
+    ) throws {
+        let (events, datagrams) = (events, datagrams)
+        agent = try ICEAgent(
+            configuration: ICEConfiguration(servers: servers, policy: policy, isControlling: controlling),
+            onEvent: { events.append($0) },
+            onDatagram: { datagrams.append(Array($0)) })
+    }
+
+    var candidates: [String] {
+        events.elements.compactMap { if case .localCandidate(let text) = $0 { text } else { nil } }
+    }
+
+    func state(_ wanted: ICEState, within limit: Duration = .seconds(10)) async -> Bool {
+        await events.first(within: limit) { $0 == .stateChanged(wanted) } != nil
+    }
+
+    func gathered(within limit: Duration = .seconds(15)) async -> Bool {
+        await events.first(within: limit) { $0 == .gatheringComplete } != nil
+    }
+
+    func learnCredentials(of other: TestPeer) {
+        agent.setRemoteCredentials(
+            usernameFragment: other.agent.localUsernameFragment, password: other.agent.localPassword)
+    }
+
+    /// Gathers both, then exchanges everything that `keep` lets through.
+    static func connect(
+        _ left: TestPeer, _ right: TestPeer, keep: (String) -> Bool = { _ in true }
+    ) async -> Bool {
+        left.agent.gatherCandidates()
+        right.agent.gatherCandidates()
+        guard await left.gathered(), await right.gathered() else { return false }
+        left.learnCredentials(of: right)
+        right.learnCredentials(of: left)
+        for candidate in left.candidates where keep(candidate) { right.agent.addRemoteCandidate(candidate) }
+        for candidate in right.candidates where keep(candidate) { left.agent.addRemoteCandidate(candidate) }
+        left.agent.endOfRemoteCandidates()
+        right.agent.endOfRemoteCandidates()
+        let leftReady = await left.state(.ready)
+        let rightReady = await right.state(.ready)
+        return leftReady && rightReady
+    }
+
+    func send(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBytes { agent.send($0) } }
+
+    func receives(_ bytes: [UInt8], within limit: Duration = .seconds(5)) async -> Bool {
+        await datagrams.first(within: limit) { $0 == bytes } != nil
+    }
+}
