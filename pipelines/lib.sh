@@ -166,7 +166,8 @@ link_plugin() {
 # Prints the path of its Python. Made anew when the list of requirements has changed.
 test_python() {
     local wanted="$repo/Tests/Peers/requirements.txt" folder="$build_folder/venv" log="$build_folder/venv.log"
-    if ! cmp -s "$wanted" "$folder/requirements.txt"; then
+    # A system that was upgraded has another Python, in which the folder's packages are not found.
+    if ! cmp -s "$wanted" "$folder/requirements.txt" || ! "$folder/bin/python" -c 'import aiortc, gi' 2>/dev/null; then
         rm -rf "$folder"
         if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
             "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted"; } >"$log" 2>&1; then
