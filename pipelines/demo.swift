@@ -1,4 +1,5 @@
-// The demo's driver: runs the main pipeline as an application would, changes the prompt half-way, and keeps what it saw.
+// The demo's driver: runs the main pipeline as an application would, changes the prompt half-way, and keeps
+// what it saw.
 //
 //   demo [--base-url URL] [--seconds N] [--output FOLDER] [--show]
 //
@@ -8,7 +9,6 @@
 import CGStreamer
 import Glibc
 import Synchronization
-
 
 // MARK: Options
 
@@ -119,17 +119,19 @@ final class Seen: Sendable {
         }
     }
 
-    /// The original of the newest transformed frame: the one of the last seconds that it is most like.
-    func keepPair() {
+    /// The original of the newest transformed frame: of those that passed about one latency earlier, the one that it is
+    /// most like. A look may turn the brightness round, so that being the opposite counts as much.
+    func keepPair(latency: Double) {
         state.withLock { state in
             guard let after = state.after.last else { return }
-            let earlier = state.before.filter { $0.time <= after.time + Seen.slack }
-            guard let before = earlier.max(by: { $0.likeness(to: after) < $1.likeness(to: after) }) else { return }
-            state.pairs.append((before, after))
+            let near = state.before.filter { abs(after.time - latency - $0.time) <= 0.12 }
+            let best = near.max { abs($0.likeness(to: after)) < abs($1.likeness(to: after)) }
+            guard let best = best ?? state.before.last else { return }
+            state.pairs.append((best, after))
         }
     }
 
-    /// Seconds from a frame's way in to its way out, over the frames that still are in memory.
+    /// Seconds from a frame's way in to its way out, sorted, over the transformed frames that are in memory.
     func latencies() -> [Double] {
         state.withLock { state in
             state.after.compactMap { after in
@@ -220,7 +222,8 @@ func statistics(of element: Element) -> [String: Double] {
         else { continue }
         var number = GValue()
         g_value_init(&number, decart_type_double())
-        if g_value_type_transformable(field.pointee.g_type, number.g_type) != 0, g_value_transform(field, &number) != 0 {
+        if g_value_type_transformable(field.pointee.g_type, number.g_type) != 0, g_value_transform(field, &number) != 0
+        {
             numbers[String(cString: name)] = g_value_get_double(&number)
         }
         g_value_unset(&number)
@@ -273,7 +276,8 @@ func writePicture(_ pairs: [(before: Picture, after: Picture)], prompts: [String
     var canvas = [UInt8](repeating: 255, count: width * height * 3)
     let row = Picture.width * 3
     for (index, pair) in pairs.enumerated() {
-        for (column, picture) in [pair.before, pair.after].enumerated() where picture.pixels.count >= row * Picture.height {
+        for (column, picture) in [pair.before, pair.after].enumerated()
+        where picture.pixels.count >= row * Picture.height {
             for y in 0..<Picture.height {
                 let from = y * row
                 let to = ((index * (Picture.height + gap) + y) * width + column * (Picture.width + gap)) * 3
@@ -307,6 +311,10 @@ func writePicture(_ pairs: [(before: Picture, after: Picture)], prompts: [String
     gst_object_unref(pipeline)
 }
 
+func count(_ name: String, in numbers: [String: Double]) -> String? {
+    numbers[name].flatMap { Int(exactly: $0) }.map(String.init)
+}
+
 /// Seconds as people read them.
 func milliseconds(_ seconds: Double) -> String { "\(Int((seconds * 1000).rounded())) ms" }
 
@@ -324,14 +332,15 @@ func main() {
     gst_element_set_state(pipeline, GST_STATE_PLAYING)
     print("prompt: \(options.prompts[0])")
     if run(pipeline, for: options.seconds / 2) { stop("the stream ended early") }
-    var latencies = seen.latencies()
-    seen.keepPair()
+    // The first look keeps the brightness: the latency is measured on it.
+    let latencies = seen.latencies()
+    let latency = latencies.isEmpty ? 0 : latencies[latencies.count / 2]
+    seen.keepPair(latency: latency)
     gst_util_set_object_arg(
         UnsafeMutableRawPointer(decart).assumingMemoryBound(to: GObject.self), "prompt", options.prompts[1])
     print("prompt: \(options.prompts[1])")
     if run(pipeline, for: options.seconds / 2) { stop("the stream ended early") }
-    latencies += seen.latencies()
-    seen.keepPair()
+    seen.keepPair(latency: latency)
 
     let numbers = statistics(of: decart)
     // The end goes through the element: the file gets its last frames and its index.
@@ -344,14 +353,21 @@ func main() {
 
     let (first, returned, pairs) = seen.state.withLock { ($0.firstTransformed, $0.returned, $0.pairs) }
     guard let first, !pairs.isEmpty else { stop("no transformed frame came back in \(options.seconds) s") }
-    latencies.sort()
     print("first transformed frame:  \(milliseconds(first - started)) after the start")
-    print("frames sent:              \(numbers["frames-sent"].map { String(Int($0)) } ?? "not known")")
-    print("frames returned:          \(returned)")
+    let phases = [
+        ("connected", "connect-open-time"), ("upgraded", "connect-upgrade-time"),
+        ("prompt accepted", "connect-ack-time"),
+        ("ICE", "connect-ice-time"), ("DTLS", "connect-dtls-time"), ("first frame", "time-to-first-frame"),
+    ].compactMap { name, field in
+        numbers[field].flatMap { $0 < 0 ? nil : "\(name) \(milliseconds($0 / 1e9))" }
+    }
+    if !phases.isEmpty { print("  as the element tells:   \(phases.joined(separator: ", "))") }
+    print("frames sent:              \(count("frames-sent", in: numbers) ?? "not known")")
+    print("frames returned:          \(count("frames-received", in: numbers) ?? String(returned))")
     if !latencies.isEmpty {
         print(
-            "latency, in to out:       \(milliseconds(latencies[latencies.count / 2])) median, "
-                + "\(milliseconds(latencies[latencies.count * 9 / 10])) p90 (to one frame: 45 ms)")
+            "latency, in to out:       \(milliseconds(latency)) median, "
+                + "\(milliseconds(latencies[latencies.count * 9 / 10])) p90 (as the frames show: \(latencies.count))")
     }
     if !options.show {
         writePicture(pairs, prompts: options.prompts, to: options.output + "/before-after.png")

@@ -144,7 +144,11 @@ build() {
     local log="$build_folder/build.log" started=$SECONDS
     command -v swift >/dev/null || fail "Swift 6.3 is not on the PATH: https://www.swift.org/install/linux"
     mkdir -p "$build_folder"
-    if [ -e "$release_folder/libgstdecart.so" ]; then say "Building"; else say "Building (this first time takes minutes)"; fi
+    if [ -e "$release_folder/libgstdecart.so" ]; then
+        say "Building"
+    else
+        say "Building (this first time takes minutes)"
+    fi
     if ! (cd "$repo" && swift build -c release "$@") >"$log" 2>&1; then
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
         fail "the build failed; all of its output: $log"

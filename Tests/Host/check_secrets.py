@@ -2,8 +2,8 @@
 """The API key, given by environment or by file, appears in nothing that a user could send to somebody.
 
 Runs `gst-launch-1.0 -m -v` with the built plugin at GST_DEBUG=*:9 with dot files, against a stand-in, a port where
-nobody listens, a server that answers 401, one that redirects, and one with a certificate of nobody. Then it looks for the
-key in every log, dot file, message and command line. The 401 server is the positive twin: it must have seen the key.
+nobody listens, a server that answers 401, one that redirects, and one with a certificate of nobody. Then it looks for
+the key in every log, dot file, message and command line. The 401 server is the positive twin: it must have seen the key.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs Python's standard library only; loopback only.
 """
