@@ -70,11 +70,13 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain) {
-        sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, unowned sink, weak target] item in
-            guard let self, let input, let target else { return .pass }
+        // A wrapper lives no longer than who holds it: the probe holds the queue's pad, and its own pad without a reference.
+        let own = sink.unowned
+        sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own, target] item in
+            guard let self, let input else { return .drop }
             switch item {
             case .buffer(let buffer):
-                return input.gate.admit(buffer, pad: sink, element: self.handle.unowned) ? .pass : .drop
+                return input.gate.admit(buffer, pad: own, element: self.handle.unowned) ? .pass : .drop
             case .event(let event): return self.takeInput(event, input, queue: target)
             case .query: return .pass
             }

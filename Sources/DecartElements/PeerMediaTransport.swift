@@ -105,6 +105,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         host.input.gate.set(open: false)
         host.input.setDelivery(nil)
         host.output.onFormat(nil)
+        host.output.onUpstreamEvent(nil)
         shared.withLock { $0 = nil }
         connection?.close()
         encoderInput?.setActive(false)

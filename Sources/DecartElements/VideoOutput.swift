@@ -106,7 +106,7 @@ final class VideoOutput: @unchecked Sendable {
     func onFormat(_ handler: (@Sendable (OutputFormat) -> Void)?) { state.withLock { $0.onFormat = handler } }
 
     /// Key frame requests of downstream and other upstream events that a session can use.
-    func onUpstreamEvent(_ handler: @escaping @Sendable (Event) -> Bool) { upstreamHandler.withLock { $0 = handler } }
+    func onUpstreamEvent(_ handler: (@Sendable (Event) -> Bool)?) { upstreamHandler.withLock { $0 = handler } }
     private let upstreamHandler = Mutex<(@Sendable (Event) -> Bool)?>(nil)
 
     /// Tags and the like of the input, pushed in order with the frames.
