@@ -5,6 +5,7 @@ import DecartProtocol
 import DecartSession
 import Dispatch
 import GStreamerKit
+import MediaSecurity
 import Synchronization
 import WebRTCTransport
 
@@ -35,6 +36,8 @@ final class DecartTransform: ElementImplementation {
         var input: InputChain?
         var output: VideoOutput?
         var targetBitrate = -1
+        /// Of the pictures that are sent, once started.
+        var size: PictureSize?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
         /// Drains after EOS.
@@ -76,6 +79,7 @@ final class DecartTransform: ElementImplementation {
             guard let self, let input else { return .drop }
             switch item {
             case .buffer(let buffer):
+                input.frameArrived()
                 return input.gate.admit(buffer, pad: own, element: self.handle.unowned) ? .pass : .drop
             case .event(let event): return self.takeInput(event, input, queue: target)
             case .query: return .pass
@@ -85,6 +89,7 @@ final class DecartTransform: ElementImplementation {
 
     /// An event on upstream's thread.
     private func takeInput(_ event: Event, _ input: InputChain, queue: Pad) -> ProbeVerdict {
+        input.arrived(event)
         switch event.kind {
         case .segment: input.gate.take(segment: event)
         case .flushStart: input.gate.set(flushing: true)
@@ -152,7 +157,7 @@ final class DecartTransform: ElementImplementation {
         return TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
             snapshot: session == nil ? nil : snapshot, transport: session?.statistics, targetBitrate: bitrate,
-            receivedSize: output?.negotiatedFormat)
+            receivedSize: session?.receivedSize)
     }
 
     /// The session's queue, for an image is read from a file.
@@ -197,10 +202,10 @@ final class DecartTransform: ElementImplementation {
             return .noPreroll
         case .pausedToPlaying:
             let result = chainUp()
-            state.withLock(\.output)?.set(playing: true)
+            setPlaying(true)
             return result
         case .playingToPaused:
-            state.withLock(\.output)?.set(playing: false)
+            setPlaying(false)
             let result = chainUp()
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
@@ -215,6 +220,12 @@ final class DecartTransform: ElementImplementation {
             return result
         case .readyToNull, .other: return chainUp()
         }
+    }
+
+    private func setPlaying(_ playing: Bool) {
+        let (input, output) = state.withLock { ($0.input, $0.output) }
+        input?.gate.set(playing: playing)
+        output?.set(playing: playing)
     }
 
     private func checkInstallation() -> Bool {
@@ -236,6 +247,7 @@ final class DecartTransform: ElementImplementation {
                         + codec.decoders.joined(separator: ", ")))
             return false
         }
+        if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
         return true
     }
 
@@ -249,18 +261,12 @@ final class DecartTransform: ElementImplementation {
         guard let input, let output else { return false }
         let plan: SessionPlan
         do throws(SessionError) {
-            plan = try SessionPlan(settings, isPortrait: settings.orientation == .portrait)
+            plan = try SessionPlan(settings)
         } catch {
             handle.unowned.postError(ElementProblem(error, sessionID: nil))
             return false
         }
-        let format = plan.media
-        input.gate.set(flushing: false)
-        input.gate.setMaximumRate(framesPerSecond: format.framerate)
-        input.configure(width: format.width, height: format.height, fit: settings.fit)
-        output.configure(
-            OutputFormat(width: format.width, height: format.height, framerate: (max(1, settings.framerate > 0 ? settings.framerate : format.framerate), 1)),
-            followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000)
+        prepare(input, output, plan, settings)
         let host = MediaHost(
             element: handle, input: input, output: output, log: Self.log,
             onEncoder: { [weak self] encoder in
@@ -271,9 +277,30 @@ final class DecartTransform: ElementImplementation {
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
-            $0.targetBitrate = format.bitrate
+            $0.targetBitrate = plan.media.bitrate
+            $0.size = plan.media.size
         }
         return true
+    }
+
+    private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
+        let size = plan.media.size
+        input.gate.set(flushing: false)
+        input.gate.setMaximumRate(framesPerSecond: plan.media.framerate)
+        input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
+        let follows = settings.orientation == .auto
+        output.configure(
+            OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
+            followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
+            waits: follows)
+        guard follows else { return }
+        input.onShape { [weak self, weak input, weak output] isPortrait in
+            let (width, height) = size.current
+            if isPortrait != (height > width) { size.set(width: height, height: width) }
+            let now = size.current
+            if let fit = self?.state.withLock(\.settings.fit) { input?.configure(width: now.width, height: now.height, fit: fit) }
+            output?.prefer(width: now.width, height: now.height)
+        }
     }
 
     private func begin() {
@@ -290,9 +317,9 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func applyGeometry() {
-        let (settings, input, running) = state.withLock { ($0.settings, $0.input, $0.session != nil) }
-        guard running, let input, let plan = try? SessionPlan(settings, isPortrait: settings.orientation == .portrait) else { return }
-        input.configure(width: plan.media.width, height: plan.media.height, fit: settings.fit)
+        let (fit, input, size) = state.withLock { ($0.settings.fit, $0.input, $0.size) }
+        guard let input, let size else { return }
+        input.configure(width: size.current.width, height: size.current.height, fit: fit)
     }
 
     // MARK: The session's words (its queue)
@@ -332,8 +359,10 @@ final class DecartTransform: ElementImplementation {
 
     /// A child's error must not stop the pipeline while the session can deal with it.
     func handleMessage(_ message: Message) -> Message? {
+        let session = state.withLock(\.session)
         switch message.kind {
         case .eos: return nil
+        case .error, .warning: return session?.takesOver(message) == true ? nil : message
         default: return message
         }
     }

@@ -14,11 +14,13 @@ struct SessionPlan: Sendable {
     var trust: TLSTrust
     var configuration: SessionConfiguration
     var media: MediaSettings
+    /// What leaves the element, unless downstream's caps fix something else.
+    var output: VideoFormat
 }
 
 extension SessionPlan {
-    /// Checks the settings; throws what the user has to change. `format` is the size that is sent.
-    init(_ settings: TransformSettings, isPortrait: Bool) throws(SessionError) {
+    /// Checks the settings; throws what the user has to change.
+    init(_ settings: TransformSettings) throws(SessionError) {
         do throws(ProtocolError) {
             let base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
             let model = try DecartModel(named: settings.model)
@@ -29,9 +31,10 @@ extension SessionPlan {
                 initial: content, retry: RetryPolicy(maximumRetries: 0),
                 connectionTimeout: .seconds(settings.connectionTimeout))
             trust = settings.caFile.map { .only(file: $0) } ?? .system
-            let format = try Self.format(settings, model, isPortrait: isPortrait)
+            let format = try Self.format(settings, model)
+            output = format
             media = MediaSettings(
-                width: format.width, height: format.height, framerate: min(format.framerate, settings.maxFramerate),
+                size: PictureSize(width: format.width, height: format.height), framerate: min(format.framerate, settings.maxFramerate),
                 bitrate: max(settings.minBitrate, settings.maxBitrate), encoder: settings.encoder,
                 followsReceived: settings.outputSize == .received)
             media.connection.codec = settings.videoCodec
@@ -72,7 +75,7 @@ extension SessionPlan {
         return SessionContent(prompt: prompt, image: image)
     }
 
-    static func format(_ settings: TransformSettings, _ model: DecartModel, isPortrait: Bool) throws(ProtocolError) -> VideoFormat {
+    private static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
         let own = model.format(for: .webrtc)
         let width = settings.width > 0 ? settings.width : own?.width
         let height = settings.height > 0 ? settings.height : own?.height
@@ -82,7 +85,7 @@ extension SessionPlan {
         }
         // I420 halves both sides; odd sizes are rounded up.
         let even = VideoFormat(width: (width + 1) & ~1, height: (height + 1) & ~1, framerate: framerate)
-        return even.oriented(isPortrait ? .portrait : .landscape)
+        return even.oriented(settings.orientation == .portrait ? .portrait : .landscape)
     }
 
     private static func servers(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError) -> [ICEServer] {
@@ -147,6 +150,11 @@ final class ElementSession: @unchecked Sendable {
     }
 
     var statistics: PeerConnectionStatistics? { media.current.withLock { $0 }?.statistics }
+
+    /// Whether the message is of the media path, which deals with it itself.
+    func takesOver(_ message: Message) -> Bool { media.current.withLock { $0 }?.takesOver(message) ?? false }
+
+    var receivedSize: (width: Int, height: Int)? { media.current.withLock { $0 }?.receivedSize }
 
     /// Runs on the session's queue, after what is there already.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }

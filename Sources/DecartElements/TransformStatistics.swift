@@ -10,7 +10,7 @@ enum TransformStatistics {
 
     static func structure(
         input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
-        targetBitrate: Int, receivedSize: OutputFormat?
+        targetBitrate: Int, receivedSize: (width: Int, height: Int)?
     ) -> Structure {
         let stats = Structure(name)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)

@@ -9,8 +9,6 @@ struct OutputCounters: Sendable {
     /// Decoded frames that came.
     var received: UInt64 = 0
     var pushed: UInt64 = 0
-    /// Repeated to keep the rate.
-    var duplicated: UInt64 = 0
     /// Came while downstream was still busy.
     var late: UInt64 = 0
 }
@@ -54,18 +52,17 @@ final class VideoOutput: @unchecked Sendable {
         var followsReceived = false
         var negotiated: OutputFormat?
         var needsNegotiation = true
+        var waits = false
         var announced = false
         var playing = false
         var active = false
         var eos = false
         var ended = false
         var latency: ClockTime = 0
-        var lastBuffer: Buffer?
         var lastTime: ClockTime?
         var discontinuity = true
         var counters = OutputCounters()
         var onFormat: (@Sendable (OutputFormat) -> Void)?
-        var onFirstFrame: (@Sendable () -> Void)?
     }
     private let state = Mutex(State())
     private let work = DispatchSemaphore(value: 0)
@@ -87,13 +84,25 @@ final class VideoOutput: @unchecked Sendable {
     var counters: OutputCounters { state.withLock(\.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.negotiated) }
 
-    func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime) {
+    /// `waits`: nothing is announced downstream before `prefer` has told the shape.
+    func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, waits: Bool) {
         state.withLock {
+            $0.waits = waits
             $0.preferred = preferred
             $0.followsReceived = followsReceived
             $0.latency = latency
             $0.needsNegotiation = true
         }
+    }
+
+    /// The shape is known: what downstream leaves open follows it.
+    func prefer(width: Int, height: Int) {
+        state.withLock {
+            ($0.preferred.width, $0.preferred.height) = (width, height)
+            $0.waits = false
+            $0.needsNegotiation = true
+        }
+        work.signal()
     }
 
     /// Pictures leave in PLAYING only, as from every live source.
@@ -162,9 +171,9 @@ final class VideoOutput: @unchecked Sendable {
     private func activate(_ active: Bool) {
         if active {
             state.withLock {
-                let (preferred, follows, latency, onFormat) = ($0.preferred, $0.followsReceived, $0.latency, $0.onFormat)
+                let (preferred, follows, latency, waits) = ($0.preferred, $0.followsReceived, $0.latency, $0.waits)
                 $0 = State()
-                ($0.preferred, $0.followsReceived, $0.latency, $0.onFormat) = (preferred, follows, latency, onFormat)
+                ($0.preferred, $0.followsReceived, $0.latency, $0.waits) = (preferred, follows, latency, waits)
                 $0.active = true
             }
             pad.startTask { [weak self] in self?.loop() }
@@ -172,7 +181,6 @@ final class VideoOutput: @unchecked Sendable {
             state.withLock {
                 $0.active = false
                 $0.frames.removeAll()
-                $0.lastBuffer = nil
             }
             work.signal()
             pad.stopTask()
@@ -247,7 +255,8 @@ final class VideoOutput: @unchecked Sendable {
     private func nextStep() -> Step {
         return state.withLock { state in
             guard state.active, !state.ended else { return .stop }
-            if state.needsNegotiation { return .negotiate }
+            if state.needsNegotiation, !state.waits || state.eos { return .negotiate }
+            if state.waits { return .wait(until: .distantFuture) }
             if state.announced, !state.events.isEmpty {
                 defer { state.events.removeAll() }
                 return .announce(state.events)
@@ -287,12 +296,7 @@ final class VideoOutput: @unchecked Sendable {
 
     private func push(_ buffer: Buffer) {
         announceIfNeeded()
-        let first = state.withLock { state -> (@Sendable () -> Void)? in
-            state.counters.pushed &+= 1
-            defer { state.onFirstFrame = nil }
-            return state.onFirstFrame
-        }
-        first?()
+        state.withLock { $0.counters.pushed &+= 1 }
         switch pad.push(buffer) {
         case .ok: break
         case .flushing, .eos: pad.pauseTask()
