@@ -76,7 +76,7 @@ let package = Package(
             name: "DecartPlugin", dependencies: ["DecartElements"], exclude: ["exports.map"], swiftSettings: swiftSettings,
             linkerSettings: [
                 .unsafeFlags([
-                    "-static-stdlib",
+                    "-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-z", "-Xlinker", "defs",
                     "-Xlinker", "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
                 ])
             ]),

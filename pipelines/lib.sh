@@ -144,7 +144,11 @@ build() {
     local log="$build_folder/build.log" started=$SECONDS
     command -v swift >/dev/null || fail "Swift 6.3 is not on the PATH: https://www.swift.org/install/linux"
     mkdir -p "$build_folder"
-    say "Building (release; the first time takes some minutes)"
+    if [ -e "$release_folder/libgstdecart.so" ]; then
+        say "Building"
+    else
+        say "Building (this first time takes minutes)"
+    fi
     if ! (cd "$repo" && swift build -c release "$@") >"$log" 2>&1; then
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
         fail "the build failed; all of its output: $log"
@@ -166,7 +170,8 @@ link_plugin() {
 # Prints the path of its Python. Made anew when the list of requirements has changed.
 test_python() {
     local wanted="$repo/Tests/Peers/requirements.txt" folder="$build_folder/venv" log="$build_folder/venv.log"
-    if ! cmp -s "$wanted" "$folder/requirements.txt"; then
+    # A system that was upgraded has another Python, in which the folder's packages are not found.
+    if ! cmp -s "$wanted" "$folder/requirements.txt" || ! "$folder/bin/python" -c 'import aiortc, gi' 2>/dev/null; then
         rm -rf "$folder"
         if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
             "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted"; } >"$log" 2>&1; then

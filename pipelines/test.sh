@@ -26,7 +26,7 @@ export GST_REGISTRY_1_0="$folder/gstreamer.registry"
 # sourced by the user): it would register the same types again.
 GST_PLUGIN_SYSTEM_PATH_1_0=${GST_PLUGIN_SYSTEM_PATH_1_0:-}
 GST_PLUGIN_SYSTEM_PATH_1_0=${GST_PLUGIN_SYSTEM_PATH_1_0//:$plugin_folder/}
-if [ -n "$GST_PLUGIN_SYSTEM_PATH_1_0" ]; then export GST_PLUGIN_SYSTEM_PATH_1_0; else unset GST_PLUGIN_SYSTEM_PATH_1_0; fi
+[ -n "$GST_PLUGIN_SYSTEM_PATH_1_0" ] || unset GST_PLUGIN_SYSTEM_PATH_1_0
 # By this mark in their environment the processes of this run are known.
 export DECART_TEST_RUN="$$-$RANDOM"
 

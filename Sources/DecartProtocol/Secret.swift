@@ -55,6 +55,24 @@ extension String {
         return String(slice)
     }
 
+    /// Every occurrence replaced, from the left.
+    func replacing(_ part: String, with replacement: String) -> String {
+        guard !part.isEmpty else { return self }
+        let (text, wanted) = ([UInt8](utf8), [UInt8](part.utf8))
+        var output: [UInt8] = []
+        var index = 0
+        while index < text.count {
+            if text[index...].starts(with: wanted) {
+                output += replacement.utf8
+                index += wanted.count
+            } else {
+                output.append(text[index])
+                index += 1
+            }
+        }
+        return String(decoding: output, as: UTF8.self)
+    }
+
     /// C0 controls, DEL and C1 controls: nothing that a name, key or URL may carry.
     var hasControlCharacters: Bool {
         unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }

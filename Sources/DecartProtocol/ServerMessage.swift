@@ -45,6 +45,26 @@ package enum ServerMessage: Sendable, Equatable {
     }
 }
 
+extension ServerMessage {
+    /// With the words meant for people changed: they end up in errors and logs, and some services repeat the key.
+    package func mappingWords(_ change: (String) -> String) -> ServerMessage {
+        switch self {
+        case .error(let words):
+            return .error(change(words))
+        case .generationEnded(let seconds, let reason):
+            return .generationEnded(seconds: seconds, reason: reason.map(change))
+        case .promptAck(var ack):
+            ack.error = ack.error.map(change)
+            return .promptAck(ack)
+        case .setImageAck(var ack):
+            ack.error = ack.error.map(change)
+            return .setImageAck(ack)
+        default:
+            return self
+        }
+    }
+}
+
 package struct QueuePosition: Sendable, Equatable {
     package var position: Int
     /// nil: not said.

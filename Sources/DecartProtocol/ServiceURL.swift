@@ -13,6 +13,8 @@ package struct ServiceURL: Sendable, Equatable {
     /// Begins with a slash; already percent-encoded.
     package private(set) var path: String
     private var query: String
+    /// As it is in the query, to be found in a peer's words.
+    private var key: APIKey?
 
     /// `wss`, `ws`, `https` and `http` URLs. Unencrypted ones only to loopback, for the key would travel in clear,
     /// unless the user insists. Throws `INVALID_BASE_URL`.
@@ -39,7 +41,7 @@ package struct ServiceURL: Sendable, Equatable {
         var items: [(name: String, value: String)] = []
         if let key { items.append(("api_key", key.reveal())) }
         items.append(("model", model.name))
-        return appending(path: DecartModel.urlPath, items: items + options)
+        return appending(path: DecartModel.urlPath, items: items + options, key: key)
     }
 
     /// The control channel of a viewer, generation 1.
@@ -48,7 +50,7 @@ package struct ServiceURL: Sendable, Equatable {
     ) -> ServiceURL {
         var items: [(name: String, value: String)] = [("IP", ip), ("port", String(port))]
         if let key { items.append(("api_key", key.reveal())) }
-        return appending(path: "/subscribe/" + PercentEncoding.encode(sid), items: items + options)
+        return appending(path: "/subscribe/" + PercentEncoding.encode(sid), items: items + options, key: key)
     }
 
     /// The service runs on this machine.
@@ -72,8 +74,16 @@ package struct ServiceURL: Sendable, Equatable {
         return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"
     }
 
-    private func appending(path suffix: String, items: [(name: String, value: String)]) -> ServiceURL {
+    /// A peer's words without our key, should the peer repeat it. Keys too short to be one are left alone: they would
+    /// be found in any text.
+    package func redacting(_ words: String) -> String {
+        guard let key = key?.reveal(), key.utf8.count >= 8 else { return words }
+        return words.replacing(key, with: "<redacted>").replacing(PercentEncoding.encode(key), with: "<redacted>")
+    }
+
+    private func appending(path suffix: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {
         var copy = self
+        copy.key = key
         if !copy.path.hasSuffix(suffix) {
             while copy.path.hasSuffix("/") { copy.path.removeLast() }
             copy.path += suffix

@@ -119,9 +119,10 @@ package final class SessionController: @unchecked Sendable {
         case .opened(let transport, let upgrade):
             handle(.channelOpened(id, transport: transport, upgrade: upgrade))
         case .text(let bytes):
-            guard channels[id] != nil else { return }
+            guard let channel = channels[id] else { return }
             do {
-                handle(.channelMessage(id, try ServerMessage(decoding: bytes)))
+                let message = try ServerMessage(decoding: bytes).mappingWords { channel.redacting($0) }
+                handle(.channelMessage(id, message))
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
             }

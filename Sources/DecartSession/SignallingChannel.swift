@@ -20,6 +20,9 @@ package protocol SignallingChannel: AnyObject, Sendable {
     /// Queues one text message. Never blocks; if the peer does not take messages, the channel fails.
     func send(_ text: [UInt8])
 
+    /// A peer's words without the secrets that this channel was opened with.
+    func redacting(_ words: String) -> String
+
     /// From any thread, at any time, more than once. Returns at once; `closed` or `failed` follows within a second,
     /// unless it was told before.
     func close()

@@ -38,13 +38,13 @@ package final class Caps: @unchecked Sendable, CustomStringConvertible {
     package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 
     /// Fixed caps nearest to `size` and `framerate` that these caps allow.
-    package func fixated(width: Int, height: Int, framerate: Int) -> Caps? {
+    package func fixated(width: Int, height: Int, framerate: (Int, Int)) -> Caps? {
         guard !isEmpty, !isAny, let single = gst_caps_truncate(gst_caps_copy(pointer)),
             let structure = gst_caps_get_structure(single, 0)
         else { return nil }
         gst_structure_fixate_field_nearest_int(structure, "width", Int32(clamping: width))
         gst_structure_fixate_field_nearest_int(structure, "height", Int32(clamping: height))
-        gst_structure_fixate_field_nearest_fraction(structure, "framerate", Int32(clamping: framerate), 1)
+        gst_structure_fixate_field_nearest_fraction(structure, "framerate", Int32(clamping: framerate.0), Int32(clamping: max(1, framerate.1)))
         guard let fixed = gst_caps_fixate(single) else { return nil }
         return Caps(taking: fixed)
     }

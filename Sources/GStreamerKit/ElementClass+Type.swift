@@ -113,6 +113,13 @@ private let classInit: GClassInitFunc = { pointer, data in
         else { return }
         found.withPointer { if g_value_transform($0, value) == 0 { g_value_copy($0, value) } }
     }
+    object.pointee.dispatch_properties_changed = { instance, count, specs in
+        guard let instance, let specs else { return }
+        let names = (0..<Int(count)).compactMap { specs[$0]?.pointee.name.map { String(cString: $0) } }
+        implementation(of: instance)?.propertiesChanged(names)
+        let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GObjectClass.self)
+        parent?.pointee.dispatch_properties_changed?(instance, count, specs)
+    }
     for (index, property) in description.properties.enumerated() {
         if let spec = property.makeSpec() { g_object_class_install_property(object, guint(index + 1), spec) }
     }

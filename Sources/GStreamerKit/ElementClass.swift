@@ -70,6 +70,8 @@ package struct SignalSpec: Sendable {
 package protocol ElementImplementation: AnyObject, Sendable {
     func setProperty(_ name: String, _ value: GValueBox)
     func property(_ name: String) -> GValueBox?
+    /// Once after each g_object_set, whatever number of properties it set, before `notify` is emitted for them.
+    func propertiesChanged(_ names: [String])
     /// `chainUp` is the parent class's change of state and must be called exactly once, but for a refused way up.
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn
     /// Whether the event was sent; nil = as the parent class does.
@@ -83,6 +85,7 @@ package protocol ElementImplementation: AnyObject, Sendable {
 extension ElementImplementation {
     package func setProperty(_ name: String, _ value: GValueBox) {}
     package func property(_ name: String) -> GValueBox? { nil }
+    package func propertiesChanged(_ names: [String]) {}
     package func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn { chainUp() }
     package func sendEvent(_ event: Event) -> Bool? { nil }
     package func handleMessage(_ message: Message) -> Message? { message }

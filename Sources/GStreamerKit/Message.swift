@@ -43,6 +43,12 @@ package final class Message: @unchecked Sendable {
     /// Whether the message comes from this object itself.
     package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 
+    /// Whether the message comes from this element or from something inside it.
+    package func isFrom(within element: Element) -> Bool {
+        guard let source = pointer.pointee.src else { return false }
+        return UnsafeMutableRawPointer(source) == element.raw || gst_object_has_as_ancestor(source, element.gstObject) != 0
+    }
+
     /// Domain, code, text, debug details and the details structure of an error or a warning.
     package var problem: (domain: String, code: Int, text: String, debug: String, details: Structure?)? {
         var error: UnsafeMutablePointer<GError>?

@@ -25,6 +25,8 @@ package enum ProbeVerdict: Sendable {
     case handled
     /// Pass this buffer in its place.
     case replace(Buffer)
+    /// Pass this event in its place.
+    case replaceEvent(Event)
     /// Let it pass and never call again.
     case remove
 }
@@ -78,6 +80,10 @@ private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: Prob
         guard let owned = buffer.release() else { return GST_PAD_PROBE_DROP }
         decart_mini_object_unref(data)
         info.pointee.data = UnsafeMutableRawPointer(owned)
+        return GST_PAD_PROBE_OK
+    case .replaceEvent(let event):
+        decart_mini_object_unref(data)
+        info.pointee.data = UnsafeMutableRawPointer(event.copyReference())
         return GST_PAD_PROBE_OK
     case .remove: return GST_PAD_PROBE_REMOVE
     }

@@ -36,6 +36,9 @@ package class Pad: GObject, @unchecked Sendable {
         self.init(taking: gst_pad_new(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
     }
 
+    /// The same pad without a reference, for what the pad itself keeps: a probe or a function.
+    package var unowned: Pad { Pad(unowned: raw) }
+
     package var name: String {
         guard let text = gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self)) else { return "" }
         defer { g_free(text) }

@@ -59,8 +59,8 @@ final class RTPGraph: @unchecked Sendable {
             return .ok
         }
         // Without a latency event no sender report is ever sent: a real sink would send one, bare pads must.
-        rtpOut.setEventFunction { [unowned rtpOut] event in
-            if event.kind == .segment { rtpOut.push(Event.latency(0)) }
+        rtpOut.setEventFunction { [own = rtpOut.unowned] event in
+            if event.kind == .segment { own.push(Event.latency(0)) }
             return .handled(true)
         }
         rtcpOut.setEventFunction { _ in .handled(true) }
@@ -105,6 +105,8 @@ final class RTPGraph: @unchecked Sendable {
             rtpbin.connect("new-jitterbuffer") { arguments in
                 // Otherwise the first packets, a key frame, wait for the whole latency.
                 arguments.first?.object?.set("faststart-min-packets", 1)
+                // Ask again for what is missing, not for what has not been sent yet: frames come in bursts.
+                arguments.first?.object?.set("rtx-next-seqnum", false)
                 return nil
             })
         if let retransmission = codec.retransmissionPayloadType {

@@ -35,7 +35,8 @@ unset SWIFT_BACKTRACE
 
 dynamic=$(readelf -dW "$plugin")
 needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
-allowed='^(libgst[a-z]+-1\.0|libg(lib|object|io|module)-2\.0|libnice|libssl|libcrypto|libsrtp2|libstdc\+\+|libm|libc|libgcc_s|libpthread|libdl|librt|ld-linux-[a-z0-9_-]+)\.so[.0-9]*$'
+allowed='libgst[a-z]+-1\.0|libg(lib|object|io|module)-2\.0|libnice|libssl|libcrypto|libsrtp2'
+allowed="^($allowed|libstdc\\+\\+|libm|libc|libgcc_s|libpthread|libdl|librt|ld-linux-[a-z0-9_-]+)\\.so[.0-9]*\$"
 check "needs only what packages.txt installs" "$(grep -vE "$allowed" <<<"$needed" || true)"
 check "brings its own Swift" "$(grep -E 'swift|Foundation|dispatch|BlocksRuntime' <<<"$needed" || true)"
 # shellcheck disable=SC2016 # the linker's $ORIGIN
@@ -117,7 +118,8 @@ for element in $elements; do
         /^Element Properties:/ { inside = 1; next }
         /^[A-Z]/ { inside = 0 }
         inside && /^  [a-z]/ { name = $1; blurb = $0; sub(/^  [a-z0-9-]+ *: */, "", blurb)
-            inherited = (name ~ /^(name|parent|qos|async-handling|message-forward|blocksize|num-buffers|typefind|do-timestamp|automatic-eos)$/)
+            inherited = (name ~ /^(name|parent|qos|async-handling|message-forward|blocksize|num-buffers)$/ ||
+                name ~ /^(typefind|do-timestamp|automatic-eos)$/)
             if (!inherited && length(blurb) < 10) print name ": no blurb" }
         inside && /flags:/ && !inherited && /writable/ && !/changeable|only in/ { print name ": no mutability flag" }
     ' <<<"$text")
@@ -132,7 +134,7 @@ if grep -qx decarttransform <<<"$elements"; then
     check "decarttransform's class" "$([ "$klass" = Filter/Effect/Video/Network ] || echo "$klass")"
 fi
 
-# --- A Swift host with another runtime ----------------------------------------------------------------------------------
+# --- A Swift host with another runtime --------------------------------------------------------------------------------
 
 if command -v swiftc >/dev/null; then
     if swiftc -swift-version 6 -O -o "$work/swift_host" "$repo/Tests/Host/swift_host.swift" 2>"$work/err"; then

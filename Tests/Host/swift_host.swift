@@ -46,7 +46,10 @@ var failed = false
 
 protocol Sound { func make() -> String }
 struct Dog: Sound { func make() -> String { "woof" } }
-final class Box<Value> { let value: Value; init(_ value: Value) { self.value = value } }
+final class Box<Value> {
+    let value: Value
+    init(_ value: Value) { self.value = value }
+}
 struct Oops: Error {}
 
 /// Things that the runtime answers from its tables: casts, conformances, generics, errors, tasks, queues, JSON.

@@ -50,7 +50,7 @@ def parse_arguments(description, codecs):
     parser.add_argument("--bitrate", type=int, default=800_000, help="bit/s (webrtcbin; aiortc decides by itself)")
     parser.add_argument("--dtls-role", choices=["active", "passive"], help="of the answer (aiortc)")
     parser.add_argument("--direction", choices=["sendrecv", "sendonly", "recvonly"], default="sendrecv")
-    parser.add_argument("--lifetime", type=float, default=120, help="seconds after which the peer ends whatever happens")
+    parser.add_argument("--lifetime", type=float, default=120, help="seconds after which the peer ends")
     options = parser.parse_args()
     if options.codec not in codecs:
         emit("error", message=f"this peer has no {options.codec}")

@@ -1,0 +1,14 @@
+package import GStreamerKit
+
+/// What the package registers, shared by the plugin library and by programs that link the elements directly. A process
+/// must never do both: the type names would clash.
+package enum DecartElements {
+    package static let version = "0.1.0"
+    static let userAgent = "gst-decart/\(version) lang/swift os/linux"
+
+    /// Adds all factories to a plugin, or to the process when there is none.
+    @discardableResult
+    package static func register(in plugin: PluginHandle?) -> Bool {
+        RegisteredElementClass(DecartTransform.elementClass).addFactory("decarttransform", to: plugin)
+    }
+}

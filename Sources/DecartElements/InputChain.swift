@@ -1,0 +1,222 @@
+// From any raw video to I420 frames of the model's size, on one streaming thread of its own. It knows pictures; it
+// must not know sessions. Frames end in `deliver`, which never blocks and never fails, so that no trouble of the
+// network reaches upstream.
+import GStreamerKit
+import Synchronization
+
+/// A frame as the encoder takes it.
+struct EncoderFrame {
+    let buffer: Buffer
+    let runningTime: ClockTime?
+}
+
+// @unchecked: elements and pads lock themselves; what changes is in the mutex.
+final class InputChain: @unchecked Sendable {
+    let gate = InputGate()
+    private let queue: Element
+    private let crop: Element
+    private let scale: Element
+    private let scaled: Element
+    private let flip: Element
+    private let sized: Element
+    private let end = Pad(name: "raw_out", direction: .sink)
+    private let elements: [Element]
+
+    private struct State {
+        var target = (width: 1280, height: 704)
+        var fit = TransformSettings.Fit.crop
+        var rotation = ImageRotation.none
+        var input: VideoInfo?
+        var segment: Event?
+        var deliver: (@Sendable (EncoderFrame) -> Void)?
+    }
+    private let state = Mutex(State())
+
+    /// What a sink pad may take; the same text stands in the pad template.
+    static let caps = "video/x-raw"
+
+    init() throws(GStreamerError) {
+        queue = try Element(factory: "queue", name: "input-queue")
+        queue.set("max-size-buffers", 2)
+        queue.set("max-size-bytes", 0)
+        queue.set("max-size-time", "0")
+        let unify = try Element(factory: "videoconvert", name: "input-unify")
+        let deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
+        // One picture out for one in, from lines of that picture alone: no delay.
+        deinterlace.set("fields", "top")
+        deinterlace.set("method", "linear")
+        crop = try Element(factory: "videocrop", name: "input-crop")
+        // Scaling before converting costs half as much when an RGB picture shrinks.
+        scale = try Element(factory: "videoscale", name: "input-scale")
+        let convert = try Element(factory: "videoconvert", name: "input-convert")
+        scaled = try Element(factory: "capsfilter", name: "input-scaled")
+        flip = try Element(factory: "videoflip", name: "input-rotate")
+        sized = try Element(factory: "capsfilter", name: "input-sized")
+        elements = [queue, unify, deinterlace, crop, scale, convert, scaled, flip, sized]
+        for element in elements { element.set("qos", false) }
+    }
+
+    /// Adds everything to the element's bin and gives the pad that its sink pad stands for.
+    func install(in bin: Bin) throws(GStreamerError) -> Pad {
+        bin.add(elements)
+        try bin.linkChain(elements)
+        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"), let last = sized.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "the input queue has no pads")
+        }
+        // Behind the queue: what a caps or a tag event changes must not touch frames that are still queued before it.
+        source.addProbe(.downstreamEvent) { [weak self] item in
+            if case .event(let event) = item { self?.take(event) }
+            return .pass
+        }
+        end.setChainFunction { [weak self] buffer in
+            self?.deliver(buffer)
+            return .ok
+        }
+        end.setEventFunction { [weak self] event in
+            if event.kind == .segment { self?.state.withLock { $0.segment = event } }
+            return .handled(true)
+        }
+        end.setActive(true)
+        try last.link(end)
+        return sink
+    }
+
+    /// Size of the frames that leave; `fit` may change at any time.
+    func configure(width: Int, height: Int, fit: TransformSettings.Fit) {
+        state.withLock {
+            $0.target = (width, height)
+            $0.fit = fit
+        }
+        applyGeometry()
+    }
+
+    /// A live input is never held up: the oldest frame gives way. Anything else waits.
+    func setLeaky(_ leaky: Bool) { queue.set("leaky", leaky ? "downstream" : "no") }
+
+    /// Called when the queue gave a frame up.
+    func onOverrun(_ handler: @escaping @Sendable () -> Void) {
+        queue.connect("overrun") { _ in
+            handler()
+            return nil
+        }
+    }
+
+    func setDelivery(_ deliver: (@Sendable (EncoderFrame) -> Void)?) { state.withLock { $0.deliver = deliver } }
+
+    /// The shape of the input as it is displayed, for `orientation=auto`; nil before caps are known.
+    var inputIsPortrait: Bool? {
+        state.withLock { state in
+            guard let input = state.input else { return nil }
+            let turned = state.rotation.swapsSides
+            return turned ? input.width > input.height : input.height > input.width
+        }
+    }
+
+    private func take(_ event: Event) {
+        switch event.kind {
+        case .caps:
+            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
+            state.withLock { $0.input = info }
+            applyGeometry()
+        case .customDownstream:
+            guard let structure = event.structure, structure.name == ImageRotation.eventName,
+                let rotation = structure.string("rotation").map(ImageRotation.init(tag:))
+            else { return }
+            state.withLock { $0.rotation = rotation }
+            applyGeometry()
+        default: break
+        }
+    }
+
+    private func applyGeometry() {
+        let (target, fit, rotation, input) = state.withLock { ($0.target, $0.fit, $0.rotation, $0.input) }
+        let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
+        let colour = "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
+        let turned = try? Caps(
+            "video/x-raw, format=(string)I420, width=(int)\(before.width), height=(int)\(before.height), \(colour)")
+        let final = try? Caps(
+            "video/x-raw, format=(string)I420, width=(int)\(target.width), height=(int)\(target.height), \(colour)")
+        scale.set("add-borders", fit == .letterbox)
+        flip.set("video-direction", rotation.videoDirection)
+        if let turned { scaled.set("caps", caps: turned) }
+        if let final { sized.set("caps", caps: final) }
+        let cut = fit == .crop ? input.map { Cropping($0, toFill: before) } ?? Cropping() : Cropping()
+        crop.set("left", cut.horizontal)
+        crop.set("right", cut.horizontal)
+        crop.set("top", cut.vertical)
+        crop.set("bottom", cut.vertical)
+    }
+
+    private func deliver(_ buffer: Buffer) {
+        let (segment, deliver) = state.withLock { ($0.segment, $0.deliver) }
+        guard let deliver else { return }
+        gate.countSent()
+        deliver(EncoderFrame(buffer: buffer, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) }))
+    }
+}
+
+/// Pixels to take off each side so that the rest has the target's shape; even, for subsampled chroma.
+struct Cropping: Equatable {
+    var horizontal = 0
+    var vertical = 0
+
+    init() {}
+
+    init(_ input: VideoInfo, toFill target: (width: Int, height: Int)) {
+        let (numerator, denominator) = input.pixelAspectRatio
+        self.init(
+            width: input.width, height: input.height, pixelAspectRatio: (numerator, denominator), target: target)
+    }
+
+    init(width: Int, height: Int, pixelAspectRatio: (Int, Int), target: (width: Int, height: Int)) {
+        guard width > 0, height > 0, target.width > 0, target.height > 0, pixelAspectRatio.0 > 0, pixelAspectRatio.1 > 0
+        else { return }
+        let ratio = Double(pixelAspectRatio.0) / Double(pixelAspectRatio.1)
+        let wanted = Double(target.width) / Double(target.height)
+        let actual = Double(width) * ratio / Double(height)
+        if actual > wanted {
+            let kept = Double(height) * wanted / ratio
+            horizontal = max(0, min((width - 1) / 2, Int((Double(width) - kept) / 4) * 2))
+        } else {
+            let kept = Double(width) * ratio / wanted
+            vertical = max(0, min((height - 1) / 2, Int((Double(height) - kept) / 4) * 2))
+        }
+    }
+}
+
+/// What an `image-orientation` tag asks for, in videoflip's terms.
+enum ImageRotation: String, Sendable, CaseIterable {
+    case none = "rotate-0"
+    case right = "rotate-90"
+    case half = "rotate-180"
+    case left = "rotate-270"
+    case flipped = "flip-rotate-0"
+    case flippedRight = "flip-rotate-90"
+    case flippedHalf = "flip-rotate-180"
+    case flippedLeft = "flip-rotate-270"
+
+    static let eventName = "application/x-decart-rotation"
+
+    init(tag: String) { self = ImageRotation(rawValue: tag) ?? .none }
+
+    var swapsSides: Bool {
+        switch self {
+        case .right, .left, .flippedRight, .flippedLeft: true
+        default: false
+        }
+    }
+
+    /// As gst_video_orientation_from_tag maps them.
+    var videoDirection: String {
+        switch self {
+        case .none: "identity"
+        case .right: "90r"
+        case .half: "180"
+        case .left: "90l"
+        case .flipped: "horiz"
+        case .flippedRight: "ur-ll"
+        case .flippedHalf: "vert"
+        case .flippedLeft: "ul-lr"
+        }
+    }
+}

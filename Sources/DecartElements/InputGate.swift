@@ -1,0 +1,144 @@
+// The door of the input: decides for each raw frame, on upstream's thread, whether it goes on. A live input never
+// waits here; one that is not live waits for the session and then for the clock, and loses nothing.
+import Dispatch
+import GStreamerKit
+import Synchronization
+
+struct InputCounters: Sendable {
+    var framesIn: UInt64 = 0
+    /// Because there was no session, or the network branch was busy: lost.
+    var framesDropped: UInt64 = 0
+    /// Because the input is faster than `max-framerate`: as asked.
+    var framesSkipped: UInt64 = 0
+    var framesSent: UInt64 = 0
+}
+
+final class InputGate: Sendable {
+    private struct State {
+        var open = false
+        var flushing = false
+        /// The source's kind, asked once per stream.
+        var isLive: Bool?
+        var segment: Event?
+        /// Running time at which the next frame may pass, for the rate limit.
+        var nextDue: ClockTime?
+        var interval: ClockTime = 0
+        /// What is added to an input's running time so that its first frame plays now; not for live inputs.
+        var offset: Int64?
+        var wait: ClockWait?
+        var counters = InputCounters()
+    }
+    private let state = Mutex(State())
+    private let changed = DispatchSemaphore(value: 0)
+
+    /// Called when `open` for the first frame of an input that is not live.
+    func setMaximumRate(framesPerSecond: Int) {
+        state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
+    }
+
+    var counters: InputCounters { state.withLock(\.counters) }
+    var isOpen: Bool { state.withLock { $0.open && !$0.flushing } }
+
+    /// Opens with the session and closes without it.
+    func set(open: Bool) {
+        state.withLock {
+            $0.open = open
+            $0.offset = nil
+        }
+        changed.signal()
+    }
+
+    /// Wakes whoever waits here; until the end of the flush every frame is refused.
+    func set(flushing: Bool) {
+        let wait = state.withLock { state in
+            state.flushing = flushing
+            if !flushing {
+                state.offset = nil
+                state.nextDue = nil
+            }
+            return state.wait
+        }
+        wait?.cancel()
+        changed.signal()
+    }
+
+    func reset() {
+        state.withLock { $0 = State(interval: $0.interval) }
+    }
+
+    func take(segment: Event) { state.withLock { $0.segment = segment } }
+
+    func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
+    func countDropped() -> InputCounters {
+        state.withLock {
+            $0.counters.framesDropped &+= 1
+            return $0.counters
+        }
+    }
+
+    /// The running time of an input frame.
+    func runningTime(of buffer: Buffer) -> ClockTime? {
+        let segment = state.withLock(\.segment)
+        return buffer.pts.flatMap { segment?.runningTime(of: $0) }
+    }
+
+    /// Upstream's thread. `pad` is the element's sink pad, `element` gives the clock.
+    func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Bool {
+        let time = runningTime(of: buffer)
+        let isLive = state.withLock { state in
+            state.counters.framesIn &+= 1
+            return state.isLive
+        } ?? learnLiveness(pad)
+        guard isLive else { return admitPaced(at: time, element: element) }
+        return state.withLock { state in
+            guard state.open, !state.flushing else {
+                state.counters.framesDropped &+= 1
+                return false
+            }
+            return Self.isDue(time, &state)
+        }
+    }
+
+    private func learnLiveness(_ pad: Pad) -> Bool {
+        let live = pad.queryPeerLatency()?.live ?? true
+        state.withLock { $0.isLive = live }
+        return live
+    }
+
+    /// Keeps the average rate below the limit: a frame that comes up to half an interval early still counts as due.
+    private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
+        guard let time, state.interval > 0 else { return true }
+        if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
+            state.counters.framesSkipped &+= 1
+            return false
+        }
+        let next = (state.nextDue ?? time) &+ state.interval
+        state.nextDue = next &+ state.interval < time || next > time &+ 2 &* state.interval ? time &+ state.interval : next
+        return true
+    }
+
+    private func admitPaced(at time: ClockTime?, element: Element) -> Bool {
+        while true {
+            let (open, flushing) = state.withLock { ($0.open, $0.flushing) }
+            if flushing { return false }
+            if open { break }
+            changed.wait()
+        }
+        guard let time, state.withLock({ Self.isDue(time, &$0) }) else { return time == nil }
+        guard let clock = element.currentClock, let now = element.currentRunningTime else { return true }
+        let wait = state.withLock { state -> ClockWait? in
+            let offset = state.offset ?? (Int64(clamping: now) &- Int64(clamping: time))
+            state.offset = offset
+            let due = Int64(clamping: time) &+ offset
+            guard !state.flushing, due > Int64(clamping: now) else { return nil }
+            let wait = clock.makeWait(until: element.baseTime &+ UInt64(due))
+            state.wait = wait
+            return wait
+        }
+        let arrived = wait?.wait() ?? true
+        state.withLock { $0.wait = nil }
+        // Broken off by a flush, or by the session's end: this frame waits for the next one.
+        if !arrived, !state.withLock(\.flushing) { return admitPaced(at: time, element: element) }
+        return arrived
+    }
+}

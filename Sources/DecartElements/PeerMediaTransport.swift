@@ -1,0 +1,252 @@
+// One attempt's media path over a direct peer connection (generation 1): encoder, connection and decoder in one bin
+// inside the element. It knows the peer connection and the element's two ends; it must not know the control channel.
+//
+// Every method but `traffic` runs on the session's queue, which may block in GStreamer.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import ICE
+import Synchronization
+import WebRTCTransport
+
+/// What a media path needs of the element around it.
+struct MediaHost: Sendable {
+    let element: ElementHandle
+    let input: InputChain
+    let output: VideoOutput
+    let log: DebugCategory
+    /// An encoder was made: the application may set it up.
+    let onEncoder: @Sendable (Element) -> Void
+}
+
+struct MediaSettings: Sendable {
+    var connection = PeerConnectionConfiguration()
+    var width: Int
+    var height: Int
+    var framerate: Int
+    var bitrate: Int
+    var encoder: String
+    var followsReceived: Bool
+}
+
+// @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
+final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
+    private let host: MediaHost
+    private let settings: MediaSettings
+    private let onEvent: @Sendable (MediaEvent) -> Void
+    private var connection: PeerConnection?
+    private var bin: Bin?
+    private var decoded: Pad?
+    private var encoderInput: Pad?
+    private var sizing: Element?
+    private let started = Mutex<MediaTraffic>(MediaTraffic(sent: 0, received: 0))
+    private let received = Atomic<UInt64>(0)
+    private let firstFrame = Atomic(false)
+    private let stopped = Atomic(false)
+
+
+    init(host: MediaHost, settings: MediaSettings, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.host = host
+        self.settings = settings
+        self.onEvent = onEvent
+    }
+
+    deinit { stop() }
+
+    var traffic: MediaTraffic {
+        let before = started.withLock { $0 }
+        return MediaTraffic(
+            sent: host.input.gate.counters.framesSent &- before.sent, received: received.load(ordering: .relaxed))
+    }
+
+    /// For the element's statistics; any thread.
+    var statistics: PeerConnectionStatistics? { shared.withLock { $0 }?.statistics() }
+    private let shared = Mutex<PeerConnection?>(nil)
+
+    // MARK: Orders
+
+    func start(_ start: MediaStart) {
+        started.withLock { $0.sent = host.input.gate.counters.framesSent }
+        do {
+            var configuration = settings.connection
+            if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
+            let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
+            self.connection = connection
+            shared.withLock { $0 = connection }
+            let bin = Bin(name: nil)
+            bin.suppressSourceAndSinkFlags()
+            bin.add(connection.bin)
+            self.bin = bin
+            host.element.unowned.add(bin)
+            bin.syncStateWithParent()
+            onEvent(.offer(sdp: try connection.createOffer()))
+        } catch {
+            fail(error)
+        }
+    }
+
+    func apply(answer sdp: String) {
+        guard let connection else { return }
+        do {
+            try connection.setAnswer(sdp)
+            try buildMedia(connection)
+        } catch {
+            fail(error)
+        }
+    }
+
+    func apply(candidate: CandidateMessage?) {
+        connection?.addRemoteCandidate(
+            candidate.map { ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex) })
+    }
+
+    func stop() {
+        guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        host.input.gate.set(open: false)
+        host.input.setDelivery(nil)
+        host.output.onFormat(nil)
+        host.output.onUpstreamEvent(nil)
+        shared.withLock { $0 = nil }
+        connection?.close()
+        encoderInput?.setActive(false)
+        if let bin {
+            // Otherwise the parent could raise it again while it goes down.
+            bin.setLockedState(true)
+            bin.setState(.null)
+            host.element.unowned.remove(bin)
+        }
+        connection?.dismantle()
+        decoded?.setActive(false)
+        (connection, bin, decoded, encoderInput, sizing) = (nil, nil, nil, nil, nil)
+        onEvent(.stopped)
+    }
+
+    // MARK: Building
+
+    private func servers(of relays: [TURNConfig]) -> [ICEServer] {
+        relays.flatMap { relay in
+            relay.urls.compactMap { url in
+                try? ICEServer(url: url, username: relay.username, credential: relay.credential?.reveal())
+            }
+        }
+    }
+
+    private func buildMedia(_ connection: PeerConnection) throws {
+        guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink"),
+            let source = connection.bin.staticPad("rtp_src")
+        else { return }
+        try buildReceiver(codec: parameters.codec, from: source, in: bin)
+
+        let encoder = try VideoEncoderBin(
+            parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
+        host.onEncoder(encoder.encoder)
+        bin.add(encoder.bin)
+        guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else { return }
+        try encoderSource.link(sink)
+        let input = Pad(name: "raw_in", direction: .source)
+        input.setActive(true)
+        try input.link(encoderSink)
+        encoderInput = input
+        encoder.bin.syncStateWithParent()
+        announce(on: input)
+        host.input.setDelivery { frame in
+            guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
+            buffer.pts = time
+            buffer.dts = nil
+            _ = input.push(buffer)
+        }
+    }
+
+    private func announce(on input: Pad) {
+        input.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
+        let caps =
+            "video/x-raw, format=(string)I420, width=(int)\(settings.width), height=(int)\(settings.height), "
+            + "framerate=(fraction)\(settings.framerate)/1, pixel-aspect-ratio=(fraction)1/1, "
+            + "interlace-mode=(string)progressive, colorimetry=(string)bt601"
+        if let caps = try? Caps(caps) { input.push(Event.caps(caps)) }
+        input.push(Event.timeSegment())
+    }
+
+    private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
+        let decoder = try VideoDecoderBin.make(codec: codec)
+        var elements: [Element] = [decoder]
+        if codec == .vp8 {
+            // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder says nothing, and the guess by size may be wrong.
+            let colour = try Element(factory: "capssetter")
+            colour.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
+            elements.append(colour)
+        }
+        let scale = try Element(factory: "videoscale")
+        scale.set("add-borders", true)
+        let convert = try Element(factory: "videoconvert")
+        let sizing = try Element(factory: "capsfilter")
+        elements += [scale, convert, sizing]
+        bin.add(elements)
+        try bin.linkChain(elements)
+        let followsReceived = settings.followsReceived
+        let apply: @Sendable (OutputFormat) -> Void = { format in
+            let size = followsReceived ? "" : ", width=(int)\(format.width), height=(int)\(format.height)"
+            let text = "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
+            if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
+        }
+        apply(
+            host.output.negotiatedFormat
+                ?? OutputFormat(width: settings.width, height: settings.height, framerate: (settings.framerate, 1)))
+        host.output.onFormat(apply)
+        self.sizing = sizing
+        let decoded = host.output.makeInput { [weak self] in self?.frameArrived() }
+        self.decoded = decoded
+        guard let last = sizing.staticPad("src"), let first = decoder.staticPad("sink") else { return }
+        try last.link(decoded)
+        for element in elements.reversed() { element.syncStateWithParent() }
+        try source.link(first)
+        host.output.markDiscontinuity()
+        host.output.onUpstreamEvent { event in event.isForceKeyUnit ? decoded.push(event) : false }
+    }
+
+    // MARK: Facts
+
+    /// The network thread.
+    private func handle(_ event: PeerConnectionEvent) {
+        switch event {
+        case .localCandidate(let candidate):
+            onEvent(
+                .candidate(
+                    CandidateMessage(
+                        candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)))
+        case .gatheringComplete: onEvent(.candidate(nil))
+        case .stateChanged(.connected):
+            let times = shared.withLock { $0 }?.statistics()
+            host.input.gate.set(open: true)
+            onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
+        case .stateChanged(.failed(let error)): fail(error)
+        case .warning(let text): host.log(.warning, host.element.unowned, text)
+        case .iceConnected, .remoteBitrateEstimate, .stateChanged: break
+        }
+    }
+
+    /// The decoder's thread.
+    private func frameArrived() {
+        received.wrappingAdd(1, ordering: .relaxed)
+        if !firstFrame.exchange(true, ordering: .relaxed) { onEvent(.firstFrame) }
+    }
+
+    private func fail(_ error: any Error) {
+        let problem: SessionError
+        switch error {
+        case let error as PeerConnectionError:
+            problem = SessionError(
+                .webRTC, sentence(error.message), stage: .media,
+                isPermanent: [.fingerprintMismatch, .missingElement].contains(error.code))
+        case let error as GStreamerError:
+            problem = SessionError(.invalidOptions, sentence(error.message), stage: .media, isPermanent: true)
+        default:
+            problem = SessionError(.webRTC, "The media path failed.", stage: .media)
+        }
+        onEvent(.failed(problem))
+    }
+
+    private func sentence(_ text: String) -> String {
+        (text.first.map { $0.uppercased() + text.dropFirst() } ?? "") + "."
+    }
+}

@@ -1,0 +1,33 @@
+// What a session's error is called on GStreamer's bus.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+
+extension ElementProblem {
+    /// One sentence that says what to do, the service's or the system's words in the debug text, and a structure
+    /// `decart-error` for programs.
+    init(_ error: SessionError, sessionID: String?) {
+        let details = Structure("decart-error")
+        details["code"] = GValueBox(error.code.rawValue)
+        details["stage"] = GValueBox(error.stage.rawValue)
+        details["permanent"] = GValueBox(error.isPermanent)
+        if let status = error.httpStatus { details["http-status"] = GValueBox(int: status) }
+        if let sessionID { details["session-id"] = GValueBox(sessionID) }
+        var text = error.message
+        if let last = text.last, !".!?".contains(last) { text.append(".") }
+        self.init(Self.code(for: error), text, debug: "\(error.code.rawValue) in stage \(error.stage.rawValue)", details: details)
+    }
+
+    private static func code(for error: SessionError) -> Code {
+        if error.httpStatus == 401 || error.httpStatus == 403 { return .resourceNotAuthorized }
+        switch error.code {
+        case .invalidAPIKey: return .resourceNotAuthorized
+        case .invalidBaseURL, .invalidInput, .invalidOptions: return .resourceSettings
+        case .webRTC: return error.stage == .media ? .resourceRead : .resourceFailed
+        case .webSocket, .connectionTimeout, .network: return .resourceOpenReadWrite
+        case .server, .processing: return .resourceFailed
+        case .modelNotFound: return .resourceNotFound
+        case .queue: return .resourceBusy
+        }
+    }
+}

@@ -1,0 +1,248 @@
+// The properties of `decarttransform`: their names are the contract, their blurbs the documentation.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+
+enum TransformProperties {
+    static let promptProperties: Set<String> = ["prompt", "enrich", "reference-image"]
+
+    static let connectionStateType = "GstDecartConnectionState"
+    static let connectionStates: [(value: Int, nick: String, blurb: String)] = SessionState.allCases.enumerated().map {
+        ($0, $1.rawValue, $1.summary)
+    }
+
+    static let specs: [PropertySpec] = [
+        PropertySpec(
+            "base-url", nick: "Base URL",
+            blurb: "Where the service is: wss:// or https://; ws:// and http:// only for this machine, or with insecure=true",
+            .string(default: ServiceURL.defaultBase)),
+        PropertySpec(
+            "insecure", nick: "Insecure",
+            blurb: "Allow an unencrypted base-url to another machine (the API key travels in clear); never relaxes certificate checks",
+            .boolean(default: false)),
+        PropertySpec(
+            "ca-file", nick: "CA file",
+            blurb: "PEM file with certificate authorities to trust for base-url in place of the system's (unset = the system's)",
+            .string(default: nil)),
+        PropertySpec(
+            "api-key", nick: "API key",
+            blurb: "API key or short-lived client token; unset = environment DECART_API_KEY, else api-key-file. Cannot be read back",
+            .string(default: nil), access: .writeOnly),
+        PropertySpec(
+            "api-key-file", nick: "API key file",
+            blurb: "File that holds the API key, read at each start (unset = none)", .string(default: nil)),
+        PropertySpec(
+            "model", nick: "Model",
+            blurb: "Model name; one that is not known here is a custom model and needs width, height and framerate",
+            .string(default: DecartModel.defaultName)),
+        PropertySpec(
+            "width", nick: "Width", blurb: "Width of the picture sent and returned, pixels (0 = the model's)",
+            .int(min: 0, max: 8192, default: 0)),
+        PropertySpec(
+            "height", nick: "Height", blurb: "Height of the picture sent and returned, pixels (0 = the model's)",
+            .int(min: 0, max: 8192, default: 0)),
+        PropertySpec(
+            "framerate", nick: "Frame rate", blurb: "Frames per second of the output (0 = the model's)",
+            .int(min: 0, max: 240, default: 0)),
+        PropertySpec(
+            "orientation", nick: "Orientation",
+            blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts",
+            .enumeration(
+                type: "GstDecartOrientation",
+                values: [
+                    (0, "auto", "As the input is when it starts"), (1, "landscape", "Wider than high"),
+                    (2, "portrait", "Higher than wide"),
+                ], default: 0)),
+        PropertySpec(
+            "fit", nick: "Fit", blurb: "How an input of another shape is brought to the model's size",
+            .enumeration(
+                type: "GstDecartFit",
+                values: [
+                    (0, "crop", "Cut off what is too much on two sides"), (1, "letterbox", "Add black borders"),
+                    (2, "stretch", "Change the shape"),
+                ], default: 0), mutability: .playing),
+        PropertySpec(
+            "prompt", nick: "Prompt",
+            blurb: "What the picture is turned into, at most 1000 characters; empty without reference-image = passthrough",
+            .string(default: ""), mutability: .playing),
+        PropertySpec(
+            "enrich", nick: "Enrich", blurb: "Let the service elaborate the prompt", .boolean(default: false),
+            mutability: .playing),
+        PropertySpec(
+            "reference-image", nick: "Reference image",
+            blurb: "Path of a JPEG, PNG, WebP or TIFF file, at most 10 MiB, sent to the service (unset = none)",
+            .string(default: nil), mutability: .playing),
+        PropertySpec(
+            "stun-server", nick: "STUN server",
+            blurb: "stun://host:port (empty = none); the default is never used when the service is on this machine",
+            .string(default: TransformSettings.defaultSTUNServer)),
+        PropertySpec(
+            "turn-servers", nick: "TURN servers",
+            blurb: "turn://user:password@host:port?transport=udp|tcp, each percent-encoded; credentials read back redacted",
+            .strings),
+        PropertySpec(
+            "ice-transport-policy", nick: "ICE transport policy", blurb: "Which network paths may be used",
+            .enumeration(
+                type: "GstDecartICETransportPolicy",
+                values: [(0, "all", "Any path"), (1, "relay", "Only through a TURN server")], default: 0)),
+        PropertySpec(
+            "connection-timeout", nick: "Connection timeout",
+            blurb: "Seconds for opening the control channel, and again for connecting the media; queue and acknowledgements have their own clocks",
+            .uint(min: 1, max: 600, default: 15)),
+        PropertySpec(
+            "min-bitrate", nick: "Minimum bitrate", blurb: "Lowest video bitrate to send, bit/s",
+            .uint(min: 10_000, max: 100_000_000, default: 300_000)),
+        PropertySpec(
+            "max-bitrate", nick: "Maximum bitrate", blurb: "Highest video bitrate to send, bit/s",
+            .uint(min: 10_000, max: 100_000_000, default: 2_500_000)),
+        PropertySpec(
+            "max-framerate", nick: "Maximum frame rate",
+            blurb: "Most frames per second to send; more are dropped, fewer are never duplicated",
+            .uint(min: 1, max: 240, default: 26)),
+        PropertySpec(
+            "codec", nick: "Codec", blurb: "Video codec to negotiate; exactly this one is offered",
+            .enumeration(
+                type: "GstDecartCodec",
+                values: [
+                    (0, "auto", "The service's default (VP8)"), (1, "vp8", "VP8"), (2, "h264", "H.264 constrained baseline"),
+                    (3, "vp9", "VP9 profile 0"),
+                ], default: 0)),
+        PropertySpec(
+            "encoder", nick: "Encoder",
+            blurb: "Encoder to use: an element factory or a bin description (empty = chosen and tuned for live video)",
+            .string(default: "")),
+        PropertySpec(
+            "latency", nick: "Latency",
+            blurb: "Milliseconds that the jitter buffer waits for a missing packet",
+            .uint(min: 0, max: 10_000, default: 100)),
+        PropertySpec(
+            "output-size", nick: "Output size", blurb: "Size of the pictures that leave the element",
+            .enumeration(
+                type: "GstDecartOutputSize",
+                values: [
+                    (0, "model", "Constant: the model's, or what downstream's caps fix"),
+                    (1, "received", "Whatever the service sends; the caps follow it"),
+                ], default: 0)),
+        PropertySpec(
+            "connection-state", nick: "Connection state", blurb: "Where the session stands; notify is emitted on change",
+            .enumeration(type: connectionStateType, values: connectionStates, default: 0), access: .readOnly),
+        PropertySpec(
+            "session-id", nick: "Session id", blurb: "The service's name for the session (NULL before it says one)",
+            .string(default: nil), access: .readOnly),
+        PropertySpec(
+            "stats", nick: "Statistics",
+            blurb: "application/x-decarttransform-stats: counters, times in ns, bitrates in bit/s, -1 = unknown; safe to read in any state",
+            .structure, access: .readOnly),
+    ]
+}
+
+extension SessionState {
+    var summary: String {
+        switch self {
+        case .idle: "Not started"
+        case .connecting: "Connecting, or in the service's queue"
+        case .connected: "Media flows"
+        case .generating: "The service generates pictures"
+        case .reconnecting: "Lost, trying again"
+        case .disconnected: "Ended by the application"
+        case .error: "Ended by an error"
+        }
+    }
+
+    var enumerationValue: Int { SessionState.allCases.firstIndex(of: self) ?? 0 }
+}
+
+extension TransformSettings {
+    /// Takes a property's new value; false when it is none of ours.
+    mutating func set(_ name: String, _ value: GValueBox) -> Bool {
+        switch name {
+        case "base-url": baseURL = value.string ?? ServiceURL.defaultBase
+        case "insecure": insecure = value.bool ?? false
+        case "ca-file": caFile = value.string
+        case "api-key": apiKey = value.string.flatMap { $0.isEmpty ? nil : Secret($0) }
+        case "api-key-file": apiKeyFile = value.string
+        case "model": model = value.string ?? DecartModel.defaultName
+        case "width": width = value.int ?? 0
+        case "height": height = value.int ?? 0
+        case "framerate": framerate = value.int ?? 0
+        case "orientation": orientation = value.int.flatMap(OrientationChoice.init) ?? .auto
+        case "fit": fit = value.int.flatMap(Fit.init) ?? .crop
+        case "prompt": prompt = value.string ?? ""
+        case "enrich": enrich = value.bool ?? false
+        case "reference-image": referenceImage = value.string.flatMap { $0.isEmpty ? nil : $0 }
+        case "stun-server":
+            stunServer = value.string ?? ""
+            stunServerIsDefault = stunServer == Self.defaultSTUNServer
+        case "turn-servers": turnServers = value.strings ?? []
+        case "ice-transport-policy": icePolicy = value.int.flatMap(ICEPolicy.init) ?? .all
+        case "connection-timeout": connectionTimeout = value.int ?? 15
+        case "min-bitrate": minBitrate = value.int ?? 300_000
+        case "max-bitrate": maxBitrate = value.int ?? 2_500_000
+        case "max-framerate": maxFramerate = value.int ?? 26
+        case "codec": codec = value.int.flatMap(Codec.init) ?? .auto
+        case "encoder": encoder = value.string ?? ""
+        case "latency": latency = value.int ?? 100
+        case "output-size": outputSize = value.int.flatMap(OutputSize.init) ?? .model
+        default: return false
+        }
+        return true
+    }
+
+    func value(_ name: String) -> GValueBox? {
+        switch name {
+        case "base-url": GValueBox(URLRedaction.redacted(baseURL))
+        case "insecure": GValueBox(insecure)
+        case "ca-file": GValueBox(caFile)
+        case "api-key-file": GValueBox(apiKeyFile)
+        case "model": GValueBox(model)
+        case "width": GValueBox(int: width)
+        case "height": GValueBox(int: height)
+        case "framerate": GValueBox(int: framerate)
+        case "orientation": GValueBox(enumeration: "GstDecartOrientation", orientation.rawValue)
+        case "fit": GValueBox(enumeration: "GstDecartFit", fit.rawValue)
+        case "prompt": GValueBox(prompt)
+        case "enrich": GValueBox(enrich)
+        case "reference-image": GValueBox(referenceImage)
+        case "stun-server": GValueBox(URLRedaction.redacted(stunServer))
+        case "turn-servers": GValueBox(strings: turnServers.map(URLRedaction.redacted))
+        case "ice-transport-policy": GValueBox(enumeration: "GstDecartICETransportPolicy", icePolicy.rawValue)
+        case "connection-timeout": GValueBox(uint: connectionTimeout)
+        case "min-bitrate": GValueBox(uint: minBitrate)
+        case "max-bitrate": GValueBox(uint: maxBitrate)
+        case "max-framerate": GValueBox(uint: maxFramerate)
+        case "codec": GValueBox(enumeration: "GstDecartCodec", codec.rawValue)
+        case "encoder": GValueBox(encoder)
+        case "latency": GValueBox(uint: latency)
+        case "output-size": GValueBox(enumeration: "GstDecartOutputSize", outputSize.rawValue)
+        default: nil
+        }
+    }
+}
+
+/// Takes credentials and queries out of URL text, well-formed or not.
+enum URLRedaction {
+    static func redacted(_ text: String) -> String {
+        // The scheme ends at "://", or at the first ":" for turn:host forms; the authority at the first "/" or "?".
+        let schemeEnd = text.range(of: "://") ?? text.startIndex..<text.startIndex
+        var rest = text[schemeEnd.upperBound...]
+        if let at = rest.lastIndex(of: "@") { rest = "redacted@" + rest[rest.index(after: at)...] }
+        if let query = rest.firstIndex(of: "?") {
+            let items = rest[rest.index(after: query)...]
+            // A TURN transport is no secret and worth reading.
+            let shown = items.split(separator: "&").allSatisfy { $0.hasPrefix("transport=") }
+            if !shown { rest = rest[...query] + "redacted" }
+        }
+        return String(text[..<schemeEnd.upperBound] + rest)
+    }
+}
+
+extension String {
+    fileprivate func range(of other: String) -> Range<String.Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(other) { return start..<index(start, offsetBy: other.count) }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,40 @@
+// What the user set on `decarttransform`. Plain values: nothing is checked against the world before the element starts.
+import DecartProtocol
+import GStreamerKit
+
+struct TransformSettings: Sendable {
+    enum Fit: Int, Sendable, CaseIterable { case crop, letterbox, stretch }
+    enum OutputSize: Int, Sendable, CaseIterable { case model, received }
+    enum Codec: Int, Sendable, CaseIterable { case auto, vp8, h264, vp9 }
+    enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
+    enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
+
+    var baseURL = ServiceURL.defaultBase
+    var insecure = false
+    var caFile: String?
+    var apiKey: Secret?
+    var apiKeyFile: String?
+    var model = DecartModel.defaultName
+    var width = 0
+    var height = 0
+    var framerate = 0
+    var orientation = OrientationChoice.auto
+    var fit = Fit.crop
+    var prompt = ""
+    var enrich = false
+    var referenceImage: String?
+    var stunServer = Self.defaultSTUNServer
+    var stunServerIsDefault = true
+    var turnServers: [String] = []
+    var icePolicy = ICEPolicy.all
+    var connectionTimeout = 15
+    var minBitrate = 300_000
+    var maxBitrate = 2_500_000
+    var maxFramerate = 26
+    var codec = Codec.auto
+    var encoder = ""
+    var latency = 100
+    var outputSize = OutputSize.model
+
+    static let defaultSTUNServer = "stun://stun.l.google.com:19302"
+}

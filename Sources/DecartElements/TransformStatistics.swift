@@ -1,0 +1,62 @@
+// The `stats` property: counters of all parts in one structure. -1 stands for unknown; times are nanoseconds, rates
+// bit/s. Holds no secret, prompt or address.
+import DecartSession
+import GStreamerKit
+import ICE
+import WebRTCTransport
+
+enum TransformStatistics {
+    static let name = "application/x-decarttransform-stats"
+
+    static func structure(
+        input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
+        targetBitrate: Int, receivedSize: OutputFormat?
+    ) -> Structure {
+        let stats = Structure(name)
+        stats["frames-in"] = GValueBox(uint64: input.framesIn)
+        stats["frames-dropped"] = GValueBox(uint64: input.framesDropped)
+        stats["frames-skipped"] = GValueBox(uint64: input.framesSkipped)
+        stats["frames-sent"] = GValueBox(uint64: input.framesSent)
+        stats["frames-received"] = GValueBox(uint64: output.received)
+        stats["frames-out"] = GValueBox(uint64: output.pushed)
+        stats["frames-late"] = GValueBox(uint64: output.late)
+        stats["target-bitrate"] = GValueBox(int64: targetBitrate)
+
+        stats["packets-sent"] = GValueBox(uint64: transport?.packetsSent ?? 0)
+        stats["bytes-sent"] = GValueBox(uint64: transport?.bytesSent ?? 0)
+        stats["packets-received"] = GValueBox(uint64: transport?.packetsReceived ?? 0)
+        stats["bytes-received"] = GValueBox(uint64: transport?.bytesReceived ?? 0)
+        stats["packets-refused"] = GValueBox(uint64: transport?.packetsRefused ?? 0)
+        stats["packets-lost"] = GValueBox(int64: transport?.packetsLost ?? -1)
+        stats["nacks-sent"] = GValueBox(uint64: transport?.nacksSent ?? 0)
+        stats["nacks-received"] = GValueBox(uint64: transport?.nacksReceived ?? 0)
+        stats["plis-sent"] = GValueBox(uint64: transport?.plisSent ?? 0)
+        stats["plis-received"] = GValueBox(uint64: transport?.plisReceived ?? 0)
+        stats["round-trip-time"] = nanoseconds(transport?.roundTripTime)
+        stats["jitter"] = nanoseconds(transport?.jitter)
+        stats["remote-bitrate-estimate"] = GValueBox(int64: transport?.remoteBitrateEstimate ?? -1)
+        stats["received-width"] = GValueBox(int: receivedSize?.width ?? -1)
+        stats["received-height"] = GValueBox(int: receivedSize?.height ?? -1)
+
+        let pair = transport?.selectedPair
+        stats["local-candidate-type"] = GValueBox(pair?.local.type)
+        stats["remote-candidate-type"] = GValueBox(pair?.remote.type)
+        stats["relayed"] = GValueBox(pair?.isRelayed ?? false)
+
+        let phases = snapshot?.phases
+        stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
+        stats["connect-time"] = nanoseconds(phases?.connected)
+        stats["connect-open-time"] = nanoseconds(phases?.transport)
+        stats["connect-upgrade-time"] = nanoseconds(phases?.upgrade)
+        stats["connect-ack-time"] = nanoseconds(phases?.initialAck)
+        stats["connect-ice-time"] = nanoseconds(phases?.ice ?? transport?.iceTime)
+        stats["connect-dtls-time"] = nanoseconds(phases?.dtls ?? transport?.dtlsTime)
+        stats["retries"] = GValueBox(uint64: UInt64(clamping: snapshot?.retries ?? 0))
+        return stats
+    }
+
+    private static func nanoseconds(_ duration: Duration?) -> GValueBox {
+        guard let duration else { return GValueBox(int64: -1) }
+        return GValueBox(int64: Int(clamping: duration.clockTime))
+    }
+}

@@ -1,0 +1,365 @@
+// The element's source pad and the one thread that pushes from it. Decoded frames are put down here and never wait:
+// when downstream is slow the oldest gives way, so latency does not add up. It knows pictures and time; it must not
+// know sessions, and the raw input never comes near it.
+import Dispatch
+import GStreamerKit
+import Synchronization
+
+struct OutputCounters: Sendable {
+    /// Decoded frames that came.
+    var received: UInt64 = 0
+    var pushed: UInt64 = 0
+    /// Repeated to keep the rate.
+    var duplicated: UInt64 = 0
+    /// Came while downstream was still busy.
+    var late: UInt64 = 0
+}
+
+/// Geometry and rate of what leaves.
+struct OutputFormat: Sendable, Equatable {
+    var width: Int
+    var height: Int
+    var framerate: (Int, Int)
+
+    static func == (a: OutputFormat, b: OutputFormat) -> Bool {
+        a.width == b.width && a.height == b.height && a.framerate == b.framerate
+    }
+
+    var interval: ClockTime {
+        framerate.0 > 0 ? 1_000_000_000 &* UInt64(max(1, framerate.1)) / UInt64(framerate.0) : 40_000_000
+    }
+
+    var capsText: String {
+        "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), "
+            + "framerate=(fraction)\(framerate.0)/\(framerate.1), pixel-aspect-ratio=(fraction)1/1, "
+            + "interlace-mode=(string)progressive, colorimetry=(string)bt601"
+    }
+}
+
+// @unchecked: the pad locks itself; what changes is in the mutex.
+final class VideoOutput: @unchecked Sendable {
+    let pad: Pad
+    private let element: ElementHandle
+    private let log: DebugCategory
+    private static let depth = 3
+
+    private struct Frame {
+        var buffer: Buffer
+        var format: OutputFormat?
+    }
+    private struct State {
+        var frames: [Frame] = []
+        var events: [Event] = []
+        var preferred = OutputFormat(width: 1280, height: 704, framerate: (22, 1))
+        var followsReceived = false
+        var negotiated: OutputFormat?
+        var needsNegotiation = true
+        var announced = false
+        var playing = false
+        var active = false
+        var eos = false
+        var ended = false
+        var latency: ClockTime = 0
+        var lastBuffer: Buffer?
+        var lastTime: ClockTime?
+        var discontinuity = true
+        var counters = OutputCounters()
+        var onFormat: (@Sendable (OutputFormat) -> Void)?
+        var onFirstFrame: (@Sendable () -> Void)?
+    }
+    private let state = Mutex(State())
+    private let work = DispatchSemaphore(value: 0)
+
+    init(pad: Pad, element: ElementHandle, log: DebugCategory) {
+        self.pad = pad
+        self.element = element
+        self.log = log
+        pad.setActivateFunction { [weak self] active in
+            self?.activate(active)
+            return true
+        }
+        pad.setEventFunction { [weak self] event in self?.upstream(event) ?? .forward }
+        pad.setQueryFunction { [weak self] query in self?.answer(query) ?? .forward }
+    }
+
+    // MARK: For the element
+
+    var counters: OutputCounters { state.withLock(\.counters) }
+    var negotiatedFormat: OutputFormat? { state.withLock(\.negotiated) }
+
+    func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime) {
+        state.withLock {
+            $0.preferred = preferred
+            $0.followsReceived = followsReceived
+            $0.latency = latency
+            $0.needsNegotiation = true
+        }
+    }
+
+    /// Pictures leave in PLAYING only, as from every live source.
+    func set(playing: Bool) {
+        state.withLock { $0.playing = playing }
+        work.signal()
+    }
+
+    /// The size changed by negotiation: what is decoded has to be scaled to it.
+    func onFormat(_ handler: (@Sendable (OutputFormat) -> Void)?) { state.withLock { $0.onFormat = handler } }
+
+    /// Key frame requests of downstream and other upstream events that a session can use.
+    func onUpstreamEvent(_ handler: (@Sendable (Event) -> Bool)?) { upstreamHandler.withLock { $0 = handler } }
+    private let upstreamHandler = Mutex<(@Sendable (Event) -> Bool)?>(nil)
+
+    /// Tags and the like of the input, pushed in order with the frames.
+    func forward(_ event: Event) {
+        state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
+        work.signal()
+    }
+
+    /// The next frames are of another session: none of the old one may be repeated as if it were live.
+    func markDiscontinuity() { state.withLock { $0.discontinuity = true } }
+
+    /// After what is queued, EOS.
+    func finish() {
+        state.withLock { $0.eos = true }
+        work.signal()
+    }
+
+    /// A pad for one media path: what is decoded goes in, in the size that `onFormat` told (or any, if that is followed).
+    func makeInput(onFrame: @escaping @Sendable () -> Void) -> Pad {
+        let input = Pad(name: "decoded", direction: .sink)
+        let caps = Mutex<OutputFormat?>(nil)
+        input.setEventFunction { event in
+            if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
+                caps.withLock { $0 = OutputFormat(width: info.width, height: info.height, framerate: (0, 1)) }
+            }
+            return .handled(true)
+        }
+        input.setChainFunction { [weak self] buffer in
+            onFrame()
+            self?.submit(buffer, format: caps.withLock { $0 })
+            return .ok
+        }
+        input.setActive(true)
+        return input
+    }
+
+    private func submit(_ buffer: Buffer, format: OutputFormat?) {
+        state.withLock { state in
+            state.counters.received &+= 1
+            guard state.active, state.playing else { return }
+            state.frames.append(Frame(buffer: buffer, format: format))
+            if state.frames.count > Self.depth {
+                state.frames.removeFirst()
+                state.counters.late &+= 1
+                state.discontinuity = true
+            }
+        }
+        work.signal()
+    }
+
+    // MARK: The pad
+
+    private func activate(_ active: Bool) {
+        if active {
+            state.withLock {
+                let (preferred, follows, latency, onFormat) = ($0.preferred, $0.followsReceived, $0.latency, $0.onFormat)
+                $0 = State()
+                ($0.preferred, $0.followsReceived, $0.latency, $0.onFormat) = (preferred, follows, latency, onFormat)
+                $0.active = true
+            }
+            pad.startTask { [weak self] in self?.loop() }
+        } else {
+            state.withLock {
+                $0.active = false
+                $0.frames.removeAll()
+                $0.lastBuffer = nil
+            }
+            work.signal()
+            pad.stopTask()
+        }
+    }
+
+    private func upstream(_ event: Event) -> EventHandling {
+        switch event.kind {
+        case .reconfigure:
+            state.withLock { $0.needsNegotiation = true }
+            work.signal()
+            return .handled(true)
+        case .seek: return .handled(false)
+        case .latency, .qos:
+            // They speak of the output's time line; the camera side has its own.
+            return .handled(true)
+        case .flushStart, .flushStop: return .handled(true)
+        default:
+            let handler = upstreamHandler.withLock { $0 }
+            return .handled(handler?(event) ?? false)
+        }
+    }
+
+    private func answer(_ query: QueryRef) -> QueryHandling {
+        switch query.kind {
+        case .latency:
+            let (latency, interval) = state.withLock { ($0.latency, ($0.negotiated ?? $0.preferred).interval) }
+            // Frames carry the time at which their first packet came: they may then wait for a retransmission, and
+            // take at most a frame's time to be put together and decoded. Nothing here limits how much may be buffered.
+            query.answerLatency(live: true, minimum: latency &+ interval, maximum: nil)
+            return .answered
+        case .seeking:
+            query.answerNotSeekable()
+            return .answered
+        case .position:
+            guard let time = state.withLock(\.lastTime) else { return .refused }
+            query.answerPosition(time)
+            return .answered
+        case .duration: return .refused
+        default: return .forward
+        }
+    }
+
+    // MARK: The pad's thread
+
+    private enum Step {
+        case wait(until: DispatchTime)
+        case stop
+        case negotiate
+        case announce([Event])
+        case push(Buffer)
+        case changeFormat(OutputFormat)
+        case eos
+    }
+
+    private func loop() {
+        switch nextStep() {
+        case .wait(let deadline): _ = work.wait(timeout: deadline)
+        case .stop: pad.pauseTask()
+        case .negotiate: negotiate()
+        case .changeFormat(let format): apply(format)
+        case .announce(let events): for event in events { pad.push(event) }
+        case .push(let buffer): push(buffer)
+        case .eos:
+            announceIfNeeded()
+            pad.push(Event.eos())
+            state.withLock { $0.ended = true }
+            pad.pauseTask()
+        }
+    }
+
+    private func nextStep() -> Step {
+        return state.withLock { state in
+            guard state.active, !state.ended else { return .stop }
+            if state.needsNegotiation { return .negotiate }
+            if state.announced, !state.events.isEmpty {
+                defer { state.events.removeAll() }
+                return .announce(state.events)
+            }
+            guard state.playing else { return state.eos ? .eos : .wait(until: .distantFuture) }
+            if let frame = state.frames.first {
+                if state.followsReceived, let format = frame.format, let current = state.negotiated,
+                    format.width != current.width || format.height != current.height
+                {
+                    return .changeFormat(OutputFormat(width: format.width, height: format.height, framerate: current.framerate))
+                }
+                state.frames.removeFirst()
+                return .push(stamp(frame.buffer, &state))
+            }
+            if state.eos { return .eos }
+            return .wait(until: .distantFuture)
+        }
+    }
+
+    /// Strictly rising times, whatever the network did.
+    private func stamp(_ frame: Buffer, _ state: inout State) -> Buffer {
+        let interval = (state.negotiated ?? state.preferred).interval
+        let buffer = frame.copyOfMetadata() ?? frame
+        var time = buffer.pts ?? state.lastTime.map { $0 &+ interval } ?? 0
+        if let last = state.lastTime {
+            if time <= last { time = last &+ interval / 8 }
+            if time &- last > 5 &* interval { state.discontinuity = true }
+        }
+        buffer.pts = time
+        buffer.dts = nil
+        buffer.duration = interval
+        buffer.isDiscontinuous = state.discontinuity
+        state.discontinuity = false
+        state.lastTime = time
+        return buffer
+    }
+
+    private func push(_ buffer: Buffer) {
+        announceIfNeeded()
+        let first = state.withLock { state -> (@Sendable () -> Void)? in
+            state.counters.pushed &+= 1
+            defer { state.onFirstFrame = nil }
+            return state.onFirstFrame
+        }
+        first?()
+        switch pad.push(buffer) {
+        case .ok: break
+        case .flushing, .eos: pad.pauseTask()
+        case let flow:
+            log(.warning, element.unowned, "downstream refused a frame: \(flow)")
+            pad.push(Event.eos())
+            pad.pauseTask()
+            element.unowned.postError(
+                ElementProblem(
+                    flow == .notNegotiated ? .coreNegotiation : .streamFailed, "Internal data stream error.",
+                    debug: "streaming stopped, reason \(flow)"))
+        }
+    }
+
+    private func announceIfNeeded() {
+        let first = state.withLock { state in
+            defer { state.announced = true }
+            return !state.announced
+        }
+        guard first else { return }
+        let number = UInt64.random(in: 0...UInt64.max)
+        pad.push(Event.streamStart(id: "decart/\(String(number, radix: 16))", groupID: Event.nextGroupID()))
+        if let format = state.withLock(\.negotiated), let caps = try? Caps(format.capsText) { pad.push(Event.caps(caps)) }
+        pad.push(Event.timeSegment())
+    }
+
+    /// Downstream's caps may fix size and rate; what they leave open is the model's.
+    private func negotiate() {
+        let preferred = state.withLock { state in
+            state.needsNegotiation = false
+            return state.preferred
+        }
+        guard let ours = try? Caps(Self.templateCaps) else { return }
+        let allowed = pad.queryPeerCaps(filter: ours).intersection(ours)
+        guard !allowed.isEmpty,
+            let fixed = allowed.fixated(
+                width: preferred.width, height: preferred.height, framerate: (preferred.framerate.0, preferred.framerate.1)),
+            let info = VideoInfo(caps: fixed)
+        else {
+            element.unowned.postError(
+                ElementProblem(
+                    .coreNegotiation,
+                    "What follows decarttransform does not take I420 video: put videoconvert between them.",
+                    debug: "downstream allows \(allowed)"))
+            state.withLock { $0.ended = true }
+            return
+        }
+        let rate = info.framerate.0 > 0 ? info.framerate : preferred.framerate
+        apply(OutputFormat(width: info.width, height: info.height, framerate: rate))
+    }
+
+    private func apply(_ format: OutputFormat) {
+        let (changed, announced, handler) = state.withLock { state in
+            let changed = state.negotiated != format
+            state.negotiated = format
+            return (changed, state.announced, state.onFormat)
+        }
+        guard changed else { return }
+        log(.info, element.unowned, "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
+        if announced {
+            if let caps = try? Caps(format.capsText) { pad.push(Event.caps(caps)) }
+        } else {
+            announceIfNeeded()
+        }
+        handler?(format)
+    }
+
+    static let templateCaps =
+        "video/x-raw, format=(string)I420, width=(int)[ 1, 8192 ], height=(int)[ 1, 8192 ], framerate=(fraction)[ 0/1, 1000/1 ]"
+}

@@ -1,0 +1,195 @@
+// An open WebSocket: frames to messages and back, liveness, and the closing handshake. Lives on its event loop.
+import DecartSession
+import NIOCore
+import NIOWebSocket
+
+final class FrameHandler: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundOut = WebSocketFrame
+
+    /// What the channel above is told; the last three are ends.
+    enum Event {
+        case text([UInt8])
+        case closed(code: Int?, reason: String)
+        case violated(reason: String)
+        case failed(any Error)
+        case dead
+    }
+
+    struct Timing: Sendable {
+        /// Between pings; without any frame for so long after one, the peer is dead.
+        var pingInterval: TimeAmount = .seconds(5)
+        /// For the peer's part of the closing handshake.
+        var closeLimit: TimeAmount = .milliseconds(500)
+    }
+
+    private enum Phase { case open, closing, ended }
+
+    private let timing: Timing
+    private let onEvent: (Event) -> Void
+    private var assembler = MessageAssembler()
+    private var phase = Phase.open
+    private var pingTimer: Scheduled<Void>?
+    private var pingSentAt: NIODeadline?
+    private var hasHeardSincePing = true
+    private var isPonging = false
+    private var nextPong: ByteBuffer?
+
+    init(timing: Timing, onEvent: @escaping (Event) -> Void) {
+        self.timing = timing
+        self.onEvent = onEvent
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        schedulePing(context)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        pingTimer?.cancel()
+    }
+
+    // MARK: In
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        hasHeardSincePing = true
+        guard phase != .ended else { return }
+        switch assembler.receive(unwrapInboundIn(data)) {
+        case .none:
+            break
+        case .text(let bytes):
+            if phase == .open { onEvent(.text(bytes)) }
+        case .ping(let payload):
+            pong(context, payload)
+        case .close(let code, let reason):
+            // §5.5.1: echo, then the server closes the socket first.
+            if phase == .open { writeClose(context, code.map { WebSocketErrorCode(codeNumber: $0) }) }
+            end(context, .closed(code: code, reason: reason))
+        case .violation(let code, let reason):
+            violate(context, code, reason)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard phase != .ended else { return }
+        switch error as? NIOWebSocketError {
+        case .invalidFrameLength: violate(context, .messageTooLarge, "a frame is larger than 1 MiB")
+        case .some: violate(context, .protocolError, "a control frame is fragmented or too long")
+        case .none: end(context, .failed(error))
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        pingTimer?.cancel()
+        if phase != .ended {
+            phase = .ended
+            onEvent(.closed(code: nil, reason: "without a closing handshake"))
+        }
+        context.fireChannelInactive()
+    }
+
+    private func violate(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, _ reason: String) {
+        if phase == .open { writeClose(context, code) }
+        end(context, .violated(reason: reason))
+    }
+
+    // MARK: Out
+
+    /// Sends a text message. The promise succeeds when the system has taken it.
+    func send(_ context: ChannelHandlerContext, _ bytes: [UInt8], promise: EventLoopPromise<Void>?) {
+        guard phase == .open else {
+            promise?.fail(ChannelError.alreadyClosed)
+            return
+        }
+        let data = context.channel.allocator.buffer(bytes: bytes)
+        write(context, WebSocketFrame(fin: true, opcode: .text, maskKey: .random(), data: data), promise)
+    }
+
+    /// Our close: politely, but not for long.
+    func close(_ context: ChannelHandlerContext) {
+        guard phase == .open else { return }
+        phase = .closing
+        writeClose(context, .normalClosure)
+        closeSoon(context)
+    }
+
+    /// §5.5.3: of several pings only the last needs an answer; so at most one pong is under way.
+    private func pong(_ context: ChannelHandlerContext, _ payload: ByteBuffer) {
+        nextPong = payload
+        guard !isPonging, phase == .open else { return }
+        isPonging = true
+        writeNextPong(context)
+    }
+
+    private func writeNextPong(_ context: ChannelHandlerContext) {
+        guard let payload = nextPong, phase == .open else {
+            isPonging = false
+            return
+        }
+        nextPong = nil
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        // Not before the loop has turned: a flood in one read gets one answer.
+        promise.futureResult.whenComplete { _ in
+            bound.eventLoop.execute {
+                let (handler, context) = bound.value
+                handler.writeNextPong(context)
+            }
+        }
+        write(context, WebSocketFrame(fin: true, opcode: .pong, maskKey: .random(), data: payload), promise)
+    }
+
+    private func writeClose(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode?) {
+        var data = context.channel.allocator.buffer(capacity: 2)
+        if let code { data.write(webSocketErrorCode: code) }
+        write(context, WebSocketFrame(fin: true, opcode: .connectionClose, maskKey: .random(), data: data), nil)
+    }
+
+    private func write(_ context: ChannelHandlerContext, _ frame: WebSocketFrame, _ promise: EventLoopPromise<Void>?) {
+        context.writeAndFlush(wrapOutboundOut(frame), promise: promise)
+    }
+
+    // MARK: The end
+
+    private func end(_ context: ChannelHandlerContext, _ event: Event) {
+        guard phase != .ended else { return }
+        phase = .ended
+        pingTimer?.cancel()
+        onEvent(event)
+        closeSoon(context)
+    }
+
+    /// Leaves what was written a moment to go out and the peer to close first.
+    private func closeSoon(_ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+        let timer = context.eventLoop.scheduleTask(in: timing.closeLimit) { bound.value.close(promise: nil) }
+        context.channel.closeFuture.whenComplete { _ in timer.cancel() }
+    }
+
+    // MARK: Liveness
+
+    private func schedulePing(_ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        pingTimer = context.eventLoop.scheduleTask(in: timing.pingInterval) {
+            let (handler, context) = bound.value
+            handler.tick(context)
+        }
+    }
+
+    private func tick(_ context: ChannelHandlerContext) {
+        guard phase == .open else { return }
+        let now = NIODeadline.now()
+        // After a long sleep of this process the answer may still lie in the socket: ask again.
+        let isLate = pingSentAt.map { now - $0 > timing.pingInterval * 2 } ?? false
+        guard hasHeardSincePing || isLate else {
+            end(context, .dead)
+            // Nobody is there to be polite to.
+            context.close(promise: nil)
+            return
+        }
+        hasHeardSincePing = false
+        pingSentAt = now
+        let data = context.channel.allocator.buffer(capacity: 0)
+        write(context, WebSocketFrame(fin: true, opcode: .ping, maskKey: .random(), data: data), nil)
+        schedulePing(context)
+    }
+}

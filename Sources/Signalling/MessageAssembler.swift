@@ -1,0 +1,94 @@
+// RFC 6455 for the receiving client, as far as the frame decoder leaves it to us: reserved bits, opcodes, masks, order
+// of fragments, their number and sum, UTF-8, close codes. A value: frames in, one outcome each.
+import NIOCore
+import NIOWebSocket
+
+struct MessageAssembler {
+    static let maximumMessageSize = 1 << 20
+    static let maximumFragments = 64
+
+    enum Outcome: Equatable {
+        /// Nothing to do (yet).
+        case none
+        case text([UInt8])
+        case ping(ByteBuffer)
+        case close(code: Int?, reason: String)
+        /// Ours to send (§7.4.1), and why.
+        case violation(code: WebSocketErrorCode, reason: String)
+    }
+
+    private var isText = false
+    private var fragments = 0
+    private var bytes: [UInt8] = []
+
+    mutating func receive(_ frame: WebSocketFrame) -> Outcome {
+        // §5.2: no extension was negotiated.
+        guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { return protocolError("reserved bits are set") }
+        // §5.1
+        guard frame.maskKey == nil else { return protocolError("a frame of the server is masked") }
+        switch frame.opcode {
+        case .text, .binary:
+            guard fragments == 0 else { return protocolError("a message begins inside another") }
+            isText = frame.opcode == .text
+            return append(frame)
+        case .continuation:
+            guard fragments > 0 else { return protocolError("a continuation continues nothing") }
+            return append(frame)
+        case .ping, .pong, .connectionClose:
+            return control(frame)
+        default:
+            return protocolError("unknown opcode")
+        }
+    }
+
+    private mutating func append(_ frame: WebSocketFrame) -> Outcome {
+        fragments += 1
+        guard fragments <= MessageAssembler.maximumFragments else {
+            return .violation(code: .messageTooLarge, reason: "a message has too many fragments")
+        }
+        let data = frame.unmaskedData
+        guard data.readableBytes <= MessageAssembler.maximumMessageSize - bytes.count else {
+            return .violation(code: .messageTooLarge, reason: "a message is larger than 1 MiB")
+        }
+        bytes += data.readableBytesView
+        guard frame.fin else { return .none }
+        let message = bytes
+        bytes = []
+        fragments = 0
+        // The service speaks text; binary messages are somebody else's.
+        guard isText else { return .none }
+        guard String(validating: message, as: UTF8.self) != nil else {
+            return .violation(code: .dataInconsistentWithMessage, reason: "a text message is not UTF-8")
+        }
+        return .text(message)
+    }
+
+    private func control(_ frame: WebSocketFrame) -> Outcome {
+        // §5.5; the decoder checks it too.
+        guard frame.fin, frame.length <= 125 else { return protocolError("a control frame is fragmented or too long") }
+        switch frame.opcode {
+        case .ping: return .ping(frame.unmaskedData)
+        case .connectionClose: return close(frame.unmaskedData)
+        default: return .none
+        }
+    }
+
+    private func close(_ data: ByteBuffer) -> Outcome {
+        var data = data
+        guard data.readableBytes > 0 else { return .close(code: nil, reason: "") }
+        guard let code = data.readInteger(as: UInt16.self) else { return protocolError("a close code is cut off") }
+        // §7.4: what may be on the wire.
+        switch code {
+        case 1000...1003, 1007...1014, 3000...4999: break
+        default: return protocolError("an invalid close code")
+        }
+        guard let reason = String(validating: data.readableBytesView, as: UTF8.self) else {
+            return .violation(code: .dataInconsistentWithMessage, reason: "a close reason is not UTF-8")
+        }
+        return .close(code: Int(code), reason: reason)
+    }
+
+    private func protocolError(_ reason: String) -> Outcome {
+        .violation(code: .protocolError, reason: reason)
+    }
+}

@@ -1,0 +1,82 @@
+// Name lookup by the system's resolver. NIO's own queues all lookups of an event loop behind each other, so that one
+// dead name server would hold up the next attempt and every other session; here each lookup has a thread of its own
+// for as long as it takes, and a time limit for its caller.
+import Dispatch
+import Glibc
+import NIOCore
+import NIOPosix
+
+struct ResolveError: Error {
+    enum Reason { case unknownHost, noAnswer, timeout }
+
+    let reason: Reason
+}
+
+/// For one lookup.
+final class NameResolver: Resolver, Sendable {
+    private let loop: any EventLoop
+    private let limit: TimeAmount
+    private let v4: EventLoopPromise<[SocketAddress]>
+    private let v6: EventLoopPromise<[SocketAddress]>
+
+    init(loop: any EventLoop, limit: TimeAmount) {
+        self.loop = loop
+        self.limit = limit
+        v4 = loop.makePromise()
+        v6 = loop.makePromise()
+    }
+
+    // getaddrinfo asks for both families at once; the AAAA query, which comes first, does the work.
+    func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+        v4.futureResult
+    }
+
+    func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+        let answer = loop.makePromise(of: [SocketAddress].self)
+        let timer = loop.scheduleTask(in: limit) { answer.fail(ResolveError(reason: .timeout)) }
+        DispatchQueue.global().async {
+            answer.completeWith(Result { try NameResolver.lookUp(host: host, port: port) })
+        }
+        answer.futureResult.whenComplete { [v4, v6] result in
+            timer.cancel()
+            switch result {
+            case .success(let addresses):
+                v6.succeed(addresses.filter { $0.protocol == .inet6 })
+                v4.succeed(addresses.filter { $0.protocol == .inet })
+            case .failure(let error):
+                v6.fail(error)
+                v4.fail(error)
+            }
+        }
+        return v6.futureResult
+    }
+
+    /// getaddrinfo cannot be called off; a late answer is dropped by the promise.
+    func cancelQueries() {}
+
+    private static func lookUp(host: String, port: Int) throws -> [SocketAddress] {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_protocol = Int32(IPPROTO_TCP)
+        var list: UnsafeMutablePointer<addrinfo>?
+        let status = getaddrinfo(host, String(port), &hints, &list)
+        guard status == 0 else {
+            throw ResolveError(reason: status == EAI_AGAIN ? .noAnswer : .unknownHost)
+        }
+        defer { freeaddrinfo(list) }
+        var addresses: [SocketAddress] = []
+        var next = list
+        while let entry = next {
+            defer { next = entry.pointee.ai_next }
+            guard let address = entry.pointee.ai_addr else { continue }
+            let raw = UnsafeRawPointer(address)
+            switch entry.pointee.ai_family {
+            case AF_INET: addresses.append(SocketAddress(raw.loadUnaligned(as: sockaddr_in.self)))
+            case AF_INET6: addresses.append(SocketAddress(raw.loadUnaligned(as: sockaddr_in6.self)))
+            default: continue
+            }
+        }
+        guard !addresses.isEmpty else { throw ResolveError(reason: .unknownHost) }
+        return addresses
+    }
+}

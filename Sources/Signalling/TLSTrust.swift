@@ -1,0 +1,111 @@
+// TLS to the service. Verification is full and cannot be turned off; only whom to trust can be chosen.
+import DecartProtocol
+package import DecartSession
+import Glibc
+import NIOSSL
+
+/// Whose signature on the service's certificate counts.
+package enum TLSTrust: Sendable, Equatable {
+    /// The system's authorities.
+    case system
+    /// Those in a PEM file, and the system's.
+    case systemAnd(file: String)
+    /// Those in a PEM file only.
+    case only(file: String)
+
+    /// Blocks: reads files.
+    func makeContext() throws(SessionError) -> NIOSSLContext {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.certificateVerification = .fullVerification
+        configuration.applicationProtocols = ["http/1.1"]
+        switch self {
+        case .system: break
+        case .systemAnd(let file):
+            configuration.additionalTrustRoots = [.certificates(try TLSTrust.certificates(file))]
+        case .only(let file):
+            configuration.trustRoots = .certificates(try TLSTrust.certificates(file))
+        }
+        do {
+            return try NIOSSLContext(configuration: configuration)
+        } catch {
+            throw SessionError(.network, "TLS could not be set up.", stage: .tls, isPermanent: true)
+        }
+    }
+
+    private static func certificates(_ path: String) throws(SessionError) -> [NIOSSLCertificate] {
+        func refuse(_ reason: String) -> SessionError {
+            SessionError(.invalidOptions, "ca-file \(reason).", stage: .configuration, isPermanent: true)
+        }
+        let bytes: [UInt8]
+        do {
+            bytes = try BoundedFile.read(path: path, maximumSize: 4 << 20)
+        } catch {
+            switch error {
+            case .notRegular: throw refuse("is not a regular file")
+            case .tooLarge: throw refuse("is larger than 4 MiB")
+            case .system(let reason): throw refuse("cannot be read: \(reason)")
+            }
+        }
+        guard let certificates = try? NIOSSLCertificate.fromPEMBytes(bytes), !certificates.isEmpty else {
+            throw refuse("holds no PEM certificate")
+        }
+        return certificates
+    }
+}
+
+/// What a failed handshake means, in words.
+struct TLSFailure {
+    /// nil: not about TLS.
+    static func error(_ error: any Error, host: String, certificate: NIOSSLCertificate?) -> SessionError? {
+        func permanent(_ message: String) -> SessionError {
+            SessionError(.network, message, stage: .tls, isPermanent: true)
+        }
+        if let extra = error as? NIOSSLExtraError {
+            if extra == .failedToValidateHostname {
+                return permanent("The certificate of \(host) is for another host (certificate name mismatch).")
+            }
+            return permanent("The TLS identity of \(host) could not be verified.")
+        }
+        guard let tls = error as? NIOSSLError else {
+            // Raised outside a handshake: a damaged or truncated record.
+            if error is BoringSSLError {
+                return SessionError(.network, "The TLS connection to \(host) is broken.", stage: .tls)
+            }
+            return nil
+        }
+        switch tls {
+        case .handshakeFailed(let reason):
+            let text = String(describing: reason)
+            if text.contains("CERTIFICATE_VERIFY_FAILED") {
+                return permanent(certificateProblem(host, certificate))
+            }
+            if text.contains("PROTOCOL_VERSION") || text.contains("UNSUPPORTED_PROTOCOL") {
+                return permanent("\(host) speaks no TLS 1.2 or newer.")
+            }
+            if text.contains("WRONG_VERSION_NUMBER") || text.contains("HTTP_REQUEST") {
+                return SessionError(.network, "\(host) does not speak TLS on this port.", stage: .tls)
+            }
+            return SessionError(.network, "The TLS handshake with \(host) failed.", stage: .tls)
+        case .noCertificateToValidate, .unableToValidateCertificate:
+            return permanent("\(host) has no certificate that could be verified.")
+        case .uncleanShutdown:
+            return nil
+        default:
+            return SessionError(.network, "The TLS connection to \(host) failed.", stage: .tls)
+        }
+    }
+
+    // The library says only that verification failed; the dates are looked at for the sentence, nothing else.
+    private static func certificateProblem(_ host: String, _ certificate: NIOSSLCertificate?) -> String {
+        let now = time(nil)
+        if let certificate, certificate.notValidAfter < now {
+            return "The certificate of \(host) is expired (certificate expired)."
+        }
+        if let certificate, certificate.notValidBefore > now {
+            return "The certificate of \(host) is not valid yet; is this machine's clock right?"
+        }
+        return "The certificate of \(host) is not trusted (certificate unknown authority or damaged chain). "
+            + "If the service has an authority of its own, set ca-file."
+    }
+}

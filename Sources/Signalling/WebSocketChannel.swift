@@ -1,0 +1,324 @@
+// The control channel over TCP, TLS and WebSocket. Knows URLs, bytes and time-outs; knows no message of the protocol
+// and no media.
+package import DecartProtocol
+package import DecartSession
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import NIOWebSocket
+import Synchronization
+
+package final class WebSocketChannel: SignallingChannel {
+    package struct Configuration: Sendable {
+        package var trust: TLSTrust = .system
+        package var userAgent = "gst-decart"
+        package var pingInterval: Duration = .seconds(5)
+        package var closeLimit: Duration = .milliseconds(500)
+        package var resolveLimit: Duration = .seconds(5)
+
+        package init() {}
+    }
+
+    /// Messages and bytes that wait to be taken by the system; beyond, the peer is not reading.
+    private static let maximumQueuedMessages = 64
+    private static let maximumQueuedBytes = 32 << 20
+
+    private struct Queue {
+        var messages = 0
+        var bytes = 0
+    }
+
+    private let url: ServiceURL
+    private let configuration: Configuration
+    private let connection: Connection
+    private let queue = Mutex(Queue())
+
+    /// - Parameters:
+    ///   - url: whole, with its query.
+    ///   - onEvent: called on the network thread; must not block.
+    package init(
+        url: ServiceURL, configuration: Configuration = Configuration(),
+        onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) {
+        self.url = url
+        self.configuration = configuration
+        connection = Connection(
+            url: url, configuration: configuration, loop: EventLoops.group.next(), onEvent: onEvent)
+    }
+
+    deinit {
+        close()
+    }
+
+    /// Blocks for the moment that reading the certificates of trusted authorities takes.
+    package func open(timeout: Duration) {
+        var context: NIOSSLContext?
+        if url.isSecure {
+            do {
+                context = try configuration.trust.makeContext()
+            } catch {
+                connection.loop.execute { [connection] in connection.fail(error) }
+                return
+            }
+        }
+        connection.loop.execute { [connection, context] in connection.open(context, timeout: TimeAmount(timeout)) }
+    }
+
+    package func send(_ text: [UInt8]) {
+        let isWithinBounds = queue.withLock { queue in
+            guard queue.messages < WebSocketChannel.maximumQueuedMessages,
+                queue.bytes <= WebSocketChannel.maximumQueuedBytes - min(text.count, WebSocketChannel.maximumQueuedBytes)
+            else { return false }
+            queue.messages += 1
+            queue.bytes += text.count
+            return true
+        }
+        let host = url.host
+        connection.loop.execute { [connection, self] in
+            guard isWithinBounds else {
+                connection.fail(
+                    SessionError(.webSocket, "\(host) does not take messages: too many are waiting.", stage: .channel))
+                return
+            }
+            connection.send(text) { self.taken(text.count) }
+        }
+    }
+
+    private func taken(_ bytes: Int) {
+        queue.withLock { queue in
+            queue.messages -= 1
+            queue.bytes -= bytes
+        }
+    }
+
+    package func redacting(_ words: String) -> String { url.redacting(words) }
+
+    package func close() {
+        connection.loop.execute { [connection] in connection.close() }
+    }
+}
+
+/// The channel's life on its event loop.
+// Touched on `loop` only, after init.
+private final class Connection: @unchecked Sendable {
+    private enum Phase {
+        case idle
+        case connecting
+        case upgrading
+        case open(FrameHandler, ChannelHandlerContext)
+        case ended
+    }
+
+    let loop: any EventLoop
+    private let url: ServiceURL
+    private let configuration: WebSocketChannel.Configuration
+    private let onEvent: @Sendable (SignallingEvent) -> Void
+    private var phase = Phase.idle
+    private var channel: (any Channel)?
+    private var timer: Scheduled<Void>?
+    private var startedAt = NIODeadline.now()
+    private var requestedAt: NIODeadline?
+    private var limit: TimeAmount = .zero
+    private var isClosing = false
+
+    init(
+        url: ServiceURL, configuration: WebSocketChannel.Configuration, loop: any EventLoop,
+        onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) {
+        self.url = url
+        self.configuration = configuration
+        self.loop = loop
+        self.onEvent = onEvent
+    }
+
+    // MARK: Opening
+
+    func open(_ tls: NIOSSLContext?, timeout: TimeAmount) {
+        guard case .idle = phase else { return }
+        phase = .connecting
+        startedAt = .now()
+        limit = timeout
+        timer = loop.scheduleTask(in: timeout) { self.timedOut() }
+        let bootstrap = ClientBootstrap(group: loop)
+            .connectTimeout(timeout)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .resolver(NameResolver(loop: loop, limit: min(timeout, TimeAmount(configuration.resolveLimit))))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try self.prepare(channel, tls) }
+            }
+        // An address needs no lookup, and TLS checks it as an address.
+        let future =
+            if url.hostIsAddress, let address = try? SocketAddress(ipAddress: url.host, port: url.port) {
+                bootstrap.connect(to: address)
+            } else {
+                bootstrap.connect(host: url.host, port: url.port)
+            }
+        future.whenComplete { result in
+            switch result {
+            case .success(let channel): self.connected(channel)
+            case .failure(let error): self.fail(error, certificate: nil)
+            }
+        }
+    }
+
+    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?) throws {
+        let pipeline = channel.pipeline.syncOperations
+        if let tls {
+            // RFC 6066 §3: no server name for addresses, and none with a trailing dot.
+            let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
+            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
+        }
+        try pipeline.addHandler(InboundLimit(), name: "limit")
+        try pipeline.addHandler(HTTPRequestEncoder(), name: "encoder")
+        let decoder = HTTPResponseDecoder(
+            leftOverBytesStrategy: .forwardBytes, limitConfiguration: UpgradeHandler.decoderLimits)
+        try pipeline.addHandler(ByteToMessageHandler(decoder), name: "decoder")
+        let upgrade = UpgradeHandler(url: url, userAgent: configuration.userAgent) { [weak self] context, outcome in
+            self?.upgrade(context, outcome)
+        }
+        try pipeline.addHandler(upgrade, name: "upgrade")
+    }
+
+    private func connected(_ channel: any Channel) {
+        guard case .ended = phase else {
+            self.channel = channel
+            return
+        }
+        // Closed or timed out meanwhile.
+        channel.close(promise: nil)
+    }
+
+    private func upgrade(_ context: ChannelHandlerContext, _ outcome: UpgradeHandler.Outcome) {
+        switch outcome {
+        case .requested:
+            guard case .connecting = phase else { return }
+            phase = .upgrading
+            requestedAt = .now()
+        case .failed(let error):
+            let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+            fail(error, certificate: tls?.peerCertificate)
+            context.close(promise: nil)
+        case .upgraded:
+            do {
+                try swap(context)
+            } catch {
+                fail(error, certificate: nil)
+                context.close(promise: nil)
+            }
+        }
+    }
+
+    /// HTTP out, WebSocket in. The HTTP decoder goes last: it hands on the bytes that came with the answer.
+    private func swap(_ context: ChannelHandlerContext) throws {
+        guard case .upgrading = phase else { return }
+        let now = NIODeadline.now()
+        let requestedAt = requestedAt ?? now
+        let timing = FrameHandler.Timing(
+            pingInterval: TimeAmount(configuration.pingInterval), closeLimit: TimeAmount(configuration.closeLimit))
+        let frames = FrameHandler(timing: timing) { [weak self] event in self?.frames(event) }
+        let pipeline = context.pipeline.syncOperations
+        try pipeline.addHandler(WebSocketFrameEncoder())
+        let decoder = WebSocketFrameDecoder(maxFrameSize: MessageAssembler.maximumMessageSize)
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
+        try pipeline.addHandler(frames)
+        let framesContext = try pipeline.context(handler: frames)
+        timer?.cancel()
+        phase = .open(frames, framesContext)
+        onEvent(.opened(transport: Duration(requestedAt - startedAt), upgrade: Duration(now - requestedAt)))
+        for name in ["limit", "encoder", "upgrade", "decoder"] {
+            pipeline.removeHandler(name: name, promise: nil)
+        }
+    }
+
+    private func timedOut() {
+        let waiting =
+            switch phase {
+            case .upgrading: "the WebSocket upgrade"
+            case .connecting where channel != nil: "the TLS handshake"
+            default: "the connection"
+            }
+        let seconds = Double(limit.nanoseconds) / 1e9
+        fail(
+            SessionError(
+                .connectionTimeout,
+                "\(url.host):\(url.port) did not answer within \(seconds.formatted) s (waiting for \(waiting)).",
+                stage: waiting == "the WebSocket upgrade" ? .upgrade : .connect))
+    }
+
+    // MARK: Open
+
+    func send(_ text: [UInt8], taken: @escaping @Sendable () -> Void) {
+        guard case .open(let handler, let context) = phase else {
+            taken()
+            return
+        }
+        let promise = loop.makePromise(of: Void.self)
+        promise.futureResult.whenComplete { _ in taken() }
+        handler.send(context, text, promise: promise)
+    }
+
+    private func frames(_ event: FrameHandler.Event) {
+        switch event {
+        case .text(let bytes):
+            if !isClosing { onEvent(.text(bytes)) }
+        case .closed(let code, let reason):
+            end(.closed(code: code, reason: url.redacting(reason)))
+        case .violated(let reason):
+            end(.failed(violation(reason)))
+        case .failed(let error):
+            fail(error, certificate: nil, polite: true)
+        case .dead:
+            end(
+                .failed(
+                    SessionError(.webSocket, "\(url.host) is silent: the connection is dead.", stage: .channel)))
+        }
+    }
+
+    private func violation(_ reason: String) -> SessionError {
+        SessionError(.webSocket, "\(url.host) breaks the WebSocket protocol: \(reason).", stage: .channel)
+    }
+
+    // MARK: The end
+
+    func close() {
+        isClosing = true
+        switch phase {
+        case .ended:
+            break
+        case .open(let handler, let context):
+            handler.close(context)
+        case .idle, .connecting, .upgrading:
+            end(.closed(code: nil, reason: ""))
+            channel?.close(promise: nil)
+        }
+    }
+
+    func fail(_ error: SessionError) {
+        end(.failed(error))
+        channel?.close(promise: nil)
+    }
+
+    private func fail(_ error: any Error, certificate: NIOSSLCertificate?, polite: Bool = false) {
+        let failure =
+            TLSFailure.error(error, host: url.host, certificate: certificate)
+            ?? ConnectFailure.error(error, host: url.host, port: url.port)
+        end(.failed(failure))
+        if !polite { channel?.close(promise: nil) }
+    }
+
+    /// Told once.
+    private func end(_ event: SignallingEvent) {
+        if case .ended = phase { return }
+        phase = .ended
+        timer?.cancel()
+        onEvent(event)
+    }
+}
+
+extension Double {
+    /// Without a needless ".0".
+    fileprivate var formatted: String {
+        Int(exactly: self).map(String.init) ?? String(self)
+    }
+}
