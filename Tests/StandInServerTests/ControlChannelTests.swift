@@ -10,7 +10,8 @@ struct ControlChannelTests {
         func chunk(_ name: String, _ data: [UInt8]) -> [UInt8] {
             number(data.count) + Array(name.utf8) + data + [0, 0, 0, 0]
         }
-        return [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a] + chunk("IHDR", number(1) + number(1) + [8, 0, 0, 0, 0])
+        let signature: [UInt8] = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]
+        return signature + chunk("IHDR", number(1) + number(1) + [8, 0, 0, 0, 0])
             + chunk("tEXt", [UInt8](repeating: 65, count: padding)) + chunk("IDAT", [1]) + chunk("IEND", [])
     }
 

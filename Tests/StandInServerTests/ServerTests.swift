@@ -7,9 +7,9 @@ import Testing
 struct ServerTests {
     @Test func aSessionOverTLS() throws {
         try TemporaryCertificate.with { certificate in
-            try TestServer.run({
-                $0.tls = .init(certificateChain: certificate.chain, privateKey: certificate.key)
-            }) { server in
+            var configuration = StandInConfiguration()
+            configuration.tls = .init(certificateChain: certificate.chain, privateKey: certificate.key)
+            try TestServer.run(configuration) { server in
                 let client = try TestClient(
                     port: server.port, target: TestServer.target, trust: certificate.chain)
                 _ = try client.expectGreeting()
@@ -96,9 +96,9 @@ struct TemporaryCertificate {
             rmdir(folder)
         }
         try run([
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", certificate.key,
-            "-out", certificate.chain,
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+            "-keyout", certificate.key, "-out", certificate.chain,
         ])
         try body(certificate)
     }

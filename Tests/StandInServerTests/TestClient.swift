@@ -42,7 +42,9 @@ final class TestClient: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    if let tls { try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: "localhost")) }
+                    if let tls {
+                        try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: "localhost"))
+                    }
                     let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: 1 << 24) { channel, _ in
                         channel.eventLoop.makeCompletedFuture {
                             let pipeline = channel.pipeline.syncOperations
@@ -79,7 +81,9 @@ final class TestClient: Sendable {
         send(.text, Array(bytes))
     }
 
-    func send(_ opcode: WebSocketOpcode, _ bytes: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true) {
+    func send(
+        _ opcode: WebSocketOpcode, _ bytes: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true
+    ) {
         let frame = WebSocketFrame(
             fin: fin, rsv1: rsv1, opcode: opcode, maskKey: isMasked ? WebSocketMaskingKey([1, 2, 3, 4]) : nil,
             data: ByteBuffer(bytes: bytes))
