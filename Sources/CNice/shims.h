@@ -32,5 +32,10 @@ static inline void gst_decart_nice_disconnect(NiceAgent *agent, gulong handler) 
     g_signal_handler_disconnect(agent, handler);
 }
 
+// The notification comes when the agent, and with it its last socket, goes.
+static inline void gst_decart_nice_on_release(NiceAgent *agent, GWeakNotify notify, gpointer data) {
+    g_object_weak_ref(G_OBJECT(agent), notify, data);
+}
+
 static inline void gst_decart_nice_unref(NiceAgent *agent) { g_object_unref(agent); }
 #endif

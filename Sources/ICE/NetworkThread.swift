@@ -14,7 +14,8 @@ package final class NetworkThread: Sendable {
     let context: MainContext
     private let pending = Mutex<[@Sendable () -> Void]>([])
 
-    init(name: String) {
+    /// Tests make more of them; the process has one, `shared`.
+    package init(name: String) {
         context = MainContext(pointer: g_main_context_new())
         // The thread keeps the context for the life of the process; nothing is handed back.
         let raw = UnsafeMutableRawPointer(context.pointer)
@@ -66,26 +67,23 @@ package final class NetworkThread: Sendable {
     /// Runs `work` on the thread and waits for it; inline if already there. Not from a thread that holds a lock which
     /// the network thread may want.
     package func sync<T: Sendable, Failure: Error>(
-        _ work: @Sendable () throws(Failure) -> T
+        _ work: @escaping @Sendable () throws(Failure) -> T
     ) throws(Failure) -> T {
         if isCurrent { return try work() }
         let answer = Answer<T, Failure>()
-        // The closure cannot outlive this call: it is waited for.
-        withoutActuallyEscaping(work) { work in
-            let done = DispatchSemaphore(value: 0)
-            async {
-                do throws(Failure) {
-                    let value = try work()
-                    answer.result.withLock { $0 = .success(value) }
-                } catch {
-                    answer.result.withLock { $0 = .failure(error) }
-                }
-                done.signal()
+        let done = DispatchSemaphore(value: 0)
+        async {
+            do throws(Failure) {
+                let value = try work()
+                answer.result.withLock { $0 = .success(value) }
+            } catch {
+                answer.result.withLock { $0 = .failure(error) }
             }
-            done.wait()
+            done.signal()
         }
         while true {
-            // Never empty here: the semaphore is signalled after the answer is stored.
+            done.wait()
+            // Stored before the signal, so the first round is the last.
             if let result = answer.result.withLock({ $0 }) { return try result.get() }
         }
     }
