@@ -10,9 +10,9 @@ package final class DTLSConnection {
     /// A handshake with an RSA chain takes under 10 KiB; a peer that needs more than this has something else in mind.
     static let maximumHandshakeBytes = 256 * 1_024
     static let maximumHandshakeDatagrams = 2_000
-    /// Protected records that may arrive before the peer's change_cipher_spec has been seen. OpenSSL keeps a whole
-    /// buffer, some 17 KiB, for each.
-    static let maximumEarlyDatagrams = 32
+    /// Protected records that are looked at during a handshake. OpenSSL keeps a whole buffer, some 17 KiB, for each
+    /// that comes before the peer's change_cipher_spec.
+    static let maximumEarlyRecords = 32
     /// What waits for `nextOutgoingDatagram()`; the owner is expected to drain after each call.
     static let maximumOutgoingDatagrams = 64
 
@@ -41,7 +41,7 @@ package final class DTLSConnection {
     private var phase = Phase.idle
     private var handshakeBytes = 0
     private var handshakeDatagrams = 0
-    private var earlyDatagrams = 0
+    private var earlyRecords = 0
     private var outgoing: [[UInt8]] = []
     private var scratch = [UInt8](repeating: 0, count: 2_048)
 
@@ -109,7 +109,7 @@ package final class DTLSConnection {
     /// Takes one datagram of the peer. Anything that is not plausible DTLS is dropped and counted.
     package func receive(_ datagram: UnsafeRawBufferPointer) -> DTLSStatus {
         counters.datagramsReceived &+= 1
-        guard DTLSRecords.isPlausible(datagram), let count = Int32(exactly: datagram.count) else {
+        guard DTLSRecords.isPlausible(datagram) else {
             counters.datagramsDropped &+= 1
             return status
         }
@@ -130,23 +130,19 @@ package final class DTLSConnection {
         if case .handshaking = phase {
             handshakeDatagrams &+= 1
             handshakeBytes &+= datagram.count
-            if DTLSRecords.beginsProtected(datagram) {
-                earlyDatagrams &+= 1
-                guard earlyDatagrams <= Self.maximumEarlyDatagrams else {
-                    counters.datagramsDropped &+= 1
-                    return status
-                }
-            }
             guard handshakeBytes <= Self.maximumHandshakeBytes, handshakeDatagrams <= Self.maximumHandshakeDatagrams
             else { return fail(DTLSError(.limitExceeded, "the peer's DTLS handshake does not end")) }
         }
-        // One datagram at a time: a memory BIO would join two.
-        gst_decart_bio_reset(inbound)
-        guard BIO_write(inbound, datagram.baseAddress, count) == count else {
-            counters.datagramsDropped &+= 1
-            return status
+        // One record at a time: behind a retransmitted one OpenSSL loses the rest of a datagram, and what it sends in
+        // return must not be joined with the next flight, or the peer's OpenSSL loses that.
+        var result = status
+        var rest = datagram
+        while let length = DTLSRecords.firstLength(rest), let count = Int32(exactly: length) {
+            let next = feed(rest, count: count)
+            if case .handshaking = next {} else { result = next }
+            rest = UnsafeRawBufferPointer(rebasing: rest[length...])
         }
-        return step()
+        return result
     }
 
     /// To be called when `nextTimeout` has passed; harmless at any other time.
@@ -187,6 +183,16 @@ package final class DTLSConnection {
     }
 
     // MARK: - Steps
+
+    private func feed(_ record: UnsafeRawBufferPointer, count: Int32) -> DTLSStatus {
+        if case .handshaking = phase, DTLSRecords.beginsProtected(record) {
+            earlyRecords &+= 1
+            guard earlyRecords <= Self.maximumEarlyRecords else { return status }
+        }
+        gst_decart_bio_reset(inbound)
+        guard BIO_write(inbound, record.baseAddress, count) == count else { return status }
+        return step()
+    }
 
     private var status: DTLSStatus {
         switch phase {

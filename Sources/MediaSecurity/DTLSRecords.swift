@@ -66,6 +66,13 @@ enum DTLSRecords {
         Int(bytes[offset]) << 16 | Int(bytes[offset + 1]) << 8 | Int(bytes[offset + 2])
     }
 
+    /// The bytes of the first record with its header; `nil` without a whole one.
+    static func firstLength(_ datagram: UnsafeRawBufferPointer) -> Int? {
+        guard datagram.count >= headerLength else { return nil }
+        let length = headerLength + (Int(datagram[11]) << 8 | Int(datagram[12]))
+        return length <= datagram.count ? length : nil
+    }
+
     /// Whether the first record is a protected one.
     static func beginsProtected(_ datagram: UnsafeRawBufferPointer) -> Bool {
         datagram.count >= headerLength && datagram[4] == 1

@@ -44,4 +44,6 @@ package struct DTLSCounters: Sendable, Equatable {
     /// Not made of whole, plausible DTLS 1.2 records.
     package var datagramsDropped = 0
     package var retransmissions = 0
+
+    package init() {}
 }
