@@ -9,14 +9,13 @@ struct IPAddress: Equatable {
     /// `nil` for a host name, a scoped address ("fe80::1%eth0") and anything else that is no plain literal.
     init?(_ text: String) {
         guard text.utf8.count <= 45, !text.utf8.contains(0) else { return nil }
-        var v4 = in_addr()
-        if inet_pton(AF_INET, text, &v4) == 1 {
-            bytes = withUnsafeBytes(of: &v4) { Array($0) }
+        var parsed = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &parsed) == 1 {
+            bytes = Array(parsed.prefix(4))
             return
         }
-        var v6 = in6_addr()
-        guard inet_pton(AF_INET6, text, &v6) == 1 else { return nil }
-        bytes = withUnsafeBytes(of: &v6) { Array($0) }
+        guard inet_pton(AF_INET6, text, &parsed) == 1 else { return nil }
+        bytes = parsed
     }
 
     var isIPv6: Bool { bytes.count == 16 }
