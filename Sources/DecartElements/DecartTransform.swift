@@ -22,7 +22,7 @@ final class DecartTransform: ElementImplementation {
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
         ],
         properties: TransformProperties.specs,
-        signals: [SignalSpec(name: "encoder-setup", parameters: [.element])],
+        signals: TransformProperties.signals,
         make: { DecartTransform($0) })
 
     private static let log = DebugCategory("decarttransform", "Decart realtime video transform")
@@ -38,6 +38,7 @@ final class DecartTransform: ElementImplementation {
         var targetBitrate = -1
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
+        var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
         /// Drains after EOS.
@@ -128,17 +129,17 @@ final class DecartTransform: ElementImplementation {
 
     func setProperty(_ name: String, _ value: GValueBox) {
         _ = state.withLock { $0.settings.set(name, value) }
-        if name == "fit" { applyGeometry() }
+        switch name {
+        case "fit": applyGeometry()
+        case "fallback": applyFallback()
+        default: break
+        }
     }
 
     func property(_ name: String) -> GValueBox? {
         switch name {
-        case "connection-state":
-            return GValueBox(
-                enumeration: TransformProperties.connectionStateType, state.withLock(\.snapshot.state).enumerationValue)
-        case "session-id": return GValueBox(state.withLock(\.snapshot.sessionID))
         case "stats": return GValueBox(structure: statistics())
-        default: return state.withLock { $0.settings.value(name) }
+        default: return state.withLock { $0.settings.value(name) ?? $0.snapshot.value(name) }
         }
     }
 
@@ -181,6 +182,56 @@ final class DecartTransform: ElementImplementation {
             session?.controller.updatePrompt(update)
         } catch {
             warn(SessionError(error.code, error.message, stage: .configuration))
+        }
+    }
+
+    // MARK: Action signals
+
+    func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? {
+        let session = state.withLock(\.session)
+        switch name {
+        case "set-prompt":
+            guard arguments.count == 2 else { return nil }
+            return GValueBox(uint64: setPrompt(arguments[0].string ?? "", enrich: arguments[1].bool ?? false, session))
+        case "set-image":
+            guard arguments.count == 3 else { return nil }
+            return GValueBox(
+                uint64: setImage(arguments[0].bytes, arguments[1].string, enrich: arguments[2].bool ?? false, session))
+        case "connect": session?.controller.start()
+        case "disconnect": session?.controller.stop()
+        default: break
+        }
+        return nil
+    }
+
+    /// The request's id; 0 when nothing was sent, with a warning that says why.
+    private func setPrompt(_ text: String, enrich: Bool, _ session: ElementSession?) -> RequestID {
+        do throws(ProtocolError) {
+            let prompt = try Prompt(text, enrich: enrich)
+            state.withLock { ($0.settings.prompt, $0.settings.enrich) = (text, enrich) }
+            return session?.controller.updatePrompt(PromptUpdate(prompt: prompt)) ?? 0
+        } catch {
+            warn(SessionError(error.code, error.message, stage: .configuration))
+            return 0
+        }
+    }
+
+    /// No bytes take the image away; a NULL text leaves the text as it is.
+    private func setImage(_ bytes: [UInt8]?, _ text: String?, enrich: Bool, _ session: ElementSession?) -> RequestID {
+        do throws(ProtocolError) {
+            var update = PromptUpdate(image: .removed)
+            if let bytes, !bytes.isEmpty {
+                let model = try DecartModel(named: state.withLock(\.settings.model))
+                guard model.supportsReferenceImage else {
+                    throw ProtocolError(.invalidOptions, "The model \(model.name) takes no reference image.")
+                }
+                update.image = .set(try ReferenceImage(bytes: bytes))
+            }
+            if let text { update.prompt = try Prompt(text, enrich: enrich) }
+            return session?.controller.updatePrompt(update) ?? 0
+        } catch {
+            warn(SessionError(error.code, error.message, stage: .configuration))
+            return 0
         }
     }
 
@@ -261,7 +312,7 @@ final class DecartTransform: ElementImplementation {
         guard let input, let output else { return false }
         let plan: SessionPlan
         do throws(SessionError) {
-            plan = try SessionPlan(settings)
+            plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
         } catch {
             handle.unowned.postError(ElementProblem(error, sessionID: nil))
             return false
@@ -273,7 +324,8 @@ final class DecartTransform: ElementImplementation {
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
         let session = ElementSession(
-            plan: plan, host: host, onChange: { [weak self] in self?.changed($0) },
+            plan: plan, host: host,
+            requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
@@ -304,8 +356,9 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func begin() {
-        let session = state.withLock(\.session)
-        session?.controller.start()
+        applyFallback()
+        let (session, connects) = state.withLock { ($0.session, $0.settings.autoConnect) }
+        if connects { session?.controller.start() }
     }
 
     private func end() {
@@ -314,6 +367,29 @@ final class DecartTransform: ElementImplementation {
             return state.session
         }
         session?.stop()
+        let raw = state.withLock { state in
+            defer { state.rawFallback = nil }
+            return state.rawFallback
+        }
+        raw?.remove()
+    }
+
+    /// Only while the element runs; `passthrough` needs a way for the raw picture, made when it is asked for.
+    private func applyFallback() {
+        let (fallback, input, output, size, raw, running) = state.withLock {
+            ($0.settings.fallback, $0.input, $0.output, $0.size, $0.rawFallback, $0.session != nil)
+        }
+        guard running, let input, let output, let size else { return }
+        output.set(fallback: fallback)
+        if fallback == .passthrough, raw == nil {
+            do throws(GStreamerError) {
+                let made = try RawFallback(element: handle, input: input, output: output, size: size)
+                state.withLock { $0.rawFallback = made }
+            } catch { handle.unowned.postWarning(Self.missing(error.message)) }
+        } else if fallback != .passthrough, let raw {
+            state.withLock { $0.rawFallback = nil }
+            raw.remove()
+        }
     }
 
     private func applyGeometry() {
@@ -329,12 +405,16 @@ final class DecartTransform: ElementImplementation {
             defer { state.snapshot = snapshot }
             return state.snapshot
         }
+        let changes = snapshot.changes(since: before)
         let element = handle.unowned
-        if before.state != snapshot.state {
-            Self.log(.info, element, "session is \(snapshot.state.rawValue)")
-            element.notify("connection-state")
+        if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
+        for name in changes { element.notify(name) }
+        if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
+            element.post(Message.element(element, SessionMessages.state(snapshot)))
         }
-        if before.sessionID != snapshot.sessionID { element.notify("session-id") }
+        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot) {
+            element.post(Message.progress(element, progress, code: "connect", text: text))
+        }
     }
 
     private func report(_ report: SessionReport) {
@@ -343,11 +423,22 @@ final class DecartTransform: ElementImplementation {
             let id = state.withLock(\.snapshot.sessionID)
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
-        case .promptResult(let result):
-            if let error = result.error {
-                warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
-            }
+        case .promptResult(let result): tell(result)
         case .note(let text): Self.log(.debug, handle.unowned, text)
+        }
+    }
+
+    private func tell(_ result: PromptResult) {
+        let element = handle.unowned
+        element.post(Message.element(element, SessionMessages.promptResult(result)))
+        element.emit(
+            "prompt-result",
+            [
+                GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted), GValueBox(result.error),
+                GValueBox(uint: SessionMessages.milliseconds(result)),
+            ])
+        if let error = result.error {
+            warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
         }
     }
 

@@ -31,10 +31,14 @@ final class InputChain: @unchecked Sendable {
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
         var segment: Event?
-        var deliver: (@Sendable (EncoderFrame) -> Void)?
+        /// By the rank of the media path; `rawRank` is the fallback's.
+        var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = Mutex(State())
+
+    /// The delivery of raw pictures for `fallback=passthrough`.
+    static let rawRank = -1
 
     /// What a sink pad may take; the same text stands in the pad template.
     static let caps = "video/x-raw"
@@ -107,7 +111,11 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    func setDelivery(_ deliver: (@Sendable (EncoderFrame) -> Void)?) { state.withLock { $0.deliver = deliver } }
+    /// Frames go to every media path that is there: while one takes over from another there are two.
+    func addDelivery(rank: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
+        state.withLock { $0.deliveries[rank] = deliver }
+    }
+    func removeDelivery(rank: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: rank) } }
 
     /// Told once, with the first frame that arrives, sent or not: whether the input as it is displayed is higher than
     /// wide.
@@ -180,10 +188,10 @@ final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ buffer: Buffer) {
-        let (segment, deliver) = state.withLock { ($0.segment, $0.deliver) }
-        guard let deliver else { return }
-        gate.countSent()
-        deliver(EncoderFrame(buffer: buffer, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) }))
+        let (segment, deliveries) = state.withLock { ($0.segment, Array($0.deliveries)) }
+        let frame = EncoderFrame(buffer: buffer, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) })
+        if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
+        for delivery in deliveries { delivery.value(frame) }
     }
 }
 

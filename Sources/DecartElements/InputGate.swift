@@ -15,11 +15,12 @@ struct InputCounters: Sendable {
 
 final class InputGate: Sendable {
     private struct State {
-        var open = false
+        /// The media paths that take frames, by rank; a raw fallback counts as one.
+        var open: Set<Int> = []
         var playing = false
         var flushing = false
 
-        var lets: Bool { open && playing && !flushing }
+        var lets: Bool { !open.isEmpty && playing && !flushing }
 
         /// The source's kind, asked once per stream.
         var isLive: Bool?
@@ -41,14 +42,16 @@ final class InputGate: Sendable {
 
     var counters: InputCounters { state.withLock(\.counters) }
 
-    /// Opens with the session and closes without it.
-    func set(open: Bool) {
-        state.withLock {
-            $0.open = open
-            $0.offset = nil
+    /// Opens with the first media path and closes with the last.
+    func open(rank: Int) {
+        state.withLock { state in
+            if !state.lets { state.offset = nil }
+            state.open.insert(rank)
         }
         changed.signal()
     }
+
+    func close(rank: Int) { _ = state.withLock { $0.open.remove(rank) } }
 
     /// In PAUSED nothing is sent.
     func set(playing: Bool) {
@@ -72,9 +75,9 @@ final class InputGate: Sendable {
 
     func reset() {
         state.withLock {
-            let interval = $0.interval
+            let (interval, open) = ($0.interval, $0.open)
             $0 = State()
-            $0.interval = interval
+            ($0.interval, $0.open) = (interval, open)
         }
     }
 

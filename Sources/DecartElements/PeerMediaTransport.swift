@@ -45,14 +45,17 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     private var bin: Bin?
     private var decoded: Pad?
     private var encoderInput: Pad?
-    private var sizing: Element?
     private let started = Mutex<MediaTraffic>(MediaTraffic(sent: 0, received: 0))
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
     private let stopped = Atomic(false)
 
 
-    init(host: MediaHost, settings: MediaSettings, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+    /// Higher for a newer attempt.
+    private let rank: Int
+
+    init(rank: Int, host: MediaHost, settings: MediaSettings, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.rank = rank
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
@@ -110,10 +113,9 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.input.gate.set(open: false)
-        host.input.setDelivery(nil)
-        host.output.onFormat(nil)
-        host.output.onUpstreamEvent(nil)
+        host.input.gate.close(rank: rank)
+        host.input.removeDelivery(rank: rank)
+        host.output.removeInput(rank: rank)
         shared.withLock { $0 = nil }
         owned.withLock { $0 = nil }
         decoderOutput.withLock { $0 = nil }
@@ -127,7 +129,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         }
         connection?.dismantle()
         decoded?.setActive(false)
-        (connection, bin, decoded, encoderInput, sizing) = (nil, nil, nil, nil, nil)
+        (connection, bin, decoded, encoderInput) = (nil, nil, nil, nil)
         onEvent(.stopped)
     }
 
@@ -179,7 +181,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         // The streaming thread alone looks at `sent`.
         let sent = Mutex(settings.size.current)
         let size = settings.size
-        host.input.setDelivery { [weak self] frame in
+        host.input.addDelivery(rank: rank) { [weak self] frame in
             let wanted = size.current
             let turned = sent.withLock { sent in
                 defer { sent = wanted }
@@ -231,21 +233,12 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
             let text = "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
             if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
         }
-        apply(
-            host.output.negotiatedFormat
-                ?? OutputFormat(
-                    width: settings.size.current.width, height: settings.size.current.height,
-                    framerate: (settings.framerate, 1)))
-        host.output.onFormat(apply)
-        self.sizing = sizing
-        let decoded = host.output.makeInput { [weak self] in self?.frameArrived() }
+        let decoded = host.output.makeInput(rank: rank, onFormat: apply) { [weak self] in self?.frameArrived() }
         self.decoded = decoded
         guard let last = sizing.staticPad("src"), let first = decoder.staticPad("sink") else { return }
         try last.link(decoded)
         for element in elements.reversed() { element.syncStateWithParent() }
         try source.link(first)
-        host.output.markDiscontinuity()
-        host.output.onUpstreamEvent { event in event.isForceKeyUnit ? decoded.push(event) : false }
     }
 
     // MARK: Facts
@@ -261,7 +254,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         case .gatheringComplete: onEvent(.candidate(nil))
         case .stateChanged(.connected):
             let times = shared.withLock { $0 }?.statistics()
-            host.input.gate.set(open: true)
+            host.input.gate.open(rank: rank)
             onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .stateChanged(.failed(let error)): fail(error)
         case .warning(let text): host.log(.warning, host.element.unowned, text)

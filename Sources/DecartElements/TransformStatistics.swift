@@ -19,6 +19,7 @@ enum TransformStatistics {
         stats["frames-sent"] = GValueBox(uint64: input.framesSent)
         stats["frames-received"] = GValueBox(uint64: output.received)
         stats["frames-out"] = GValueBox(uint64: output.pushed)
+        stats["frames-fallback"] = GValueBox(uint64: output.fallback)
         stats["frames-late"] = GValueBox(uint64: output.late)
         stats["target-bitrate"] = GValueBox(int64: targetBitrate)
 
