@@ -303,7 +303,8 @@ final class ICEAgentCore: @unchecked Sendable {
                     guard let candidate else { return }
                     ICEAgentCore.from(data)?.gathered(candidate)
                 }
-                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?) ->
+                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?)
+                    ->
                     Void, to: GCallback.self))
         connect(
             "component-state-changed",

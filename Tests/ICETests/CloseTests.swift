@@ -122,7 +122,8 @@ struct CloseTests {
             while fgets(&line, Int32(line.count), file) != nil {
                 let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
                 let fields = text.split(separator: " ")
-                guard fields.count > 9, let hex = fields[1].split(separator: ":").last, let port = UInt16(hex, radix: 16)
+                guard fields.count > 9, let hex = fields[1].split(separator: ":").last,
+                    let port = UInt16(hex, radix: 16)
                 else { continue }
                 sockets.append(("\(port)", String(fields[9])))
             }
