@@ -152,25 +152,14 @@ final class ICEAgentCore: @unchecked Sendable {
     /// libnice leaves out loopback (trap N1), where stand-ins live; so every address is named, loopback included.
     private func addLocalAddresses() -> (hasIPv4: Bool, hasIPv6: Bool) {
         var families = (hasIPv4: false, hasIPv6: false)
-        let list = nice_interfaces_get_local_ips(1)
-        var item = list
-        while let node = item {
-            defer {
-                g_free(node.pointee.data)
-                item = node.pointee.next
-            }
-            guard let raw = node.pointee.data else { continue }
-            let text = String(cString: raw.assumingMemoryBound(to: CChar.self))
-            // A link-local address needs a scope that candidates cannot carry.
-            guard let parsed = IPAddress(text), parsed.isUnicast, !parsed.isLinkLocal else { continue }
+        for text in LocalAddresses.all() {
             var address = NiceAddress()
             nice_address_init(&address)
             guard nice_address_set_from_string(&address, text) != 0,
                 nice_agent_add_local_address(agent, &address) != 0
             else { continue }
-            if parsed.isIPv6 { families.hasIPv6 = true } else { families.hasIPv4 = true }
+            if nice_address_ip_version(&address) == 6 { families.hasIPv6 = true } else { families.hasIPv4 = true }
         }
-        g_list_free(list)
         return families
     }
 
@@ -303,7 +292,8 @@ final class ICEAgentCore: @unchecked Sendable {
                     guard let candidate else { return }
                     ICEAgentCore.from(data)?.gathered(candidate)
                 }
-                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?) ->
+                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?)
+                    ->
                     Void, to: GCallback.self))
         connect(
             "component-state-changed",
@@ -374,31 +364,8 @@ final class ICEAgentCore: @unchecked Sendable {
     private func selected(
         local: UnsafeMutablePointer<NiceCandidate>, remote: UnsafeMutablePointer<NiceCandidate>
     ) {
-        let pair = ICECandidatePair(
-            local: Self.end(local), remote: Self.end(remote),
-            transport: local.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP ? "udp" : "tcp")
+        let pair = ICECandidatePair(borrowing: local, remote)
         shared.withLock { $0.pair = pair }
-    }
-
-    private static func end(_ candidate: UnsafeMutablePointer<NiceCandidate>) -> ICECandidatePair.End {
-        let type =
-            switch candidate.pointee.type {
-            case NICE_CANDIDATE_TYPE_HOST: "host"
-            case NICE_CANDIDATE_TYPE_SERVER_REFLEXIVE: "srflx"
-            case NICE_CANDIDATE_TYPE_PEER_REFLEXIVE: "prflx"
-            default: "relay"
-            }
-        let text = withUnsafeMutablePointer(to: &candidate.pointee.addr) { address in
-            let host = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
-                // NICE_ADDRESS_STRING_LEN is 46.
-                buffer.initialize(repeating: 0)
-                nice_address_to_string(address, buffer.baseAddress)
-                return buffer.baseAddress.map { String(cString: $0) } ?? ""
-            }
-            let port = nice_address_get_port(address)
-            return nice_address_ip_version(address) == 6 ? "[\(host)]:\(port)" : "\(host):\(port)"
-        }
-        return ICECandidatePair.End(type: type, address: text)
     }
 
     private func change(to next: ICEState) {

@@ -25,14 +25,16 @@ struct IPAddress: Equatable {
     }
 
     var isLinkLocal: Bool {
-        isIPv6 ? bytes.starts(with: [0xfe]) && (bytes.dropFirst().first ?? 0) & 0xc0 == 0x80 : bytes.starts(with: [169, 254])
+        isIPv6
+            ? bytes.starts(with: [0xfe]) && (bytes.dropFirst().first ?? 0) & 0xc0 == 0x80
+            : bytes.starts(with: [169, 254])
     }
 
     /// Neither "any", nor multicast or broadcast, nor IPv4 in IPv6 clothes (RFC 8445 §5.1.1.1).
     var isUnicast: Bool {
         guard let first = bytes.first else { return false }
         if isIPv6 {
-            let mapped = bytes.prefix(10).allSatisfy { $0 == 0 } && bytes.dropFirst(10).prefix(2).allSatisfy { $0 == 0xff }
+            let mapped = bytes.starts(with: [UInt8](repeating: 0, count: 10) + [0xff, 0xff])
             return first != 0xff && !mapped && !bytes.allSatisfy { $0 == 0 }
         }
         // 0/8 is "this network", 224/4 multicast, 240/4 reserved together with broadcast.

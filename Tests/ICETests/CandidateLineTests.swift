@@ -84,7 +84,9 @@ struct CandidateLineTests {
             var bytes = seed
             for _ in 0..<Int.random(in: 1...4, using: &generator) {
                 switch Int.random(in: 0..<3, using: &generator) {
-                case 0: bytes[Int.random(in: 0..<bytes.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
+                case 0:
+                    bytes[Int.random(in: 0..<bytes.count, using: &generator)] = UInt8.random(
+                        in: 0...255, using: &generator)
                 case 1: bytes.removeLast(Int.random(in: 0..<bytes.count, using: &generator))
                 default: bytes.insert(UInt8.random(in: 32...126, using: &generator), at: bytes.count / 2)
                 }

@@ -107,14 +107,24 @@ struct CloseTests {
         }
     }
 
-    /// The kernel's names of the UDP sockets behind these candidates.
+    /// The kernel's names of the UDP sockets behind these peers' loopback candidates.
     private static func sockets(of peers: TestPeer...) -> Set<String> {
-        let ports = Set(peers.flatMap(\.candidates).compactMap { $0.split(separator: " ").dropFirst(5).first })
-        return Set(udpSockets().filter { ports.contains($0.port) }.map(\.inode))
+        var wanted: Set<String> = []
+        for candidate in peers.flatMap(\.candidates) {
+            let fields = candidate.split(separator: " ")
+            guard fields.count > 5, let address = loopbackInHex["\(fields[4])"] else { continue }
+            wanted.insert("\(address):\(fields[5])")
+        }
+        return Set(udpSockets().filter { wanted.contains($0.address) }.map(\.inode))
     }
 
-    private static func udpSockets() -> [(port: Substring, inode: String)] {
-        var sockets: [(Substring, String)] = []
+    /// As /proc/net/udp writes them.
+    private static let loopbackInHex = [
+        "127.0.0.1": "0100007F", "::1": "00000000000000000000000001000000",
+    ]
+
+    private static func udpSockets() -> [(address: String, inode: String)] {
+        var sockets: [(String, String)] = []
         for table in ["/proc/net/udp", "/proc/net/udp6"] {
             guard let file = fopen(table, "r") else { continue }
             defer { fclose(file) }
@@ -122,9 +132,10 @@ struct CloseTests {
             while fgets(&line, Int32(line.count), file) != nil {
                 let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
                 let fields = text.split(separator: " ")
-                guard fields.count > 9, let hex = fields[1].split(separator: ":").last, let port = UInt16(hex, radix: 16)
-                else { continue }
-                sockets.append(("\(port)", String(fields[9])))
+                guard fields.count > 9 else { continue }
+                let local = fields[1].split(separator: ":")
+                guard local.count == 2, let port = UInt16(local[1], radix: 16) else { continue }
+                sockets.append(("\(local[0]):\(port)", String(fields[9])))
             }
         }
         return sockets

@@ -35,7 +35,8 @@ struct ICEServerTests {
             url: "turns:u:p@example.org", kind: .turn, transport: .tls, host: "example.org", port: 5349, username: "u",
             credential: "p"),
         Good(
-            url: "turns:u:p@example.org:443?transport=tcp", kind: .turn, transport: .tls, host: "example.org", port: 443,
+            url: "turns:u:p@example.org:443?transport=tcp", kind: .turn, transport: .tls, host: "example.org",
+            port: 443,
             username: "u", credential: "p"),
         Good(
             url: "turn://u:p@h/?transport=udp", kind: .turn, transport: .udp, host: "h", port: 3478, username: "u",
@@ -68,7 +69,9 @@ struct ICEServerTests {
 
     @Test
     func refusesAMegabyte() {
-        #expect(throws: ICEServerError.malformed) { try ICEServer(url: "stun:" + String(repeating: "a", count: 1_000_000)) }
+        #expect(throws: ICEServerError.malformed) {
+            try ICEServer(url: "stun:" + String(repeating: "a", count: 1_000_000))
+        }
     }
 
     @Test
@@ -86,7 +89,9 @@ struct ICEServerTests {
         dump(server, to: &dumped)
         var nested = ""
         dump(ICEConfiguration(servers: [server], isControlling: true), to: &nested)
-        for text in ["\(server)", String(reflecting: server), dumped, nested, "\([server])", "\(Optional(server) as Any)"] {
+        for text in [
+            "\(server)", String(reflecting: server), dumped, nested, "\([server])", "\(Optional(server) as Any)",
+        ] {
             #expect(!text.contains("canary"))
         }
         for error in [ICEServerError.malformed, .unsupportedScheme, .unsupportedTransport, .missingCredentials] {

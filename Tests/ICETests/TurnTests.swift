@@ -126,7 +126,9 @@ struct TurnWithoutServerTests {
         let hole = try LoopbackSocket()
         let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "\(url)\(hole.port)")])
         peer.agent.gatherCandidates()
-        #expect(await peer.events.first(within: .seconds(1)) { if case .localCandidate = $0 { true } else { false } } != nil)
+        #expect(
+            await peer.events.first(within: .seconds(1)) { if case .localCandidate = $0 { true } else { false } } != nil
+        )
         #expect(await peer.gathered(within: .seconds(11)))
         #expect(hole.hasReceived())
         let released = EventLog<Bool>()

@@ -12,7 +12,9 @@ struct SRTPTests {
         return (try SRTPTransform(keys: left), try SRTPTransform(keys: right))
     }
 
-    static func rtp(_ sequence: Int, payload: Int = 100, ssrc: UInt8 = 1, csrcs: Int = 0, extended: Bool = false) -> [UInt8] {
+    static func rtp(_ sequence: Int, payload: Int = 100, ssrc: UInt8 = 1, csrcs: Int = 0, extended: Bool = false)
+        -> [UInt8]
+    {
         var packet: [UInt8] = [
             0x80 | (extended ? 0x10 : 0) | UInt8(csrcs), 96, UInt8(sequence >> 8 & 255), UInt8(sequence & 255), 0, 0, 0,
             1, 0, 0, 0, ssrc,
@@ -23,7 +25,8 @@ struct SRTPTests {
     }
 
     static func rtcp(_ words: Int, ssrc: UInt8 = 1) -> [UInt8] {
-        [0x80, 201, UInt8(words >> 8), UInt8(words & 255), 0, 0, 0, ssrc] + [UInt8](repeating: 3, count: 4 * (words - 1))
+        [0x80, 201, UInt8(words >> 8), UInt8(words & 255), 0, 0, 0, ssrc]
+            + [UInt8](repeating: 3, count: 4 * (words - 1))
     }
 
     typealias Step = (UnsafeMutableRawBufferPointer, Int) -> Int?
@@ -66,7 +69,8 @@ struct SRTPTests {
             captured.append(try #require(Self.apply(Self.rtp(sequence)) { left.protectRTP($0, length: $1) }))
         }
         let control = try #require(Self.apply(Self.rtcp(4)) { left.protectRTCP($0, length: $1) })
-        #expect(captured.filter { Self.apply($0, room: 0) { right.unprotectRTP($0, length: $1) } != nil }.count == 1_000)
+        #expect(
+            captured.filter { Self.apply($0, room: 0) { right.unprotectRTP($0, length: $1) } != nil }.count == 1_000)
         #expect(captured.filter { Self.apply($0, room: 0) { right.unprotectRTP($0, length: $1) } != nil }.isEmpty)
         #expect(Self.apply(control, room: 0) { right.unprotectRTCP($0, length: $1) } != nil)
         #expect(Self.apply(control, room: 0) { right.unprotectRTCP($0, length: $1) } == nil)
