@@ -241,6 +241,23 @@ struct ReconnectTests {
         #expect(driver.startsMedia())
     }
 
+    @Test func servedFromTheQueueWithoutAWord() throws {
+        var driver = try MachineDriver()
+        driver.walkToNegotiating()
+        driver.media(.offer(sdp: "offer"))
+        driver.server(.queuePosition(QueuePosition(position: 2)))
+        let id = try driver.update("while waiting")
+        driver.wait(.seconds(300))
+        #expect(driver.state == .connecting && driver.results() == [])
+        driver.server(.answer(sdp: "answer"))
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(driver.snapshot.queue == nil && driver.snapshot.serviceStatus == .ready)
+        #expect(driver.sent().last == .text("while waiting"))
+        driver.wait(.seconds(1))
+        driver.server(.promptAck(PromptAck(prompt: "while waiting", success: true)))
+        #expect(driver.results().map(\.id) == [id])
+    }
+
     @Test func errorInTheQueue() throws {
         var driver = try MachineDriver(maximumRetries: 0)
         driver.tell(.start)
