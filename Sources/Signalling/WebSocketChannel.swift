@@ -13,8 +13,11 @@ package final class WebSocketChannel: SignallingChannel {
     package struct Configuration: Sendable {
         package var trust: TLSTrust = .system
         package var userAgent = "gst-decart"
+        /// Between pings; without any frame for so long after one, the peer is dead.
         package var pingInterval: Duration = .seconds(5)
-        package var closeLimit: Duration = .milliseconds(500)
+        /// For the peer's part of the closing handshake.
+        package var closeLimit: Duration = .milliseconds(250)
+        /// For the name lookup, within the time-out of `open`.
         package var resolveLimit: Duration = .seconds(5)
 
         package init() {}
