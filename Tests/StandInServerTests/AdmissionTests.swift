@@ -49,7 +49,7 @@ struct AdmissionTests {
             let first = try server.connect()
             #expect(throws: TestClient.Refused(status: 503)) { try server.connect() }
             first.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             try server.connect().close()
         }
     }
@@ -98,7 +98,7 @@ struct AdmissionTests {
                 #expect(throws: TestClient.Refused.self) { try server.connect(target) }
             }
             client.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             #expect(!server.log.isEmpty)
             #expect(!server.log.contains { $0.contains(key) })
             #expect(!String(reflecting: server.server.sessions).contains(key))

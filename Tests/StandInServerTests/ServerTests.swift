@@ -73,7 +73,7 @@ struct ServerTests {
             }
             #expect(Set(server.server.sessions.map(\.sessionID)).count == 20)
             for client in clients { client.close() }
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
         }
     }
 }

@@ -22,7 +22,10 @@ final class TestClient: Sendable {
         let status: UInt
     }
 
-    struct TimedOut: Error {}
+    /// What had come until then tells where it stopped.
+    struct TimedOut: Error {
+        var received: [String] = []
+    }
 
     private let inbox = Inbox()
     private let channel: any Channel
@@ -91,8 +94,10 @@ final class TestClient: Sendable {
     }
 
     /// The next event in order, whatever it is.
-    func next(milliseconds: Int = 5000) throws -> Event {
-        guard let event = inbox.take(within: .milliseconds(milliseconds)) else { throw TimedOut() }
+    func next(milliseconds: Int = 20_000) throws -> Event {
+        guard let event = inbox.take(within: .milliseconds(milliseconds)) else {
+            throw TimedOut(received: inbox.history)
+        }
         return event
     }
 
@@ -119,9 +124,18 @@ final class TestClient: Sendable {
 /// Events from the client's event loop to the test's thread.
 private final class Inbox: Sendable {
     private let events = Mutex<[TestClient.Event]>([])
+    private let names = Mutex<[String]>([])
     private let arrived = DispatchSemaphore(value: 0)
 
+    /// The kinds of all events so far.
+    var history: [String] { names.withLock { $0 } }
+
     func put(_ event: TestClient.Event) {
+        if case .message(let message) = event {
+            names.withLock { $0.append(message.type) }
+        } else {
+            names.withLock { $0.append("\(event)") }
+        }
         events.withLock { $0.append(event) }
         arrived.signal()
     }
