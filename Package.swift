@@ -54,7 +54,7 @@ let package = Package(
         .target(
             name: "DecartElements",
             dependencies: [
-                "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "WebRTCTransport", "Signalling",
+                "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "WebRTCTransport", "Signalling",
             ],
             swiftSettings: swiftSettings),
         .target(

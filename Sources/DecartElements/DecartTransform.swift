@@ -5,6 +5,7 @@ import DecartProtocol
 import DecartSession
 import Dispatch
 import GStreamerKit
+import MediaSecurity
 import Synchronization
 import WebRTCTransport
 
@@ -21,7 +22,7 @@ final class DecartTransform: ElementImplementation {
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
         ],
         properties: TransformProperties.specs,
-        signals: [SignalSpec(name: "encoder-setup", parameters: [.element])],
+        signals: TransformProperties.signals,
         make: { DecartTransform($0) })
 
     private static let log = DebugCategory("decarttransform", "Decart realtime video transform")
@@ -35,6 +36,9 @@ final class DecartTransform: ElementImplementation {
         var input: InputChain?
         var output: VideoOutput?
         var targetBitrate = -1
+        /// Of the pictures that are sent, once started.
+        var size: PictureSize?
+        var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
         /// Drains after EOS.
@@ -76,6 +80,7 @@ final class DecartTransform: ElementImplementation {
             guard let self, let input else { return .drop }
             switch item {
             case .buffer(let buffer):
+                input.frameArrived()
                 return input.gate.admit(buffer, pad: own, element: self.handle.unowned) ? .pass : .drop
             case .event(let event): return self.takeInput(event, input, queue: target)
             case .query: return .pass
@@ -85,6 +90,7 @@ final class DecartTransform: ElementImplementation {
 
     /// An event on upstream's thread.
     private func takeInput(_ event: Event, _ input: InputChain, queue: Pad) -> ProbeVerdict {
+        input.arrived(event)
         switch event.kind {
         case .segment: input.gate.take(segment: event)
         case .flushStart: input.gate.set(flushing: true)
@@ -123,17 +129,17 @@ final class DecartTransform: ElementImplementation {
 
     func setProperty(_ name: String, _ value: GValueBox) {
         _ = state.withLock { $0.settings.set(name, value) }
-        if name == "fit" { applyGeometry() }
+        switch name {
+        case "fit": applyGeometry()
+        case "fallback": applyFallback()
+        default: break
+        }
     }
 
     func property(_ name: String) -> GValueBox? {
         switch name {
-        case "connection-state":
-            return GValueBox(
-                enumeration: TransformProperties.connectionStateType, state.withLock(\.snapshot.state).enumerationValue)
-        case "session-id": return GValueBox(state.withLock(\.snapshot.sessionID))
         case "stats": return GValueBox(structure: statistics())
-        default: return state.withLock { $0.settings.value(name) }
+        default: return state.withLock { $0.settings.value(name) ?? $0.snapshot.value(name) }
         }
     }
 
@@ -152,7 +158,7 @@ final class DecartTransform: ElementImplementation {
         return TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
             snapshot: session == nil ? nil : snapshot, transport: session?.statistics, targetBitrate: bitrate,
-            receivedSize: output?.negotiatedFormat)
+            receivedSize: session?.receivedSize)
     }
 
     /// The session's queue, for an image is read from a file.
@@ -179,6 +185,56 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
+    // MARK: Action signals
+
+    func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? {
+        let session = state.withLock(\.session)
+        switch name {
+        case "set-prompt":
+            guard arguments.count == 2 else { return nil }
+            return GValueBox(uint64: setPrompt(arguments[0].string ?? "", enrich: arguments[1].bool ?? false, session))
+        case "set-image":
+            guard arguments.count == 3 else { return nil }
+            return GValueBox(
+                uint64: setImage(arguments[0].bytes, arguments[1].string, enrich: arguments[2].bool ?? false, session))
+        case "connect": session?.controller.start()
+        case "disconnect": session?.controller.stop()
+        default: break
+        }
+        return nil
+    }
+
+    /// The request's id; 0 when nothing was sent, with a warning that says why.
+    private func setPrompt(_ text: String, enrich: Bool, _ session: ElementSession?) -> RequestID {
+        do throws(ProtocolError) {
+            let prompt = try Prompt(text, enrich: enrich)
+            state.withLock { ($0.settings.prompt, $0.settings.enrich) = (text, enrich) }
+            return session?.controller.updatePrompt(PromptUpdate(prompt: prompt)) ?? 0
+        } catch {
+            warn(SessionError(error.code, error.message, stage: .configuration))
+            return 0
+        }
+    }
+
+    /// No bytes take the image away; a NULL text leaves the text as it is.
+    private func setImage(_ bytes: [UInt8]?, _ text: String?, enrich: Bool, _ session: ElementSession?) -> RequestID {
+        do throws(ProtocolError) {
+            var update = PromptUpdate(image: .removed)
+            if let bytes, !bytes.isEmpty {
+                let model = try DecartModel(named: state.withLock(\.settings.model))
+                guard model.supportsReferenceImage else {
+                    throw ProtocolError(.invalidOptions, "The model \(model.name) takes no reference image.")
+                }
+                update.image = .set(try ReferenceImage(bytes: bytes))
+            }
+            if let text { update.prompt = try Prompt(text, enrich: enrich) }
+            return session?.controller.updatePrompt(update) ?? 0
+        } catch {
+            warn(SessionError(error.code, error.message, stage: .configuration))
+            return 0
+        }
+    }
+
     // MARK: State changes
 
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
@@ -197,10 +253,10 @@ final class DecartTransform: ElementImplementation {
             return .noPreroll
         case .pausedToPlaying:
             let result = chainUp()
-            state.withLock(\.output)?.set(playing: true)
+            setPlaying(true)
             return result
         case .playingToPaused:
-            state.withLock(\.output)?.set(playing: false)
+            setPlaying(false)
             let result = chainUp()
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
@@ -215,6 +271,12 @@ final class DecartTransform: ElementImplementation {
             return result
         case .readyToNull, .other: return chainUp()
         }
+    }
+
+    private func setPlaying(_ playing: Bool) {
+        let (input, output) = state.withLock { ($0.input, $0.output) }
+        input?.gate.set(playing: playing)
+        output?.set(playing: playing)
     }
 
     private func checkInstallation() -> Bool {
@@ -236,6 +298,7 @@ final class DecartTransform: ElementImplementation {
                         + codec.decoders.joined(separator: ", ")))
             return false
         }
+        if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
         return true
     }
 
@@ -249,36 +312,53 @@ final class DecartTransform: ElementImplementation {
         guard let input, let output else { return false }
         let plan: SessionPlan
         do throws(SessionError) {
-            plan = try SessionPlan(settings, isPortrait: settings.orientation == .portrait)
+            plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
         } catch {
             handle.unowned.postError(ElementProblem(error, sessionID: nil))
             return false
         }
-        let format = plan.media
-        input.gate.set(flushing: false)
-        input.gate.setMaximumRate(framesPerSecond: format.framerate)
-        input.configure(width: format.width, height: format.height, fit: settings.fit)
-        output.configure(
-            OutputFormat(width: format.width, height: format.height, framerate: (max(1, settings.framerate > 0 ? settings.framerate : format.framerate), 1)),
-            followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000)
+        prepare(input, output, plan, settings)
         let host = MediaHost(
             element: handle, input: input, output: output, log: Self.log,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
         let session = ElementSession(
-            plan: plan, host: host, onChange: { [weak self] in self?.changed($0) },
+            plan: plan, host: host,
+            requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
-            $0.targetBitrate = format.bitrate
+            $0.targetBitrate = plan.media.bitrate
+            $0.size = plan.media.size
         }
         return true
     }
 
+    private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
+        let size = plan.media.size
+        input.gate.set(flushing: false)
+        input.gate.setMaximumRate(framesPerSecond: plan.media.framerate)
+        input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
+        let follows = settings.orientation == .auto
+        output.configure(
+            OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
+            followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
+            waits: follows)
+        guard follows else { return }
+        input.onShape { [weak self, weak input, weak output] isPortrait in
+            let (width, height) = size.current
+            if isPortrait != (height > width) { size.set(width: height, height: width) }
+            let now = size.current
+            if let fit = self?.state.withLock(\.settings.fit) { input?.configure(width: now.width, height: now.height, fit: fit) }
+            output?.prefer(width: now.width, height: now.height)
+        }
+    }
+
     private func begin() {
-        let session = state.withLock(\.session)
-        session?.controller.start()
+        applyFallback()
+        let (session, connects) = state.withLock { ($0.session, $0.settings.autoConnect) }
+        if connects { session?.controller.start() }
     }
 
     private func end() {
@@ -287,12 +367,35 @@ final class DecartTransform: ElementImplementation {
             return state.session
         }
         session?.stop()
+        let raw = state.withLock { state in
+            defer { state.rawFallback = nil }
+            return state.rawFallback
+        }
+        raw?.remove()
+    }
+
+    /// Only while the element runs; `passthrough` needs a way for the raw picture, made when it is asked for.
+    private func applyFallback() {
+        let (fallback, input, output, size, raw, running) = state.withLock {
+            ($0.settings.fallback, $0.input, $0.output, $0.size, $0.rawFallback, $0.session != nil)
+        }
+        guard running, let input, let output, let size else { return }
+        output.set(fallback: fallback)
+        if fallback == .passthrough, raw == nil {
+            do throws(GStreamerError) {
+                let made = try RawFallback(element: handle, input: input, output: output, size: size)
+                state.withLock { $0.rawFallback = made }
+            } catch { handle.unowned.postWarning(Self.missing(error.message)) }
+        } else if fallback != .passthrough, let raw {
+            state.withLock { $0.rawFallback = nil }
+            raw.remove()
+        }
     }
 
     private func applyGeometry() {
-        let (settings, input, running) = state.withLock { ($0.settings, $0.input, $0.session != nil) }
-        guard running, let input, let plan = try? SessionPlan(settings, isPortrait: settings.orientation == .portrait) else { return }
-        input.configure(width: plan.media.width, height: plan.media.height, fit: settings.fit)
+        let (fit, input, size) = state.withLock { ($0.settings.fit, $0.input, $0.size) }
+        guard let input, let size else { return }
+        input.configure(width: size.current.width, height: size.current.height, fit: fit)
     }
 
     // MARK: The session's words (its queue)
@@ -302,12 +405,16 @@ final class DecartTransform: ElementImplementation {
             defer { state.snapshot = snapshot }
             return state.snapshot
         }
+        let changes = snapshot.changes(since: before)
         let element = handle.unowned
-        if before.state != snapshot.state {
-            Self.log(.info, element, "session is \(snapshot.state.rawValue)")
-            element.notify("connection-state")
+        if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
+        for name in changes { element.notify(name) }
+        if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
+            element.post(Message.element(element, SessionMessages.state(snapshot)))
         }
-        if before.sessionID != snapshot.sessionID { element.notify("session-id") }
+        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot) {
+            element.post(Message.progress(element, progress, code: "connect", text: text))
+        }
     }
 
     private func report(_ report: SessionReport) {
@@ -316,11 +423,22 @@ final class DecartTransform: ElementImplementation {
             let id = state.withLock(\.snapshot.sessionID)
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
-        case .promptResult(let result):
-            if let error = result.error {
-                warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
-            }
+        case .promptResult(let result): tell(result)
         case .note(let text): Self.log(.debug, handle.unowned, text)
+        }
+    }
+
+    private func tell(_ result: PromptResult) {
+        let element = handle.unowned
+        element.post(Message.element(element, SessionMessages.promptResult(result)))
+        element.emit(
+            "prompt-result",
+            [
+                GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted), GValueBox(result.error),
+                GValueBox(uint: SessionMessages.milliseconds(result)),
+            ])
+        if let error = result.error {
+            warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
         }
     }
 
@@ -332,8 +450,10 @@ final class DecartTransform: ElementImplementation {
 
     /// A child's error must not stop the pipeline while the session can deal with it.
     func handleMessage(_ message: Message) -> Message? {
+        let session = state.withLock(\.session)
         switch message.kind {
         case .eos: return nil
+        case .error, .warning: return session?.takesOver(message) == true ? nil : message
         default: return message
         }
     }

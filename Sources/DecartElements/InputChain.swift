@@ -27,10 +27,18 @@ final class InputChain: @unchecked Sendable {
         var fit = TransformSettings.Fit.crop
         var rotation = ImageRotation.none
         var input: VideoInfo?
+        /// Before the queue; `input` and `rotation` are behind it.
+        var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
+        var geometryChanged = true
         var segment: Event?
-        var deliver: (@Sendable (EncoderFrame) -> Void)?
+        /// By the rank of the media path; `rawRank` is the fallback's.
+        var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
+        var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = Mutex(State())
+
+    /// The delivery of raw pictures for `fallback=passthrough`.
+    static let rawRank = -1
 
     /// What a sink pad may take; the same text stands in the pad template.
     static let caps = "video/x-raw"
@@ -64,8 +72,10 @@ final class InputChain: @unchecked Sendable {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
         }
         // Behind the queue: what a caps or a tag event changes must not touch frames that are still queued before it.
-        source.addProbe(.downstreamEvent) { [weak self] item in
+        // Geometry is applied on this thread only, between frames: half of it set is a size that nobody can negotiate.
+        source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             if case .event(let event) = item { self?.take(event) }
+            self?.applyGeometryIfChanged()
             return .pass
         }
         end.setChainFunction { [weak self] buffer in
@@ -86,8 +96,8 @@ final class InputChain: @unchecked Sendable {
         state.withLock {
             $0.target = (width, height)
             $0.fit = fit
+            $0.geometryChanged = true
         }
-        applyGeometry()
     }
 
     /// A live input is never held up: the oldest frame gives way. Anything else waits.
@@ -101,35 +111,65 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    func setDelivery(_ deliver: (@Sendable (EncoderFrame) -> Void)?) { state.withLock { $0.deliver = deliver } }
+    /// Frames go to every media path that is there: while one takes over from another there are two.
+    func addDelivery(rank: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
+        state.withLock { $0.deliveries[rank] = deliver }
+    }
+    func removeDelivery(rank: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: rank) } }
 
-    /// The shape of the input as it is displayed, for `orientation=auto`; nil before caps are known.
-    var inputIsPortrait: Bool? {
-        state.withLock { state in
-            guard let input = state.input else { return nil }
-            let turned = state.rotation.swapsSides
-            return turned ? input.width > input.height : input.height > input.width
+    /// Told once, with the first frame that arrives, sent or not: whether the input as it is displayed is higher than
+    /// wide.
+    func onShape(_ handler: (@Sendable (_ isPortrait: Bool) -> Void)?) { state.withLock { $0.onShape = handler } }
+
+    /// Upstream's thread, before the queue.
+    func arrived(_ event: Event) {
+        switch event.kind {
+        case .caps:
+            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
+            state.withLock { $0.arriving.info = info }
+        case .tag:
+            guard let tag = event.imageOrientationTag else { return }
+            state.withLock { $0.arriving.rotation = ImageRotation(tag: tag) }
+        default: break
         }
+    }
+
+    /// Upstream's thread, with each frame.
+    func frameArrived() {
+        let (arriving, handler) = state.withLock { state in
+            defer { if state.arriving.info != nil { state.onShape = nil } }
+            return (state.arriving, state.onShape)
+        }
+        guard let handler, let info = arriving.info else { return }
+        handler((info.height > info.width) != arriving.rotation.swapsSides)
     }
 
     private func take(_ event: Event) {
         switch event.kind {
         case .caps:
             guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
-            state.withLock { $0.input = info }
-            applyGeometry()
+            state.withLock {
+                $0.input = info
+                $0.geometryChanged = true
+            }
         case .customDownstream:
             guard let structure = event.structure, structure.name == ImageRotation.eventName,
                 let rotation = structure.string("rotation").map(ImageRotation.init(tag:))
             else { return }
-            state.withLock { $0.rotation = rotation }
-            applyGeometry()
+            state.withLock {
+                $0.rotation = rotation
+                $0.geometryChanged = true
+            }
         default: break
         }
     }
 
-    private func applyGeometry() {
-        let (target, fit, rotation, input) = state.withLock { ($0.target, $0.fit, $0.rotation, $0.input) }
+    private func applyGeometryIfChanged() {
+        let changed = state.withLock { state in
+            defer { state.geometryChanged = false }
+            return state.geometryChanged ? (state.target, state.fit, state.rotation, state.input) : nil
+        }
+        guard let (target, fit, rotation, input) = changed else { return }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let colour = "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
         let turned = try? Caps(
@@ -148,10 +188,10 @@ final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ buffer: Buffer) {
-        let (segment, deliver) = state.withLock { ($0.segment, $0.deliver) }
-        guard let deliver else { return }
-        gate.countSent()
-        deliver(EncoderFrame(buffer: buffer, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) }))
+        let (segment, deliveries) = state.withLock { ($0.segment, Array($0.deliveries)) }
+        let frame = EncoderFrame(buffer: buffer, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) })
+        if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
+        for delivery in deliveries { delivery.value(frame) }
     }
 }
 

@@ -15,8 +15,13 @@ struct InputCounters: Sendable {
 
 final class InputGate: Sendable {
     private struct State {
-        var open = false
+        /// The media paths that take frames, by rank; a raw fallback counts as one.
+        var open: Set<Int> = []
+        var playing = false
         var flushing = false
+
+        var lets: Bool { !open.isEmpty && playing && !flushing }
+
         /// The source's kind, asked once per stream.
         var isLive: Bool?
         var segment: Event?
@@ -31,20 +36,26 @@ final class InputGate: Sendable {
     private let state = Mutex(State())
     private let changed = DispatchSemaphore(value: 0)
 
-    /// Called when `open` for the first frame of an input that is not live.
     func setMaximumRate(framesPerSecond: Int) {
         state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
     }
 
     var counters: InputCounters { state.withLock(\.counters) }
-    var isOpen: Bool { state.withLock { $0.open && !$0.flushing } }
 
-    /// Opens with the session and closes without it.
-    func set(open: Bool) {
-        state.withLock {
-            $0.open = open
-            $0.offset = nil
+    /// Opens with the first media path and closes with the last.
+    func open(rank: Int) {
+        state.withLock { state in
+            if !state.lets { state.offset = nil }
+            state.open.insert(rank)
         }
+        changed.signal()
+    }
+
+    func close(rank: Int) { _ = state.withLock { $0.open.remove(rank) } }
+
+    /// In PAUSED nothing is sent.
+    func set(playing: Bool) {
+        state.withLock { $0.playing = playing }
         changed.signal()
     }
 
@@ -63,7 +74,11 @@ final class InputGate: Sendable {
     }
 
     func reset() {
-        state.withLock { $0 = State(interval: $0.interval) }
+        state.withLock {
+            let (interval, open) = ($0.interval, $0.open)
+            $0 = State()
+            ($0.interval, $0.open) = (interval, open)
+        }
     }
 
     func take(segment: Event) { state.withLock { $0.segment = segment } }
@@ -91,7 +106,7 @@ final class InputGate: Sendable {
         } ?? learnLiveness(pad)
         guard isLive else { return admitPaced(at: time, element: element) }
         return state.withLock { state in
-            guard state.open, !state.flushing else {
+            guard state.lets else {
                 state.counters.framesDropped &+= 1
                 return false
             }
@@ -119,9 +134,9 @@ final class InputGate: Sendable {
 
     private func admitPaced(at time: ClockTime?, element: Element) -> Bool {
         while true {
-            let (open, flushing) = state.withLock { ($0.open, $0.flushing) }
+            let (lets, flushing) = state.withLock { ($0.lets, $0.flushing) }
             if flushing { return false }
-            if open { break }
+            if lets { break }
             changed.wait()
         }
         guard let time, state.withLock({ Self.isDue(time, &$0) }) else { return time == nil }

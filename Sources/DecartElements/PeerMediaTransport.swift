@@ -19,10 +19,17 @@ struct MediaHost: Sendable {
     let onEncoder: @Sendable (Element) -> Void
 }
 
+/// Size of the pictures that are sent; it may be turned when the input's shape becomes known.
+final class PictureSize: Sendable {
+    private let value: Mutex<(width: Int, height: Int)>
+    init(width: Int, height: Int) { value = Mutex((width, height)) }
+    var current: (width: Int, height: Int) { value.withLock { $0 } }
+    func set(width: Int, height: Int) { value.withLock { $0 = (width, height) } }
+}
+
 struct MediaSettings: Sendable {
     var connection = PeerConnectionConfiguration()
-    var width: Int
-    var height: Int
+    var size: PictureSize
     var framerate: Int
     var bitrate: Int
     var encoder: String
@@ -38,14 +45,17 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     private var bin: Bin?
     private var decoded: Pad?
     private var encoderInput: Pad?
-    private var sizing: Element?
     private let started = Mutex<MediaTraffic>(MediaTraffic(sent: 0, received: 0))
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
     private let stopped = Atomic(false)
 
 
-    init(host: MediaHost, settings: MediaSettings, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+    /// Higher for a newer attempt.
+    private let rank: Int
+
+    init(rank: Int, host: MediaHost, settings: MediaSettings, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.rank = rank
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
@@ -77,6 +87,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
             bin.suppressSourceAndSinkFlags()
             bin.add(connection.bin)
             self.bin = bin
+            owned.withLock { $0 = bin }
             host.element.unowned.add(bin)
             bin.syncStateWithParent()
             onEvent(.offer(sdp: try connection.createOffer()))
@@ -102,11 +113,12 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.input.gate.set(open: false)
-        host.input.setDelivery(nil)
-        host.output.onFormat(nil)
-        host.output.onUpstreamEvent(nil)
+        host.input.gate.close(rank: rank)
+        host.input.removeDelivery(rank: rank)
+        host.output.removeInput(rank: rank)
         shared.withLock { $0 = nil }
+        owned.withLock { $0 = nil }
+        decoderOutput.withLock { $0 = nil }
         connection?.close()
         encoderInput?.setActive(false)
         if let bin {
@@ -117,9 +129,26 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         }
         connection?.dismantle()
         decoded?.setActive(false)
-        (connection, bin, decoded, encoderInput, sizing) = (nil, nil, nil, nil, nil)
+        (connection, bin, decoded, encoderInput) = (nil, nil, nil, nil)
         onEvent(.stopped)
     }
+
+    /// A child's error: the connection is given up, the pipeline goes on.
+    func takesOver(_ message: Message) -> Bool {
+        guard let bin = owned.withLock({ $0 }), message.isFrom(within: bin) else { return false }
+        if message.kind == .error, let problem = message.problem {
+            host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
+            onEvent(.failed(SessionError(.webRTC, "The media path failed: \(problem.text)", stage: .media)))
+        }
+        return true
+    }
+    private let owned = Mutex<Bin?>(nil)
+
+    /// Size of the decoded pictures before they are scaled.
+    var receivedSize: (width: Int, height: Int)? {
+        decoderOutput.withLock { $0 }?.currentCaps.flatMap(VideoInfo.init(caps:)).map { ($0.width, $0.height) }
+    }
+    private let decoderOutput = Mutex<Pad?>(nil)
 
     // MARK: Building
 
@@ -149,7 +178,16 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         encoderInput = input
         encoder.bin.syncStateWithParent()
         announce(on: input)
-        host.input.setDelivery { frame in
+        // The streaming thread alone looks at `sent`.
+        let sent = Mutex(settings.size.current)
+        let size = settings.size
+        host.input.addDelivery(rank: rank) { [weak self] frame in
+            let wanted = size.current
+            let turned = sent.withLock { sent in
+                defer { sent = wanted }
+                return sent != wanted
+            }
+            if turned { self?.pushCaps(on: input) }
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil
@@ -159,16 +197,22 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
 
     private func announce(on input: Pad) {
         input.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
+        pushCaps(on: input)
+        input.push(Event.timeSegment())
+    }
+
+    private func pushCaps(on input: Pad) {
+        let size = settings.size.current
         let caps =
-            "video/x-raw, format=(string)I420, width=(int)\(settings.width), height=(int)\(settings.height), "
+            "video/x-raw, format=(string)I420, width=(int)\(size.width), height=(int)\(size.height), "
             + "framerate=(fraction)\(settings.framerate)/1, pixel-aspect-ratio=(fraction)1/1, "
             + "interlace-mode=(string)progressive, colorimetry=(string)bt601"
         if let caps = try? Caps(caps) { input.push(Event.caps(caps)) }
-        input.push(Event.timeSegment())
     }
 
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
         let decoder = try VideoDecoderBin.make(codec: codec)
+        decoderOutput.withLock { $0 = decoder.staticPad("src") }
         var elements: [Element] = [decoder]
         if codec == .vp8 {
             // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder says nothing, and the guess by size may be wrong.
@@ -189,19 +233,12 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
             let text = "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
             if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
         }
-        apply(
-            host.output.negotiatedFormat
-                ?? OutputFormat(width: settings.width, height: settings.height, framerate: (settings.framerate, 1)))
-        host.output.onFormat(apply)
-        self.sizing = sizing
-        let decoded = host.output.makeInput { [weak self] in self?.frameArrived() }
+        let decoded = host.output.makeInput(rank: rank, onFormat: apply) { [weak self] in self?.frameArrived() }
         self.decoded = decoded
         guard let last = sizing.staticPad("src"), let first = decoder.staticPad("sink") else { return }
         try last.link(decoded)
         for element in elements.reversed() { element.syncStateWithParent() }
         try source.link(first)
-        host.output.markDiscontinuity()
-        host.output.onUpstreamEvent { event in event.isForceKeyUnit ? decoded.push(event) : false }
     }
 
     // MARK: Facts
@@ -217,7 +254,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         case .gatheringComplete: onEvent(.candidate(nil))
         case .stateChanged(.connected):
             let times = shared.withLock { $0 }?.statistics()
-            host.input.gate.set(open: true)
+            host.input.gate.open(rank: rank)
             onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .stateChanged(.failed(let error)): fail(error)
         case .warning(let text): host.log(.warning, host.element.unowned, text)

@@ -10,28 +10,36 @@ import WebRTCTransport
 
 /// Everything about one start of the element, checked: nothing here can fail for a wrong property any more.
 struct SessionPlan: Sendable {
-    var url: ServiceURL
+    /// Without a key; each attempt adds the one that counts then.
+    var base: ServiceURL
+    var model: DecartModel
+    /// From property, environment or file; nil when only the application hands keys out.
+    var key: APIKey?
     var trust: TLSTrust
     var configuration: SessionConfiguration
     var media: MediaSettings
+    /// What leaves the element, unless downstream's caps fix something else.
+    var output: VideoFormat
 }
 
 extension SessionPlan {
-    /// Checks the settings; throws what the user has to change. `format` is the size that is sent.
-    init(_ settings: TransformSettings, isPortrait: Bool) throws(SessionError) {
+    /// Checks the settings; throws what the user has to change.
+    /// - Parameter hasKeyHandler: the application answers `request-api-key`.
+    init(_ settings: TransformSettings, hasKeyHandler: Bool) throws(SessionError) {
         do throws(ProtocolError) {
-            let base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
-            let model = try DecartModel(named: settings.model)
-            let key = try Self.key(settings)
-            url = base.stream(key: key, model: model)
+            base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
+            model = try DecartModel(named: settings.model)
+            key = try Self.key(settings, isRequired: !hasKeyHandler)
             let content = try Self.content(settings, model)
             configuration = SessionConfiguration(
-                initial: content, retry: RetryPolicy(maximumRetries: 0),
+                initial: content, retry: settings.retryPolicy,
                 connectionTimeout: .seconds(settings.connectionTimeout))
+            configuration.keepsMediaWhileReconnecting = true
             trust = settings.caFile.map { .only(file: $0) } ?? .system
-            let format = try Self.format(settings, model, isPortrait: isPortrait)
+            let format = try Self.format(settings, model)
+            output = format
             media = MediaSettings(
-                width: format.width, height: format.height, framerate: min(format.framerate, settings.maxFramerate),
+                size: PictureSize(width: format.width, height: format.height), framerate: min(format.framerate, settings.maxFramerate),
                 bitrate: max(settings.minBitrate, settings.maxBitrate), encoder: settings.encoder,
                 followsReceived: settings.outputSize == .received)
             media.connection.codec = settings.videoCodec
@@ -44,11 +52,23 @@ extension SessionPlan {
         }
     }
 
+    /// What the application just handed out, else what is configured.
+    func freshKey(_ answer: String?) throws(SessionError) -> APIKey {
+        do throws(ProtocolError) {
+            if let answer, !answer.isEmpty { return try APIKey(answer) }
+            if let key { return key }
+            throw ProtocolError(.invalidAPIKey, "The application gave no API key when it was asked for one.")
+        } catch {
+            throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
+        }
+    }
+
     /// The property, else the environment, else the file.
-    private static func key(_ settings: TransformSettings) throws(ProtocolError) -> APIKey {
+    private static func key(_ settings: TransformSettings, isRequired: Bool) throws(ProtocolError) -> APIKey? {
         if let key = settings.apiKey { return try APIKey(key.reveal()) }
         if let text = Environment.value("DECART_API_KEY"), !text.isEmpty { return try APIKey(text) }
         guard let path = settings.apiKeyFile, !path.isEmpty else {
+            guard isRequired else { return nil }
             throw ProtocolError(
                 .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file.")
         }
@@ -72,7 +92,7 @@ extension SessionPlan {
         return SessionContent(prompt: prompt, image: image)
     }
 
-    static func format(_ settings: TransformSettings, _ model: DecartModel, isPortrait: Bool) throws(ProtocolError) -> VideoFormat {
+    private static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
         let own = model.format(for: .webrtc)
         let width = settings.width > 0 ? settings.width : own?.width
         let height = settings.height > 0 ? settings.height : own?.height
@@ -82,7 +102,7 @@ extension SessionPlan {
         }
         // I420 halves both sides; odd sizes are rounded up.
         let even = VideoFormat(width: (width + 1) & ~1, height: (height + 1) & ~1, framerate: framerate)
-        return even.oriented(isPortrait ? .portrait : .landscape)
+        return even.oriented(settings.orientation == .portrait ? .portrait : .landscape)
     }
 
     private static func servers(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError) -> [ICEServer] {
@@ -100,6 +120,10 @@ extension SessionPlan {
 }
 
 extension TransformSettings {
+    var retryPolicy: RetryPolicy {
+        RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))
+    }
+
     /// `auto` is what the service speaks by default over a direct connection.
     var videoCodec: VideoCodec {
         switch codec {
@@ -118,12 +142,14 @@ final class ElementSession: @unchecked Sendable {
     private let isOnQueue = DispatchSpecificKey<Bool>()
     private let media: MediaSlot
 
+    /// The media paths that are there, by rank: two while one takes over from the other.
     private final class MediaSlot: Sendable {
-        let current = Mutex<PeerMediaTransport?>(nil)
+        let all = Mutex<[Int: PeerMediaTransport]>([:])
+        var newest: PeerMediaTransport? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
 
     init(
-        plan: SessionPlan, host: MediaHost, onChange: @escaping @Sendable (SessionSnapshot) -> Void,
+        plan: SessionPlan, host: MediaHost, requestKey: @escaping @Sendable () -> String?, onChange: @escaping @Sendable (SessionSnapshot) -> Void,
         onReport: @escaping @Sendable (SessionReport) -> Void
     ) {
         queue = DispatchQueue(label: "decart-session")
@@ -132,21 +158,31 @@ final class ElementSession: @unchecked Sendable {
         media = slot
         controller = SessionController(
             configuration: plan.configuration, queue: queue,
-            makeChannel: { _, onEvent in
+            makeChannel: { _, onEvent throws(SessionError) in
                 var configuration = WebSocketChannel.Configuration()
                 configuration.trust = plan.trust
                 configuration.userAgent = DecartElements.userAgent
-                return WebSocketChannel(url: plan.url, configuration: configuration, onEvent: onEvent)
+                let url = plan.base.stream(key: try plan.freshKey(requestKey()), model: plan.model)
+                return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
             },
-            makeMedia: { _, onEvent in
-                let transport = PeerMediaTransport(host: host, settings: plan.media, onEvent: onEvent)
-                slot.current.withLock { $0 = transport }
+            makeMedia: { attempt, onEvent in
+                let rank = Int(clamping: attempt.number)
+                let transport = PeerMediaTransport(rank: rank, host: host, settings: plan.media) { event in
+                    if event == .stopped { slot.all.withLock { $0[rank] = nil } }
+                    onEvent(event)
+                }
+                slot.all.withLock { $0[rank] = transport }
                 return transport
             },
             onChange: onChange, onEvent: onReport)
     }
 
-    var statistics: PeerConnectionStatistics? { media.current.withLock { $0 }?.statistics }
+    var statistics: PeerConnectionStatistics? { media.newest?.statistics }
+
+    /// Whether the message is of the media path, which deals with it itself.
+    func takesOver(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.takesOver(message) } }
+
+    var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
 
     /// Runs on the session's queue, after what is there already.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
@@ -160,6 +196,6 @@ final class ElementSession: @unchecked Sendable {
     func stop() {
         controller.stop()
         if DispatchQueue.getSpecific(key: isOnQueue) != true { queue.sync {} }
-        media.current.withLock { $0 = nil }
+        media.all.withLock { $0.removeAll() }
     }
 }

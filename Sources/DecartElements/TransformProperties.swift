@@ -6,6 +6,18 @@ import GStreamerKit
 enum TransformProperties {
     static let promptProperties: Set<String> = ["prompt", "enrich", "reference-image"]
 
+    static let serviceStatusType = "GstDecartServiceStatus"
+
+    static let signals = [
+        SignalSpec(name: "encoder-setup", parameters: [.element]),
+        SignalSpec(name: "prompt-result", parameters: [.uint64, .string, .boolean, .string, .uint]),
+        SignalSpec(name: "request-api-key", result: .string),
+        SignalSpec(name: "set-prompt", parameters: [.string, .boolean], result: .uint64, isAction: true),
+        SignalSpec(name: "set-image", parameters: [.bytes, .string, .boolean], result: .uint64, isAction: true),
+        SignalSpec(name: "connect", isAction: true),
+        SignalSpec(name: "disconnect", isAction: true),
+    ]
+
     static let connectionStateType = "GstDecartConnectionState"
     static let connectionStates: [(value: Int, nick: String, blurb: String)] = SessionState.allCases.enumerated().map {
         ($0, $1.rawValue, $1.summary)
@@ -124,6 +136,52 @@ enum TransformProperties {
                     (1, "received", "Whatever the service sends; the caps follow it"),
                 ], default: 0)),
         PropertySpec(
+            "fallback", nick: "Fallback", blurb: "What leaves the element while the service sends nothing",
+            .enumeration(
+                type: "GstDecartFallback",
+                values: [
+                    (0, "freeze", "The last transformed picture; black before there is one"),
+                    (1, "black", "Black, after half a second"),
+                    (2, "passthrough", "The raw input, after half a second: only if it may be seen"),
+                    (3, "none", "GAP events"),
+                ], default: 0), mutability: .playing),
+        PropertySpec(
+            "auto-connect", nick: "Auto-connect",
+            blurb: "Connect when the element starts; otherwise the action signal connect does", .boolean(default: true)),
+        PropertySpec(
+            "max-retries", nick: "Maximum retries",
+            blurb: "How often a lost or failed connection is tried again, after 1, 2, 4, 8, 10 s … (-1 = for ever, 0 = the first failure is final)",
+            .int(min: -1, max: 1_000_000, default: 5)),
+        PropertySpec(
+            "retry-delay-max", nick: "Maximum retry delay", blurb: "Longest wait before a retry, seconds",
+            .uint(min: 1, max: 3600, default: 10)),
+        PropertySpec(
+            "service-status", nick: "Service status", blurb: "What the service says about itself",
+            .enumeration(
+                type: serviceStatusType,
+                values: [(0, "unknown", "Nothing yet"), (1, "entering-queue", "It is busy"), (2, "ready", "Ready")], default: 0),
+            access: .readOnly),
+        PropertySpec(
+            "queue-position", nick: "Queue position", blurb: "Place in the service's queue (-1 = not in a queue)",
+            .int(min: -1, max: Int(Int32.max), default: -1), access: .readOnly),
+        PropertySpec(
+            "queue-size", nick: "Queue size", blurb: "Length of the service's queue (-1 = unknown)",
+            .int(min: -1, max: Int(Int32.max), default: -1), access: .readOnly),
+        PropertySpec(
+            "generation-seconds", nick: "Generation seconds",
+            blurb: "Seconds of generation that the service has billed (-1 = none yet)",
+            .double(min: -1, max: 1e12, default: -1), access: .readOnly),
+        PropertySpec(
+            "subscribe-token", nick: "Subscribe token",
+            blurb: "What a viewer of this session needs (NULL before the service says it)", .string(default: nil),
+            access: .readOnly),
+        PropertySpec(
+            "is-connected", nick: "Is connected", blurb: "connection-state is connected or generating",
+            .boolean(default: false), access: .readOnly),
+        PropertySpec(
+            "is-in-session", nick: "Is in session", blurb: "connection-state is connecting, connected, generating or reconnecting",
+            .boolean(default: false), access: .readOnly),
+        PropertySpec(
             "connection-state", nick: "Connection state", blurb: "Where the session stands; notify is emitted on change",
             .enumeration(type: connectionStateType, values: connectionStates, default: 0), access: .readOnly),
         PropertySpec(
@@ -183,6 +241,10 @@ extension TransformSettings {
         case "encoder": encoder = value.string ?? ""
         case "latency": latency = value.int ?? 100
         case "output-size": outputSize = value.int.flatMap(OutputSize.init) ?? .model
+        case "fallback": fallback = value.int.flatMap(Fallback.init) ?? .freeze
+        case "auto-connect": autoConnect = value.bool ?? true
+        case "max-retries": maxRetries = value.int ?? 5
+        case "retry-delay-max": retryDelayMax = value.int ?? 10
         default: return false
         }
         return true
@@ -214,8 +276,48 @@ extension TransformSettings {
         case "encoder": GValueBox(encoder)
         case "latency": GValueBox(uint: latency)
         case "output-size": GValueBox(enumeration: "GstDecartOutputSize", outputSize.rawValue)
+        case "fallback": GValueBox(enumeration: "GstDecartFallback", fallback.rawValue)
+        case "auto-connect": GValueBox(autoConnect)
+        case "max-retries": GValueBox(int: maxRetries)
+        case "retry-delay-max": GValueBox(uint: retryDelayMax)
         default: nil
         }
+    }
+}
+
+extension SessionSnapshot {
+    /// The read-only properties that show the session, by name.
+    func value(_ name: String) -> GValueBox? {
+        switch name {
+        case "connection-state": GValueBox(enumeration: TransformProperties.connectionStateType, state.enumerationValue)
+        case "session-id": GValueBox(sessionID)
+        case "service-status":
+            GValueBox(
+                enumeration: TransformProperties.serviceStatusType,
+                ServiceStatus.allCases.firstIndex(of: serviceStatus) ?? 0)
+        case "queue-position": GValueBox(int: queue?.position ?? -1)
+        case "queue-size": GValueBox(int: queue?.size ?? -1)
+        case "generation-seconds": GValueBox(double: generationSeconds ?? -1)
+        case "subscribe-token": GValueBox(try? subscribeToken?.encoded())
+        case "is-connected": GValueBox(state.isConnected)
+        case "is-in-session": GValueBox(state.isInSession)
+        default: nil
+        }
+    }
+
+    /// The properties that differ.
+    func changes(since before: SessionSnapshot) -> [String] {
+        var names: [String] = []
+        if state != before.state { names.append("connection-state") }
+        if state.isConnected != before.state.isConnected { names.append("is-connected") }
+        if state.isInSession != before.state.isInSession { names.append("is-in-session") }
+        if serviceStatus != before.serviceStatus { names.append("service-status") }
+        if queue?.position != before.queue?.position { names.append("queue-position") }
+        if queue?.size != before.queue?.size { names.append("queue-size") }
+        if generationSeconds != before.generationSeconds { names.append("generation-seconds") }
+        if sessionID != before.sessionID { names.append("session-id") }
+        if subscribeToken != before.subscribeToken { names.append("subscribe-token") }
+        return names
     }
 }
 

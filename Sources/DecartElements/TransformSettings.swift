@@ -35,6 +35,11 @@ struct TransformSettings: Sendable {
     var encoder = ""
     var latency = 100
     var outputSize = OutputSize.model
+    var fallback = Fallback.freeze
+    var autoConnect = true
+    /// -1 = for ever.
+    var maxRetries = 5
+    var retryDelayMax = 10
 
     static let defaultSTUNServer = "stun://stun.l.google.com:19302"
 }

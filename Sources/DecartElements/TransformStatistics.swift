@@ -10,7 +10,7 @@ enum TransformStatistics {
 
     static func structure(
         input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
-        targetBitrate: Int, receivedSize: OutputFormat?
+        targetBitrate: Int, receivedSize: (width: Int, height: Int)?
     ) -> Structure {
         let stats = Structure(name)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
@@ -19,6 +19,7 @@ enum TransformStatistics {
         stats["frames-sent"] = GValueBox(uint64: input.framesSent)
         stats["frames-received"] = GValueBox(uint64: output.received)
         stats["frames-out"] = GValueBox(uint64: output.pushed)
+        stats["frames-fallback"] = GValueBox(uint64: output.fallback)
         stats["frames-late"] = GValueBox(uint64: output.late)
         stats["target-bitrate"] = GValueBox(int64: targetBitrate)
 

@@ -5,12 +5,15 @@ import Dispatch
 import GStreamerKit
 import Synchronization
 
+/// What leaves while the service sends nothing.
+enum Fallback: Int, Sendable, CaseIterable { case freeze, black, passthrough, none }
+
 struct OutputCounters: Sendable {
     /// Decoded frames that came.
     var received: UInt64 = 0
     var pushed: UInt64 = 0
-    /// Repeated to keep the rate.
-    var duplicated: UInt64 = 0
+    /// Of those pushed, how many were not the service's.
+    var fallback: UInt64 = 0
     /// Came while downstream was still busy.
     var late: UInt64 = 0
 }
@@ -43,6 +46,12 @@ final class VideoOutput: @unchecked Sendable {
     private let log: DebugCategory
     private static let depth = 3
 
+    /// One media path; a newer one has a higher rank.
+    private struct Input {
+        var onFormat: @Sendable (OutputFormat) -> Void
+        var onUpstreamEvent: @Sendable (Event) -> Bool
+    }
+
     private struct Frame {
         var buffer: Buffer
         var format: OutputFormat?
@@ -54,18 +63,26 @@ final class VideoOutput: @unchecked Sendable {
         var followsReceived = false
         var negotiated: OutputFormat?
         var needsNegotiation = true
+        var waits = false
         var announced = false
         var playing = false
         var active = false
         var eos = false
         var ended = false
         var latency: ClockTime = 0
-        var lastBuffer: Buffer?
         var lastTime: ClockTime?
         var discontinuity = true
+        var fallback = Fallback.freeze
+        /// The last transformed picture, repeated by `freeze`.
+        var lastPicture: Buffer?
+        var lastPictureTime: ClockTime?
+        /// The newest raw picture, for `passthrough` only.
+        var rawPicture: Buffer?
+        var black: Buffer?
         var counters = OutputCounters()
-        var onFormat: (@Sendable (OutputFormat) -> Void)?
-        var onFirstFrame: (@Sendable () -> Void)?
+        var inputs: [Int: Input] = [:]
+        /// The newest media path that has shown a picture: older ones are not shown any more.
+        var shownRank = -1
     }
     private let state = Mutex(State())
     private let work = DispatchSemaphore(value: 0)
@@ -87,13 +104,36 @@ final class VideoOutput: @unchecked Sendable {
     var counters: OutputCounters { state.withLock(\.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.negotiated) }
 
-    func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime) {
+    /// `waits`: nothing is announced downstream before `prefer` has told the shape.
+    func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, waits: Bool) {
         state.withLock {
+            $0.waits = waits
             $0.preferred = preferred
             $0.followsReceived = followsReceived
             $0.latency = latency
             $0.needsNegotiation = true
         }
+    }
+
+    func set(fallback: Fallback) {
+        state.withLock {
+            $0.fallback = fallback
+            if fallback != .passthrough { $0.rawPicture = nil }
+        }
+        work.signal()
+    }
+
+    /// A raw picture in the output's size; only ever called when the user asked for `passthrough`.
+    func takeRaw(_ buffer: Buffer) { state.withLock { if $0.fallback == .passthrough { $0.rawPicture = buffer } } }
+
+    /// The shape is known: what downstream leaves open follows it.
+    func prefer(width: Int, height: Int) {
+        state.withLock {
+            ($0.preferred.width, $0.preferred.height) = (width, height)
+            $0.waits = false
+            $0.needsNegotiation = true
+        }
+        work.signal()
     }
 
     /// Pictures leave in PLAYING only, as from every live source.
@@ -102,21 +142,11 @@ final class VideoOutput: @unchecked Sendable {
         work.signal()
     }
 
-    /// The size changed by negotiation: what is decoded has to be scaled to it.
-    func onFormat(_ handler: (@Sendable (OutputFormat) -> Void)?) { state.withLock { $0.onFormat = handler } }
-
-    /// Key frame requests of downstream and other upstream events that a session can use.
-    func onUpstreamEvent(_ handler: (@Sendable (Event) -> Bool)?) { upstreamHandler.withLock { $0 = handler } }
-    private let upstreamHandler = Mutex<(@Sendable (Event) -> Bool)?>(nil)
-
     /// Tags and the like of the input, pushed in order with the frames.
     func forward(_ event: Event) {
         state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
         work.signal()
     }
-
-    /// The next frames are of another session: none of the old one may be repeated as if it were live.
-    func markDiscontinuity() { state.withLock { $0.discontinuity = true } }
 
     /// After what is queued, EOS.
     func finish() {
@@ -124,8 +154,11 @@ final class VideoOutput: @unchecked Sendable {
         work.signal()
     }
 
-    /// A pad for one media path: what is decoded goes in, in the size that `onFormat` told (or any, if that is followed).
-    func makeInput(onFrame: @escaping @Sendable () -> Void) -> Pad {
+    /// A pad for one media path: decoded pictures go in, in the size that `onFormat` is told (at once, and on change).
+    /// The first picture of a path with a higher rank ends the showing of all others.
+    func makeInput(
+        rank: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
+    ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
         let caps = Mutex<OutputFormat?>(nil)
         input.setEventFunction { event in
@@ -136,17 +169,29 @@ final class VideoOutput: @unchecked Sendable {
         }
         input.setChainFunction { [weak self] buffer in
             onFrame()
-            self?.submit(buffer, format: caps.withLock { $0 })
+            self?.submit(buffer, format: caps.withLock { $0 }, rank: rank)
             return .ok
         }
         input.setActive(true)
+        let format = state.withLock { state in
+            state.inputs[rank] = Input(onFormat: onFormat) { event in event.isForceKeyUnit ? input.push(event) : false }
+            return state.negotiated ?? state.preferred
+        }
+        onFormat(format)
         return input
     }
 
-    private func submit(_ buffer: Buffer, format: OutputFormat?) {
+    func removeInput(rank: Int) { _ = state.withLock { $0.inputs.removeValue(forKey: rank) } }
+
+    private func submit(_ buffer: Buffer, format: OutputFormat?, rank: Int) {
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.active, state.playing else { return }
+            guard state.active, state.playing, rank >= state.shownRank else { return }
+            if rank > state.shownRank {
+                state.shownRank = rank
+                state.frames.removeAll()
+                state.discontinuity = true
+            }
             state.frames.append(Frame(buffer: buffer, format: format))
             if state.frames.count > Self.depth {
                 state.frames.removeFirst()
@@ -162,9 +207,11 @@ final class VideoOutput: @unchecked Sendable {
     private func activate(_ active: Bool) {
         if active {
             state.withLock {
-                let (preferred, follows, latency, onFormat) = ($0.preferred, $0.followsReceived, $0.latency, $0.onFormat)
+                let (preferred, follows, latency, waits, fallback) = (
+                    $0.preferred, $0.followsReceived, $0.latency, $0.waits, $0.fallback)
                 $0 = State()
-                ($0.preferred, $0.followsReceived, $0.latency, $0.onFormat) = (preferred, follows, latency, onFormat)
+                ($0.preferred, $0.followsReceived, $0.latency, $0.waits, $0.fallback) = (
+                    preferred, follows, latency, waits, fallback)
                 $0.active = true
             }
             pad.startTask { [weak self] in self?.loop() }
@@ -172,7 +219,7 @@ final class VideoOutput: @unchecked Sendable {
             state.withLock {
                 $0.active = false
                 $0.frames.removeAll()
-                $0.lastBuffer = nil
+                ($0.lastPicture, $0.rawPicture, $0.black) = (nil, nil, nil)
             }
             work.signal()
             pad.stopTask()
@@ -191,8 +238,8 @@ final class VideoOutput: @unchecked Sendable {
             return .handled(true)
         case .flushStart, .flushStop: return .handled(true)
         default:
-            let handler = upstreamHandler.withLock { $0 }
-            return .handled(handler?(event) ?? false)
+            let input = state.withLock { state in state.inputs.max { $0.key < $1.key }?.value }
+            return .handled(input?.onUpstreamEvent(event) ?? false)
         }
     }
 
@@ -224,6 +271,7 @@ final class VideoOutput: @unchecked Sendable {
         case negotiate
         case announce([Event])
         case push(Buffer)
+        case gap(at: ClockTime, ClockTime)
         case changeFormat(OutputFormat)
         case eos
     }
@@ -236,6 +284,9 @@ final class VideoOutput: @unchecked Sendable {
         case .changeFormat(let format): apply(format)
         case .announce(let events): for event in events { pad.push(event) }
         case .push(let buffer): push(buffer)
+        case .gap(let time, let duration):
+            announceIfNeeded()
+            pad.push(Event.gap(at: time, duration: duration))
         case .eos:
             announceIfNeeded()
             pad.push(Event.eos())
@@ -245,9 +296,11 @@ final class VideoOutput: @unchecked Sendable {
     }
 
     private func nextStep() -> Step {
+        let now = element.unowned.currentRunningTime
         return state.withLock { state in
             guard state.active, !state.ended else { return .stop }
-            if state.needsNegotiation { return .negotiate }
+            if state.needsNegotiation, !state.waits || state.eos { return .negotiate }
+            if state.waits { return .wait(until: .distantFuture) }
             if state.announced, !state.events.isEmpty {
                 defer { state.events.removeAll() }
                 return .announce(state.events)
@@ -263,8 +316,53 @@ final class VideoOutput: @unchecked Sendable {
                 return .push(stamp(frame.buffer, &state))
             }
             if state.eos { return .eos }
-            return .wait(until: .distantFuture)
+            return fill(&state, now: now)
         }
+    }
+
+    /// Nothing came: what stands in for it, and when. Frames carry the time of their arrival and may be as late as the
+    /// latency that was promised, so the gap is filled when that is almost over.
+    private func fill(_ state: inout State, now: ClockTime?) -> Step {
+        guard let now else { return .wait(until: .now() + .milliseconds(20)) }
+        let interval = (state.negotiated ?? state.preferred).interval
+        // 145 ms at the defaults: downstream never waits 200 ms.
+        let slack = min(state.latency, 100_000_000) &+ min(interval, 45_000_000)
+        let next = (state.lastTime ?? (now > slack ? now &- slack : 0)) &+ interval
+        let due = next &+ slack
+        guard due <= now else {
+            return .wait(until: .now() + .nanoseconds(Int(clamping: min(due &- now, 1_000_000_000))))
+        }
+        // After a stall of downstream there is nothing to catch up with.
+        let time = max(next, now > slack &+ interval ? now &- slack &- interval : 0)
+        state.lastTime = time
+        guard let picture = standIn(&state, now: now), let buffer = picture.copyOfMetadata() else {
+            return .gap(at: time, interval)
+        }
+        state.counters.fallback &+= 1
+        buffer.pts = time
+        buffer.dts = nil
+        buffer.duration = interval
+        buffer.isDiscontinuous = state.discontinuity
+        state.discontinuity = false
+        return .push(buffer)
+    }
+
+    private func standIn(_ state: inout State, now: ClockTime) -> Buffer? {
+        // A short gap shows the last picture whatever was asked for: nobody wants to see black for a lost packet.
+        let short = state.lastPictureTime.map { now < $0 &+ 500_000_000 } ?? false
+        switch state.fallback {
+        case .none: return nil
+        case .freeze: return state.lastPicture ?? black(&state)
+        case .black: return short ? state.lastPicture : black(&state)
+        case .passthrough: return short ? state.lastPicture : state.rawPicture ?? black(&state)
+        }
+    }
+
+    private func black(_ state: inout State) -> Buffer? {
+        if state.black == nil, let caps = try? Caps((state.negotiated ?? state.preferred).capsText) {
+            state.black = VideoInfo(caps: caps).flatMap(Buffer.blackI420)
+        }
+        return state.black
     }
 
     /// Strictly rising times, whatever the network did.
@@ -282,17 +380,14 @@ final class VideoOutput: @unchecked Sendable {
         buffer.isDiscontinuous = state.discontinuity
         state.discontinuity = false
         state.lastTime = time
+        state.lastPicture = frame
+        state.lastPictureTime = time
         return buffer
     }
 
     private func push(_ buffer: Buffer) {
         announceIfNeeded()
-        let first = state.withLock { state -> (@Sendable () -> Void)? in
-            state.counters.pushed &+= 1
-            defer { state.onFirstFrame = nil }
-            return state.onFirstFrame
-        }
-        first?()
+        state.withLock { $0.counters.pushed &+= 1 }
         switch pad.push(buffer) {
         case .ok: break
         case .flushing, .eos: pad.pauseTask()
@@ -345,10 +440,11 @@ final class VideoOutput: @unchecked Sendable {
     }
 
     private func apply(_ format: OutputFormat) {
-        let (changed, announced, handler) = state.withLock { state in
+        let (changed, announced, inputs) = state.withLock { state in
             let changed = state.negotiated != format
             state.negotiated = format
-            return (changed, state.announced, state.onFormat)
+            if changed { (state.black, state.lastPicture, state.rawPicture) = (nil, nil, nil) }
+            return (changed, state.announced, Array(state.inputs.values))
         }
         guard changed else { return }
         log(.info, element.unowned, "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
@@ -357,7 +453,7 @@ final class VideoOutput: @unchecked Sendable {
         } else {
             announceIfNeeded()
         }
-        handler?(format)
+        for input in inputs { input.onFormat(format) }
     }
 
     static let templateCaps =

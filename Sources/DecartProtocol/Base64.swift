@@ -57,7 +57,7 @@ package enum Base64 {
                 held = 0
             }
         }
-        guard padding == 0 || held + padding == 4 else { return nil }
+        guard padding == 0 || (held > 0 && held + padding == 4) else { return nil }
         switch held {
         case 0:
             return output

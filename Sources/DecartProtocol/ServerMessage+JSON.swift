@@ -100,9 +100,9 @@ extension KeyedEncodingContainer<WireKey> {
 extension KeyedDecodingContainer<WireKey> {
     /// `error` or `message`, or the `message` inside an `error` object.
     fileprivate var errorText: String {
-        if let text = text("error", "message"), !text.isEmpty { return text }
         let nested = try? nestedContainer(keyedBy: WireKey.self, forKey: "error")
-        return nested?.text("message") ?? "unspecified error"
+        let words = [text("error"), text("message"), nested?.text("message")]
+        return words.compactMap(\.self).first { !$0.isEmpty } ?? "unspecified error"
     }
 }
 

@@ -24,6 +24,13 @@ package struct PromptResult: Sendable, Equatable {
     /// From the request to its result.
     package let elapsed: Duration
 
+    package init(id: RequestID, text: String, outcome: Outcome, elapsed: Duration) {
+        self.id = id
+        self.text = text
+        self.outcome = outcome
+        self.elapsed = elapsed
+    }
+
     package var isAccepted: Bool { outcome == .accepted }
 
     /// nil when accepted.

@@ -178,7 +178,9 @@ package struct SessionMachine: Sendable {
             && error.stage != .media && attempt.watchdog.silence == .zero
         endAttempt(keepingMedia: keepsMedia)
         guard willRetry else {
-            if isExhausted, !error.isPermanent, retries > 0 { error.message += " Given up after \(retries) retries." }
+            if isExhausted, !error.isPermanent, retries > 0 {
+                error.message += " Given up after \(retries) \(retries == 1 ? "retry" : "retries")."
+            }
             fail(error, now)
             return
         }
@@ -264,7 +266,7 @@ package struct SessionMachine: Sendable {
     /// A room (generation 2) begins here too, but on `livekit_room_info` and without waiting for the ack.
     private mutating func startMedia(_ attempt: inout Attempt) {
         attempt.step = .negotiating
-        attempt.isQueued = false
+        leaveQueue(&attempt)
         order(.startMedia(attempt.id, .negotiate(relays: attempt.relays)))
         order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
     }
@@ -282,6 +284,15 @@ package struct SessionMachine: Sendable {
             order(.cancel(timer))
         }
         ledger.recall()
+    }
+
+    /// Served without a word about it.
+    private mutating func leaveQueue(_ attempt: inout Attempt) {
+        guard attempt.isQueued else { return }
+        attempt.isQueued = false
+        snapshot.queue = nil
+        snapshot.serviceStatus = .ready
+        ledger.resendAfterQueue()
     }
 
     private mutating func ready(_ attempt: inout Attempt, _ now: Duration) {
@@ -435,6 +446,7 @@ package struct SessionMachine: Sendable {
         case .connected(let ice, let dtls):
             guard attempt.step == .negotiating else { return }
             attempt.step = .connected
+            leaveQueue(&attempt)
             hasBeenConnected = true
             snapshot.lastError = nil
             snapshot.phases.ice = ice

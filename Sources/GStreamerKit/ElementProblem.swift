@@ -53,10 +53,10 @@ extension Element {
         // Text, debug and details change hands.
         if let details {
             gst_element_message_full_with_details(
-                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "", "", 0, details)
+                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0, details)
         } else {
             gst_element_message_full(
-                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "", "", 0)
+                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0)
         }
     }
 }

@@ -109,6 +109,19 @@ package final class GValueBox: @unchecked Sendable {
         return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
     }
 
+    /// A copy of a GBytes.
+    package var bytes: [UInt8]? {
+        guard holds(g_bytes_get_type()), let found = g_value_get_boxed(storage) else { return nil }
+        var size: gsize = 0
+        guard let data = g_bytes_get_data(OpaquePointer(found), &size) else { return [] }
+        return Array(UnsafeRawBufferPointer(start: data, count: Int(size)))
+    }
+
+    package convenience init(bytes: [UInt8]) {
+        self.init(type: g_bytes_get_type())
+        g_value_take_boxed(storage, UnsafeRawPointer(g_bytes_new(bytes, gsize(bytes.count))))
+    }
+
     package var object: GObject? {
         guard g_type_is_a(decart_type_of_value(storage), g_object_get_type()) != 0,
             let found = g_value_get_object(storage)

@@ -31,9 +31,19 @@ package enum PadDirection: Sendable { case source, sink }
 package class Pad: GObject, @unchecked Sendable {
     var pad: UnsafeMutablePointer<GstPad> { raw.assumingMemoryBound(to: GstPad.self) }
 
-    /// A pad of our own, before it is added to an element.
+    /// A pad of our own that takes any caps, and may change them: without a template it would answer queries with the
+    /// caps that it has.
     package convenience init(name: String, direction: PadDirection) {
-        self.init(taking: gst_pad_new(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
+        let raw = direction == .source ? GST_PAD_SRC : GST_PAD_SINK
+        let any = gst_caps_new_any()
+        defer { gst_caps_unref(any) }
+        if let template = gst_pad_template_new(name, raw, GST_PAD_ALWAYS, any) {
+            g_object_ref_sink(template)
+            defer { gst_object_unref(template) }
+            self.init(taking: gst_pad_new_from_template(template, name))
+        } else {
+            self.init(taking: gst_pad_new(name, raw))
+        }
     }
 
     /// The same pad without a reference, for what the pad itself keeps: a probe or a function.

@@ -7,6 +7,7 @@ package struct PropertySpec: Sendable {
         case boolean(default: Bool)
         case int(min: Int, max: Int, default: Int)
         case uint(min: Int, max: Int, default: Int)
+        case double(min: Double, max: Double, default: Double)
         /// GType name, then (value, nick, blurb).
         case enumeration(type: String, values: [(value: Int, nick: String, blurb: String)], default: Int)
         case strings
@@ -62,6 +63,8 @@ package struct PropertySpec: Sendable {
         case .uint(let low, let high, let initial):
             return g_param_spec_uint(
                 name, nick, blurb, UInt32(clamping: low), UInt32(clamping: high), UInt32(clamping: initial), flags)
+        case .double(let low, let high, let initial):
+            return g_param_spec_double(name, nick, blurb, low, high, initial, flags)
         case .enumeration(let typeName, let values, let initial):
             let type = registerEnumeration(typeName, values)
             return g_param_spec_enum(name, nick, blurb, type, Int32(clamping: initial), flags)

@@ -32,6 +32,12 @@ extension GObject {
         if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
     }
 
+    /// Whether anybody would answer.
+    package func hasHandler(_ signal: String) -> Bool {
+        let id = g_signal_lookup(signal, decart_type_of_instance(raw))
+        return id != 0 && g_signal_has_handler_pending(raw, id, 0, 0) != 0
+    }
+
     /// Emits a signal (an action signal, or one of our own) and gives its result; nil when it has none.
     @discardableResult
     package func emit(_ signal: String, _ arguments: [GValueBox] = []) -> GValueBox? {

@@ -1,8 +1,8 @@
 // Stands between what a peer wrote and libnice's parser: libnice only ever sees a line that this file wrote itself.
 
 /// A remote candidate, checked against RFC 8839 §5.1 and against what this agent can use.
-struct CandidateLine: Equatable {
-    enum Rejection: Error, Equatable {
+package struct CandidateLine: Sendable, Equatable {
+    package enum Rejection: Error, Equatable {
         /// Not a candidate line.
         case malformed
         /// A host name under `.local` (mDNS): only the peer's own network could resolve it.
@@ -11,16 +11,16 @@ struct CandidateLine: Equatable {
         case unusable
     }
 
-    let foundation: String
-    let priority: UInt32
-    let address: String
-    let port: UInt16
-    let type: String
-    let relatedAddress: String?
-    let relatedPort: UInt16?
+    package let foundation: String
+    package let priority: UInt32
+    package let address: String
+    package let port: UInt16
+    package let type: String
+    package let relatedAddress: String?
+    package let relatedPort: UInt16?
 
     /// - Parameter text: "candidate:…" or "a=candidate:…", possibly with CR LF at its end.
-    static func parse(_ text: String) throws(Rejection) -> CandidateLine {
+    package static func parse(_ text: String) throws(Rejection) -> CandidateLine {
         guard text.utf8.count <= 1_024 else { throw .malformed }
         var line = Substring(text)
         while let last = line.unicodeScalars.last, last == "\r" || last == "\n" || last == " " {
@@ -62,7 +62,7 @@ struct CandidateLine: Equatable {
     }
 
     /// The line for libnice, which wants the "a=" (trap N2).
-    var sdpAttribute: String {
+    package var sdpAttribute: String {
         var text = "a=candidate:\(foundation) 1 UDP \(priority) \(address) \(port) typ \(type)"
         if let relatedAddress, let relatedPort { text += " raddr \(relatedAddress) rport \(relatedPort)" }
         return text

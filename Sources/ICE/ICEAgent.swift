@@ -68,9 +68,13 @@ package final class ICEAgent: Sendable {
 
     package var counters: ICECounters { core.counters }
 
-    /// Returns at once. Sockets go, and TURN allocations are given back, on the network thread a little later.
-    package func close() {
+    /// Returns at once. Sockets go, and TURN allocations are given back, on the network thread a little later: at most
+    /// some two seconds if the TURN server is silent.
+    ///
+    /// - Parameter onReleased: on the network thread, when the last socket is gone. Only the first `close` counts; the
+    ///   closure of a later one is dropped.
+    package func close(onReleased: (@Sendable () -> Void)? = nil) {
         guard core.beginClose() else { return }
-        network.async { [core] in core.finishClose() }
+        network.async { [core] in core.finishClose(onReleased: onReleased) }
     }
 }

@@ -11,6 +11,10 @@ final class ICEAgentCore: @unchecked Sendable {
     /// After so long the peer is told that no more candidates come, even if a server has not answered.
     static let gatheringLimit = Duration.seconds(10)
 
+    /// How long a peer without a single usable candidate may still reach us from an address it did not announce
+    /// (a browser that hides behind mDNS names does).
+    static let patience = Duration.seconds(10)
+
     let localCredentials: (usernameFragment: String, password: String)
 
     // MARK: Any thread
@@ -36,13 +40,17 @@ final class ICEAgentCore: @unchecked Sendable {
     private var onEvent: (@Sendable (ICEEvent) -> Void)?
     private var onDatagram: (@Sendable (UnsafeMutableRawBufferPointer) -> Void)?
     private var state = ICEState.new
-    private var hasStartedGathering = false
+    private var servers: ServerSetup?
+    private var allServersKnown = false
+    private var libniceHasGathered = false
     private var hasGathered = false
     private var gatheringTimer: NetworkTimer?
     private var hasRemoteCredentials = false
     private var earlyCandidates: [CandidateLine] = []
     private var seenCandidates = 0
     private var hasRemoteEnd = false
+    private var hasUsableRemote = false
+    private var patienceTimer: NetworkTimer?
     private var hasBeenConnected = false
     private var componentHasFailed = false
 
@@ -112,11 +120,27 @@ final class ICEAgentCore: @unchecked Sendable {
 
     func gatherCandidates() {
         network.preconditionOnThread()
-        guard !isClosed, !hasStartedGathering else { return }
-        hasStartedGathering = true
-        addLocalAddresses()
-        configureServers()
+        guard !isClosed, servers == nil else { return }
+        let families = addLocalAddresses()
+        // The closures end with `servers`, at the latest when the agent closes.
+        let setup = ServerSetup(
+            network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
+            actions: ServerSetup.Actions(
+                setSTUN: { [self] host, port in gst_decart_nice_set_stun_server(agent, host, UInt32(port)) },
+                addTURN: { [self] server, address in addRelay(server, at: address) },
+                warn: { [self] text in emit(.warning(text)) },
+                begin: { [self] in beginGathering() },
+                finish: { [self] in
+                    allServersKnown = true
+                    if libniceHasGathered { completeGathering() }
+                }))
+        servers = setup
         gatheringTimer = network.schedule(after: Self.gatheringLimit) { [weak self] in self?.completeGathering() }
+        setup.start(configuration.servers)
+    }
+
+    private func beginGathering() {
+        guard !isClosed else { return }
         guard nice_agent_gather_candidates(agent, stream) != 0 else {
             emit(.warning("no local address could be opened for ICE"))
             completeGathering()
@@ -126,46 +150,32 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     /// libnice leaves out loopback (trap N1), where stand-ins live; so every address is named, loopback included.
-    private func addLocalAddresses() {
-        let list = nice_interfaces_get_local_ips(1)
-        var item = list
-        while let node = item {
-            defer {
-                g_free(node.pointee.data)
-                item = node.pointee.next
-            }
-            guard let raw = node.pointee.data else { continue }
-            let text = String(cString: raw.assumingMemoryBound(to: CChar.self))
-            // A link-local address needs a scope that candidates cannot carry.
-            guard let parsed = IPAddress(text), parsed.isUnicast, !parsed.isLinkLocal else { continue }
+    private func addLocalAddresses() -> (hasIPv4: Bool, hasIPv6: Bool) {
+        var families = (hasIPv4: false, hasIPv6: false)
+        for text in LocalAddresses.all() {
             var address = NiceAddress()
             nice_address_init(&address)
-            if nice_address_set_from_string(&address, text) != 0 { nice_agent_add_local_address(agent, &address) }
+            guard nice_address_set_from_string(&address, text) != 0,
+                nice_agent_add_local_address(agent, &address) != 0
+            else { continue }
+            if nice_address_ip_version(&address) == 6 { families.hasIPv6 = true } else { families.hasIPv4 = true }
         }
-        g_list_free(list)
+        return families
     }
 
-    private func configureServers() {
-        var hasSTUN = false
-        for server in configuration.servers {
-            switch (server.kind, server.transport) {
-            case (.turn, .tls):
-                // Never in clear instead: the user asked for TLS.
-                emit(.warning("\(server) skipped: TURN over TLS is not supported"))
-            case (.turn, let transport):
-                let accepted = nice_agent_set_relay_info(
-                    agent, stream, 1, server.host, UInt32(server.port), server.username ?? "", server.credential ?? "",
-                    transport == .tcp ? NICE_RELAY_TYPE_TURN_TCP : NICE_RELAY_TYPE_TURN_UDP)
-                if accepted == 0 { emit(.warning("\(server) skipped: libnice does not accept it")) }
-            case (.stun, _):
-                if hasSTUN {
-                    emit(.warning("\(server) skipped: one STUN server is used"))
-                } else {
-                    hasSTUN = true
-                    gst_decart_nice_set_stun_server(agent, server.host, UInt32(server.port))
-                }
-            }
-        }
+    /// Allowed before and after gathering has begun; libnice then gathers on.
+    private func addRelay(_ server: ICEServer, at address: String) {
+        guard !isClosed else { return }
+        libniceHasGathered = false
+        let accepted = nice_agent_set_relay_info(
+            agent, stream, 1, address, UInt32(server.port), server.username ?? "", server.credential ?? "",
+            server.transport == .tcp ? NICE_RELAY_TYPE_TURN_TCP : NICE_RELAY_TYPE_TURN_UDP)
+        if accepted == 0 { emit(.warning("\(server) skipped: libnice does not accept it")) }
+    }
+
+    private func libniceGathered() {
+        libniceHasGathered = true
+        if allServersKnown { completeGathering() }
     }
 
     private func completeGathering() {
@@ -246,6 +256,7 @@ final class ICEAgentCore: @unchecked Sendable {
             list = g_slist_append(list, parsed)
         }
         guard let list else { return }
+        hasUsableRemote = true
         // libnice copies what it keeps.
         _ = nice_agent_set_remote_candidates(agent, stream, 1, list)
         g_slist_free_full(list) { data in
@@ -257,6 +268,13 @@ final class ICEAgentCore: @unchecked Sendable {
         _ = nice_agent_peer_candidate_gathering_done(agent, stream)
         // Trap N3: a failure before this moment was not final; now it is.
         if componentHasFailed { change(to: .failed) }
+        guard !hasUsableRemote, state != .failed else { return }
+        // Without a pair libnice has nothing to check, and so nothing that could fail.
+        patienceTimer = network.schedule(after: Self.patience) { [weak self] in
+            guard let self, !self.hasBeenConnected, !self.isClosed else { return }
+            self.emit(.warning("the peer sent no candidate that can be used"))
+            self.change(to: .failed)
+        }
     }
 
     // MARK: - What libnice tells
@@ -265,7 +283,7 @@ final class ICEAgentCore: @unchecked Sendable {
         connect(
             "candidate-gathering-done",
             unsafeBitCast(
-                { _, _, data in ICEAgentCore.from(data)?.completeGathering() }
+                { _, _, data in ICEAgentCore.from(data)?.libniceGathered() }
                     as @convention(c) (OpaquePointer?, UInt32, UnsafeMutableRawPointer?) -> Void, to: GCallback.self))
         connect(
             "new-candidate-full",
@@ -274,7 +292,8 @@ final class ICEAgentCore: @unchecked Sendable {
                     guard let candidate else { return }
                     ICEAgentCore.from(data)?.gathered(candidate)
                 }
-                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?) ->
+                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?)
+                    ->
                     Void, to: GCallback.self))
         connect(
             "component-state-changed",
@@ -345,31 +364,8 @@ final class ICEAgentCore: @unchecked Sendable {
     private func selected(
         local: UnsafeMutablePointer<NiceCandidate>, remote: UnsafeMutablePointer<NiceCandidate>
     ) {
-        let pair = ICECandidatePair(
-            local: Self.end(local), remote: Self.end(remote),
-            transport: local.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP ? "udp" : "tcp")
+        let pair = ICECandidatePair(borrowing: local, remote)
         shared.withLock { $0.pair = pair }
-    }
-
-    private static func end(_ candidate: UnsafeMutablePointer<NiceCandidate>) -> ICECandidatePair.End {
-        let type =
-            switch candidate.pointee.type {
-            case NICE_CANDIDATE_TYPE_HOST: "host"
-            case NICE_CANDIDATE_TYPE_SERVER_REFLEXIVE: "srflx"
-            case NICE_CANDIDATE_TYPE_PEER_REFLEXIVE: "prflx"
-            default: "relay"
-            }
-        let text = withUnsafeMutablePointer(to: &candidate.pointee.addr) { address in
-            let host = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
-                // NICE_ADDRESS_STRING_LEN is 46.
-                buffer.initialize(repeating: 0)
-                nice_address_to_string(address, buffer.baseAddress)
-                return buffer.baseAddress.map { String(cString: $0) } ?? ""
-            }
-            let port = nice_address_get_port(address)
-            return nice_address_ip_version(address) == 6 ? "[\(host)]:\(port)" : "\(host):\(port)"
-        }
-        return ICECandidatePair.End(type: type, address: text)
     }
 
     private func change(to next: ICEState) {
@@ -389,10 +385,13 @@ final class ICEAgentCore: @unchecked Sendable {
     // MARK: - The end
 
     /// Trap N4's order: stop receiving, stop the signals, close, wait, remove the stream, let go.
-    func finishClose() {
+    func finishClose(onReleased: (@Sendable () -> Void)?) {
         network.preconditionOnThread()
         gatheringTimer?.cancel()
         gatheringTimer = nil
+        patienceTimer?.cancel()
+        patienceTimer = nil
+        servers?.cancel()
         nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
         // Keeps `self` through the release of the handlers' references and until libnice answers.
         let keep = Unmanaged.passRetained(self)
@@ -401,6 +400,7 @@ final class ICEAgentCore: @unchecked Sendable {
         onEvent = nil
         onDatagram = nil
         earlyCandidates = []
+        if let onReleased { Self.notify(onReleased, of: agent) }
         gst_decart_nice_hasten_close(agent)
         nice_agent_close_async(
             agent,
@@ -410,5 +410,18 @@ final class ICEAgentCore: @unchecked Sendable {
                 nice_agent_remove_stream(core.agent, core.stream)
                 gst_decart_nice_unref(core.agent)
             }, keep.toOpaque())
+    }
+
+    private static func notify(_ body: @escaping @Sendable () -> Void, of agent: OpaquePointer) {
+        final class Box {
+            let body: @Sendable () -> Void
+            init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+        }
+        gst_decart_nice_on_release(
+            agent,
+            { data, _ in
+                guard let data else { return }
+                Unmanaged<Box>.fromOpaque(data).takeRetainedValue().body()
+            }, Unmanaged.passRetained(Box(body)).toOpaque())
     }
 }

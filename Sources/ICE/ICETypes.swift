@@ -63,6 +63,8 @@ package struct ICECounters: Sendable, Equatable {
     package var candidatesUnusable = 0
     /// Beyond the limit of one agent.
     package var candidatesBeyondLimit = 0
+
+    package init() {}
 }
 
 package enum ICEError: Error, Equatable, CustomStringConvertible {

@@ -14,7 +14,8 @@ package final class NetworkThread: Sendable {
     let context: MainContext
     private let pending = Mutex<[@Sendable () -> Void]>([])
 
-    init(name: String) {
+    /// Tests make more of them; the process has one, `shared`.
+    package init(name: String) {
         context = MainContext(pointer: g_main_context_new())
         // The thread keeps the context for the life of the process; nothing is handed back.
         let raw = UnsafeMutableRawPointer(context.pointer)

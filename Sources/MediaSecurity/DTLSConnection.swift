@@ -10,6 +10,9 @@ package final class DTLSConnection {
     /// A handshake with an RSA chain takes under 10 KiB; a peer that needs more than this has something else in mind.
     static let maximumHandshakeBytes = 256 * 1_024
     static let maximumHandshakeDatagrams = 2_000
+    /// Protected records that are looked at during a handshake. OpenSSL keeps a whole buffer, some 17 KiB, for each
+    /// that comes before the peer's change_cipher_spec.
+    static let maximumEarlyRecords = 32
     /// What waits for `nextOutgoingDatagram()`; the owner is expected to drain after each call.
     static let maximumOutgoingDatagrams = 64
 
@@ -33,19 +36,28 @@ package final class DTLSConnection {
     private let inbound: OpaquePointer
     private let outbound: OpaquePointer
     private let verifier: PeerVerifier
+    /// Lent to `ssl` as application data.
+    private let times: RetransmissionTimes
     private var phase = Phase.idle
     private var handshakeBytes = 0
     private var handshakeDatagrams = 0
+    private var earlyRecords = 0
     private var outgoing: [[UInt8]] = []
     private var scratch = [UInt8](repeating: 0, count: 2_048)
 
-    /// - Parameter mtu: the largest datagram to send, in bytes of UDP payload; 256 at least.
-    package init(role: DTLSRole, certificate: DTLSCertificate, mtu: Int = 1_200) throws(DTLSError) {
+    /// - Parameters:
+    ///   - mtu: the largest datagram to send, in bytes of UDP payload; 256 at least.
+    ///   - profiles: what to offer or accept, preferred first.
+    package init(
+        role: DTLSRole, certificate: DTLSCertificate, mtu: Int = 1_200,
+        profiles: [SRTPProfile] = [.aeadAES128GCM, .aes128CMSHA1_80],
+        retransmission: DTLSRetransmission = .standard
+    ) throws(DTLSError) {
         ERR_clear_error()
         self.role = role
         self.mtu = min(max(mtu, 256), 16_384)
         verifier = PeerVerifier()
-        context = try DTLSContext.make(certificate: certificate, verifier: verifier)
+        context = try DTLSContext.make(certificate: certificate, profiles: profiles, verifier: verifier)
         guard let ssl = SSL_new(context), let inbound = gst_decart_memory_bio(), let outbound = gst_decart_memory_bio()
         else {
             SSL_CTX_free(context)
@@ -54,6 +66,8 @@ package final class DTLSConnection {
         // Both references go to `ssl`.
         SSL_set_bio(ssl, inbound, outbound)
         gst_decart_ssl_set_mtu(ssl, self.mtu)
+        times = RetransmissionTimes(retransmission)
+        SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(times).toOpaque())
         DTLS_set_timer_cb(ssl, retransmissionTimer)
         switch role {
         case .client: SSL_set_connect_state(ssl)
@@ -95,7 +109,7 @@ package final class DTLSConnection {
     /// Takes one datagram of the peer. Anything that is not plausible DTLS is dropped and counted.
     package func receive(_ datagram: UnsafeRawBufferPointer) -> DTLSStatus {
         counters.datagramsReceived &+= 1
-        guard DTLSRecords.isPlausible(datagram), let count = Int32(exactly: datagram.count) else {
+        guard DTLSRecords.isPlausible(datagram) else {
             counters.datagramsDropped &+= 1
             return status
         }
@@ -119,13 +133,16 @@ package final class DTLSConnection {
             guard handshakeBytes <= Self.maximumHandshakeBytes, handshakeDatagrams <= Self.maximumHandshakeDatagrams
             else { return fail(DTLSError(.limitExceeded, "the peer's DTLS handshake does not end")) }
         }
-        // One datagram at a time: a memory BIO would join two.
-        gst_decart_bio_reset(inbound)
-        guard BIO_write(inbound, datagram.baseAddress, count) == count else {
-            counters.datagramsDropped &+= 1
-            return status
+        // One record at a time: behind a retransmitted one OpenSSL loses the rest of a datagram, and what it sends in
+        // return must not be joined with the next flight, or the peer's OpenSSL loses that.
+        var result = status
+        var rest = datagram
+        while let length = DTLSRecords.firstLength(rest), let count = Int32(exactly: length) {
+            let next = feed(rest, count: count)
+            if case .handshaking = next {} else { result = next }
+            rest = UnsafeRawBufferPointer(rebasing: rest[length...])
         }
-        return step()
+        return result
     }
 
     /// To be called when `nextTimeout` has passed; harmless at any other time.
@@ -166,6 +183,16 @@ package final class DTLSConnection {
     }
 
     // MARK: - Steps
+
+    private func feed(_ record: UnsafeRawBufferPointer, count: Int32) -> DTLSStatus {
+        if case .handshaking = phase, DTLSRecords.beginsProtected(record) {
+            earlyRecords &+= 1
+            guard earlyRecords <= Self.maximumEarlyRecords else { return status }
+        }
+        gst_decart_bio_reset(inbound)
+        guard BIO_write(inbound, record.baseAddress, count) == count else { return status }
+        return step()
+    }
 
     private var status: DTLSStatus {
         switch phase {
@@ -282,8 +309,13 @@ package final class DTLSConnection {
     }
 }
 
-/// Microseconds until the first retransmission and after each further one. 50 ms and not RFC 6347's second: the path
-/// is known to be alive, ICE has just used it. OpenSSL gives up after 12.
+/// Microseconds until the next retransmission; a C function, so the times come by way of the SSL's application data.
 private func retransmissionTimer(_ ssl: OpaquePointer?, _ current: UInt32) -> UInt32 {
-    current == 0 ? 50_000 : min(current &* 2, 1_000_000)
+    guard let data = SSL_get_ex_data(ssl, 0) else { return DTLSRetransmission.standard.next(after: current) }
+    return Unmanaged<RetransmissionTimes>.fromOpaque(data).takeUnretainedValue().policy.next(after: current)
+}
+
+private final class RetransmissionTimes {
+    let policy: DTLSRetransmission
+    init(_ policy: DTLSRetransmission) { self.policy = policy }
 }

@@ -8,7 +8,9 @@ enum DTLSContext {
         + "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384"
 
     /// - Returns: an owned `SSL_CTX`. `verifier` must live as long as it.
-    static func make(certificate: DTLSCertificate, verifier: PeerVerifier) throws(DTLSError) -> OpaquePointer {
+    static func make(
+        certificate: DTLSCertificate, profiles: [SRTPProfile], verifier: PeerVerifier
+    ) throws(DTLSError) -> OpaquePointer {
         guard let context = SSL_CTX_new(DTLS_method()) else { throw .drained(.setup, "no DTLS context") }
         gst_decart_ctx_set_options(context)
         gst_decart_ctx_disable_cache(context)
@@ -16,8 +18,8 @@ enum DTLSContext {
         guard gst_decart_ctx_pin_dtls12(context) == 1,
             SSL_CTX_set_cipher_list(context, ciphers) == 1,
             gst_decart_ctx_set_groups(context, "X25519:P-256:P-384") == 1,
-            // 0 is success here (trap D1). The fast one first: CM costs 4.5 times as much (transport.md §2).
-            SSL_CTX_set_tlsext_use_srtp(context, "SRTP_AEAD_AES_128_GCM:SRTP_AES128_CM_SHA1_80") == 0,
+            // 0 is success here (trap D1).
+            SSL_CTX_set_tlsext_use_srtp(context, profiles.map(\.opensslName).joined(separator: ":")) == 0,
             certificate.install(in: context)
         else {
             SSL_CTX_free(context)

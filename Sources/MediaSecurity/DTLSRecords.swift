@@ -3,6 +3,9 @@
 
 enum DTLSRecords {
     static let headerLength = 13
+    static let handshakeHeaderLength = 12
+    /// No message of ours is longer than a chain of certificates may be.
+    static let maximumMessageLength = 32 * 1_024
     /// RFC 6347 §4.1 with RFC 5246 §6.2.3: 2^14 plus what ciphers may add.
     static let maximumLength = 16_384 + 2_048
     /// What an AES-GCM record of TLS 1.2 carries beside its content: explicit nonce and tag (RFC 5288 §3).
@@ -33,10 +36,46 @@ enum DTLSRecords {
                 guard length >= minimumProtectedLength else { return false }
             } else {
                 guard type != 23 else { return false }
+                let body = UnsafeRawBufferPointer(rebasing: datagram[(offset + headerLength)...].prefix(length))
+                if type == 22, !isPlausibleHandshake(body) { return false }
             }
             offset += headerLength + length
         }
         return true
+    }
+
+    /// Whether a plain-text handshake record holds whole fragments that could belong to one of our handshakes
+    /// (RFC 6347 §4.2.2): empty fragments of messages that are not empty only make work (CVE-2022-29190).
+    private static func isPlausibleHandshake(_ record: UnsafeRawBufferPointer) -> Bool {
+        var offset = 0
+        while offset < record.count {
+            guard record.count - offset >= handshakeHeaderLength else { return false }
+            let total = uint24(record, offset + 1)
+            let sequence = Int(record[offset + 4]) << 8 | Int(record[offset + 5])
+            let start = uint24(record, offset + 6)
+            let length = uint24(record, offset + 9)
+            guard total <= maximumMessageLength, sequence < 64, length > 0 || total == 0,
+                start + length <= total, length <= record.count - offset - handshakeHeaderLength
+            else { return false }
+            offset += handshakeHeaderLength + length
+        }
+        return true
+    }
+
+    private static func uint24(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+        Int(bytes[offset]) << 16 | Int(bytes[offset + 1]) << 8 | Int(bytes[offset + 2])
+    }
+
+    /// The bytes of the first record with its header; `nil` without a whole one.
+    static func firstLength(_ datagram: UnsafeRawBufferPointer) -> Int? {
+        guard datagram.count >= headerLength else { return nil }
+        let length = headerLength + (Int(datagram[11]) << 8 | Int(datagram[12]))
+        return length <= datagram.count ? length : nil
+    }
+
+    /// Whether the first record is a protected one.
+    static func beginsProtected(_ datagram: UnsafeRawBufferPointer) -> Bool {
+        datagram.count >= headerLength && datagram[4] == 1
     }
 
     /// Cuts `stream`, whole records behind each other, into datagrams of at most `limit` bytes each.

@@ -52,7 +52,7 @@ package final class SRTPTransform: Sendable {
     ///   bytes are then of no use.
     package func unprotectRTP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
         inbound.withLock { context in
-            guard length <= buffer.count, PacketShape.isRTP(buffer, length: length - tagLength) else {
+            guard length <= buffer.count, PacketShape.isRTP(buffer, length: length &- tagLength) else {
                 context.counters.malformed &+= 1
                 return nil
             }
@@ -63,7 +63,7 @@ package final class SRTPTransform: Sendable {
     /// As `unprotectRTP`, for an SRTCP packet.
     package func unprotectRTCP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
         inbound.withLock { context in
-            guard length <= buffer.count, PacketShape.isRTCP(buffer, length: length - tagLength - 4) else {
+            guard length <= buffer.count, PacketShape.isRTCP(buffer, length: length &- tagLength &- 4) else {
                 context.counters.malformed &+= 1
                 return nil
             }
@@ -90,6 +90,8 @@ package struct SRTPCounters: Sendable, Equatable {
     /// Not authentic, or seen before. Of which `replayed`.
     package var unprotectRefused = 0
     package var replayed = 0
+
+    package init() {}
 }
 
 package enum SRTPError: Error, Equatable, CustomStringConvertible {

@@ -26,6 +26,12 @@ final class NameResolver: Resolver, Sendable {
         v6 = loop.makePromise()
     }
 
+    // NIO checks that no promise is dropped, and a connection that is called off may never ask.
+    deinit {
+        v4.fail(ResolveError(reason: .noAnswer))
+        v6.fail(ResolveError(reason: .noAnswer))
+    }
+
     // getaddrinfo asks for both families at once; the AAAA query, which comes first, does the work.
     func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
         v4.futureResult

@@ -31,6 +31,9 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var isDone = false
     private var head: HTTPResponseHead?
     private var body: [UInt8] = []
+    /// What came after the answer, while the pipeline is being swapped.
+    private var held: [NIOAny] = []
+    private var isHolding = false
 
     init(
         url: ServiceURL, userAgent: String, onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
@@ -76,6 +79,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isHolding { held.append(data) }
         guard !isDone else { return }
         switch unwrapInboundIn(data) {
         case .head(let head):
@@ -93,6 +97,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        isHolding = false
         // A refusal whose body the peer ends by closing is complete; anything less is a lost connection.
         if head != nil { finish(context) } else { end(context, .failed(ChannelError.eof)) }
         context.fireChannelInactive()
@@ -120,7 +125,26 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             end(context, .failed(invalid("it turns on an extension or protocol that was not asked for")))
             return
         }
-        end(context, .upgraded)
+        swap(context)
+    }
+
+    /// HTTP out, WebSocket in. NIO's HTTP decoder looks at writes too, and stops the process at one that is not HTTP:
+    /// nothing may be written before it has gone, which takes a turn of the loop. It hands on the bytes that came with
+    /// the answer; they wait here until there is somebody to read them.
+    private func swap(_ context: ChannelHandlerContext) {
+        isDone = true
+        isHolding = true
+        let pipeline = context.pipeline.syncOperations
+        pipeline.removeHandler(name: PipelineName.limit, promise: nil)
+        pipeline.removeHandler(name: PipelineName.encoder, promise: nil)
+        pipeline.removeHandler(name: PipelineName.decoder).assumeIsolated().whenComplete { _ in
+            self.onOutcome(context, .upgraded)
+            self.isHolding = false
+            for data in self.held { context.fireChannelRead(data) }
+            self.held = []
+            context.fireChannelReadComplete()
+            context.pipeline.syncOperations.removeHandler(self, promise: nil)
+        }
     }
 
     private func invalid(_ reason: String) -> SessionError {
@@ -134,6 +158,12 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 }
 
+enum PipelineName {
+    static let limit = "limit"
+    static let encoder = "http-encoder"
+    static let decoder = "http-decoder"
+}
+
 /// Bounds what a peer may send before the upgrade, whatever the HTTP parser makes of it.
 final class InboundLimit: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
@@ -142,13 +172,19 @@ final class InboundLimit: ChannelInboundHandler, RemovableChannelHandler {
     private var remaining = UpgradeHandler.maximumHeaderSize + UpgradeHandler.maximumBodySize + (16 << 10)
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        remaining -= unwrapInboundIn(data).readableBytes
-        guard remaining >= 0 else {
-            context.fireErrorCaught(
-                SessionError(.webSocket, "The answer to the WebSocket upgrade is endless.", stage: .upgrade))
-            context.close(promise: nil)
+        var buffer = unwrapInboundIn(data)
+        remaining -= buffer.readableBytes
+        guard remaining < 0 else {
+            context.fireChannelRead(data)
             return
         }
-        context.fireChannelRead(data)
+        // What fits goes on: it may be enough to tell what the peer wants.
+        if let rest = buffer.readSlice(length: max(buffer.readableBytes + remaining, 0)) {
+            context.fireChannelRead(wrapInboundOut(rest))
+        }
+        remaining = 0
+        context.fireErrorCaught(
+            SessionError(.webSocket, "The answer to the WebSocket upgrade is endless.", stage: .upgrade))
+        context.close(promise: nil)
     }
 }

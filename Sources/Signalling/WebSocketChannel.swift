@@ -13,8 +13,11 @@ package final class WebSocketChannel: SignallingChannel {
     package struct Configuration: Sendable {
         package var trust: TLSTrust = .system
         package var userAgent = "gst-decart"
+        /// Between pings; without any frame for so long after one, the peer is dead.
         package var pingInterval: Duration = .seconds(5)
-        package var closeLimit: Duration = .milliseconds(500)
+        /// For the peer's part of the closing handshake.
+        package var closeLimit: Duration = .milliseconds(250)
+        /// For the name lookup, within the time-out of `open`.
         package var resolveLimit: Duration = .seconds(5)
 
         package init() {}
@@ -169,15 +172,15 @@ private final class Connection: @unchecked Sendable {
             let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
             try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
         }
-        try pipeline.addHandler(InboundLimit(), name: "limit")
-        try pipeline.addHandler(HTTPRequestEncoder(), name: "encoder")
+        try pipeline.addHandler(InboundLimit(), name: PipelineName.limit)
+        try pipeline.addHandler(HTTPRequestEncoder(), name: PipelineName.encoder)
         let decoder = HTTPResponseDecoder(
             leftOverBytesStrategy: .forwardBytes, limitConfiguration: UpgradeHandler.decoderLimits)
-        try pipeline.addHandler(ByteToMessageHandler(decoder), name: "decoder")
+        try pipeline.addHandler(ByteToMessageHandler(decoder), name: PipelineName.decoder)
         let upgrade = UpgradeHandler(url: url, userAgent: configuration.userAgent) { [weak self] context, outcome in
             self?.upgrade(context, outcome)
         }
-        try pipeline.addHandler(upgrade, name: "upgrade")
+        try pipeline.addHandler(upgrade)
     }
 
     private func connected(_ channel: any Channel) {
@@ -201,7 +204,7 @@ private final class Connection: @unchecked Sendable {
             context.close(promise: nil)
         case .upgraded:
             do {
-                try swap(context)
+                try startFrames(context)
             } catch {
                 fail(error, certificate: nil)
                 context.close(promise: nil)
@@ -209,8 +212,7 @@ private final class Connection: @unchecked Sendable {
         }
     }
 
-    /// HTTP out, WebSocket in. The HTTP decoder goes last: it hands on the bytes that came with the answer.
-    private func swap(_ context: ChannelHandlerContext) throws {
+    private func startFrames(_ context: ChannelHandlerContext) throws {
         guard case .upgrading = phase else { return }
         let now = NIODeadline.now()
         let requestedAt = requestedAt ?? now
@@ -226,9 +228,6 @@ private final class Connection: @unchecked Sendable {
         timer?.cancel()
         phase = .open(frames, framesContext)
         onEvent(.opened(transport: Duration(requestedAt - startedAt), upgrade: Duration(now - requestedAt)))
-        for name in ["limit", "encoder", "upgrade", "decoder"] {
-            pipeline.removeHandler(name: name, promise: nil)
-        }
     }
 
     private func timedOut() {

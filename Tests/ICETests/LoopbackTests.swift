@@ -5,14 +5,9 @@ import Testing
 struct LoopbackTests {
     @Test(arguments: ["127.0.0.1", "::1"])
     func twoAgentsConnect(over address: String) async throws {
-        let left = try TestPeer(controlling: true)
-        let right = try TestPeer(controlling: false)
-        defer {
-            left.agent.close()
-            right.agent.close()
-        }
-        let connected = await TestPeer.connect(left, right) { $0.contains(" \(address) ") }
-        #expect(connected)
+        let (left, right) = try peers()
+        defer { close(left, right) }
+        #expect(await TestPeer.connect(left, right) { $0.contains(" \(address) ") })
         #expect(left.send([20, 1, 2, 3]))
         #expect(right.send([128, 9]))
         #expect(await right.receives([20, 1, 2, 3]))
@@ -21,5 +16,122 @@ struct LoopbackTests {
         #expect(pair.remote.address.contains(address))
         #expect(!pair.isRelayed)
         #expect(pair.transport == "udp")
+    }
+
+    @Test
+    func candidatesBeforeCredentialsAreKeptInOrder() async throws {
+        let (left, right) = try peers()
+        defer { close(left, right) }
+        left.agent.gatherCandidates()
+        right.agent.gatherCandidates()
+        #expect(await left.gathered())
+        #expect(await right.gathered())
+        for candidate in right.candidates { left.agent.addRemoteCandidate("a=\(candidate)\r\n") }
+        left.agent.endOfRemoteCandidates()
+        for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
+        right.agent.endOfRemoteCandidates()
+        left.learnCredentials(of: right)
+        right.learnCredentials(of: left)
+        #expect(await left.state(.ready))
+        #expect(await right.state(.ready))
+        #expect(left.agent.counters.candidatesAccepted == right.candidates.count)
+    }
+
+    @Test
+    func trickleWhileGathering() async throws {
+        let (left, right) = try peers()
+        defer { close(left, right) }
+        left.learnCredentials(of: right)
+        right.learnCredentials(of: left)
+        left.agent.gatherCandidates()
+        #expect(await left.gathered())
+        for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
+        right.agent.gatherCandidates()
+        #expect(await right.gathered())
+        for candidate in right.candidates { left.agent.addRemoteCandidate(candidate) }
+        #expect(await left.state(.connected))
+        #expect(await right.state(.connected))
+    }
+
+    @Test
+    func garbageAndMDNSAreCountedAndHarmless() async throws {
+        let (left, right) = try peers()
+        defer { close(left, right) }
+        let junk = [
+            "", "candidate:", "\u{0}", String(repeating: "x", count: 100_000),
+            "candidate:1 1 udp 0 127.0.0.1 9 typ host", "candidate:1 1 udp 1 127.0.0.1 99999 typ host",
+        ]
+        for text in junk { left.agent.addRemoteCandidate(text) }
+        left.agent.addRemoteCandidate("candidate:1 1 udp 99 3f6c.local 9 typ host")
+        left.agent.addRemoteCandidate("candidate:1 2 udp 99 127.0.0.1 9 typ host")
+        #expect(await TestPeer.connect(left, right))
+        let counters = left.agent.counters
+        #expect(counters.candidatesMalformed == junk.count)
+        #expect(counters.candidatesMDNS == 1)
+        #expect(counters.candidatesUnusable == 1)
+    }
+
+    @Test
+    func remoteCandidatesAreBounded() async throws {
+        let peer = try TestPeer(controlling: true)
+        defer { peer.agent.close() }
+        for port in 1...1_000 { peer.agent.addRemoteCandidate("candidate:1 1 udp 99 127.0.0.1 \(port) typ host") }
+        let counters = NetworkThread.shared.sync { peer.agent.counters }
+        #expect(counters.candidatesAccepted == 128)
+        #expect(counters.candidatesBeyondLimit == 872)
+    }
+
+    @Test
+    func badCredentialsFail() async throws {
+        let peer = try TestPeer(controlling: true)
+        defer { peer.agent.close() }
+        peer.agent.setRemoteCredentials(usernameFragment: "a b\r\nc", password: "short")
+        #expect(await peer.state(.failed))
+        #expect(await peer.events.first { if case .warning = $0 { true } else { false } } != nil)
+    }
+
+    /// A peer that guesses the password gets nowhere.
+    @Test
+    func wrongPasswordDoesNotConnect() async throws {
+        let (left, right) = try peers()
+        defer { close(left, right) }
+        left.agent.gatherCandidates()
+        right.agent.gatherCandidates()
+        #expect(await left.gathered())
+        #expect(await right.gathered())
+        left.agent.setRemoteCredentials(
+            usernameFragment: right.agent.localUsernameFragment, password: String(repeating: "x", count: 24))
+        right.agent.setRemoteCredentials(
+            usernameFragment: left.agent.localUsernameFragment, password: String(repeating: "y", count: 24))
+        for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
+        for candidate in right.candidates { left.agent.addRemoteCandidate(candidate) }
+        #expect(!(await left.state(.connected, within: .seconds(1))))
+        #expect(right.agent.selectedPair == nil)
+        #expect(!left.send([128, 0]))
+    }
+
+    /// Nobody there: no failure until the peer says that no more candidates come, then one (trap N3).
+    @Test(arguments: [nil, "candidate:1 1 udp 99 127.0.0.1 9 typ host"])
+    func failureIsFinalOnlyAfterTheRemoteEnd(candidate: String?) async throws {
+        let (left, right) = try peers()
+        defer { close(left, right) }
+        left.agent.gatherCandidates()
+        #expect(await left.gathered())
+        left.learnCredentials(of: right)
+        if let candidate { left.agent.addRemoteCandidate(candidate) }
+        // Longer than libnice checks a pair.
+        #expect(!(await left.state(.failed, within: .seconds(candidate == nil ? 1 : 20))))
+        left.agent.endOfRemoteCandidates()
+        left.agent.endOfRemoteCandidates()
+        #expect(await left.state(.failed, within: .seconds(20)))
+        #expect(left.events.elements.last == .stateChanged(.failed))
+    }
+
+    private func peers() throws -> (TestPeer, TestPeer) {
+        (try TestPeer(controlling: true), try TestPeer(controlling: false))
+    }
+
+    private func close(_ peers: TestPeer...) {
+        for peer in peers { peer.agent.close() }
     }
 }

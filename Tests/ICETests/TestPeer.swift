@@ -8,11 +8,13 @@ final class TestPeer: Sendable {
     let datagrams = EventLog<[UInt8]>()
 
     init(
-        controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all
+        controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
+        network: NetworkThread = .shared
     ) throws {
         let (events, datagrams) = (events, datagrams)
         agent = try ICEAgent(
             configuration: ICEConfiguration(servers: servers, policy: policy, isControlling: controlling),
+            network: network,
             onEvent: { events.append($0) },
             onDatagram: { datagrams.append(Array($0)) })
     }

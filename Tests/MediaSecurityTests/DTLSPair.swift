@@ -6,22 +6,30 @@ final class DTLSPair {
     let server: DTLSConnection
     let clientCertificate: DTLSCertificate
     let serverCertificate: DTLSCertificate
-    var clientKeys: SRTPKeyMaterial?
-    var serverKeys: SRTPKeyMaterial?
-    var clientError: DTLSError?
-    var serverError: DTLSError?
-    var clientClosed = false
-    var serverClosed = false
-    var largestDatagram = 0
+    private(set) var clientKeys: SRTPKeyMaterial?
+    private(set) var serverKeys: SRTPKeyMaterial?
+    private(set) var clientError: DTLSError?
+    private(set) var serverError: DTLSError?
+    private(set) var clientClosed = false
+    private(set) var serverClosed = false
+    private(set) var largestDatagram = 0
+    private(set) var datagrams = 0
 
     init(
         client clientCertificate: DTLSCertificate? = nil, server serverCertificate: DTLSCertificate? = nil,
-        mtu: Int = 1_200, fingerprints: Bool = true
+        mtu: Int = 1_200, fingerprints: Bool = true,
+        clientProfiles: [SRTPProfile] = [.aeadAES128GCM, .aes128CMSHA1_80],
+        serverProfiles: [SRTPProfile] = [.aeadAES128GCM, .aes128CMSHA1_80],
+        retransmission: DTLSRetransmission = .never
     ) throws {
         self.clientCertificate = try clientCertificate ?? .generate()
         self.serverCertificate = try serverCertificate ?? .generate()
-        client = try DTLSConnection(role: .client, certificate: self.clientCertificate, mtu: mtu)
-        server = try DTLSConnection(role: .server, certificate: self.serverCertificate, mtu: mtu)
+        client = try DTLSConnection(
+            role: .client, certificate: self.clientCertificate, mtu: mtu, profiles: clientProfiles,
+            retransmission: retransmission)
+        server = try DTLSConnection(
+            role: .server, certificate: self.serverCertificate, mtu: mtu, profiles: serverProfiles,
+            retransmission: retransmission)
         if fingerprints {
             client.setRemoteFingerprints([self.serverCertificate.fingerprint])
             server.setRemoteFingerprints([self.clientCertificate.fingerprint])
@@ -42,22 +50,16 @@ final class DTLSPair {
         note(datagram.withUnsafeBytes { connection.receive($0) }, client: toClient)
     }
 
-    /// Hands over everything that is outgoing until both are silent.
-    func run() {
-        var moved = true
-        while moved {
-            moved = false
-            while let datagram = client.nextOutgoingDatagram() {
-                moved = true
-                largestDatagram = max(largestDatagram, datagram.count)
-                deliver(datagram, toClient: false)
-            }
-            while let datagram = server.nextOutgoingDatagram() {
-                moved = true
-                largestDatagram = max(largestDatagram, datagram.count)
-                deliver(datagram, toClient: true)
-            }
+    /// What is outgoing at one end, with the largest noted.
+    func take(fromClient: Bool) -> [[UInt8]] {
+        let connection = fromClient ? client : server
+        var taken: [[UInt8]] = []
+        while let datagram = connection.nextOutgoingDatagram() {
+            largestDatagram = max(largestDatagram, datagram.count)
+            datagrams += 1
+            taken.append(datagram)
         }
+        return taken
     }
 
     func start() {
@@ -65,5 +67,41 @@ final class DTLSPair {
         note(client.start(), client: true)
     }
 
+    /// Hands over everything that is outgoing until both are silent.
+    func run() {
+        while step() {}
+    }
+
+    /// One exchange; false when both were silent.
+    func step() -> Bool {
+        let fromClient = take(fromClient: true)
+        for datagram in fromClient { deliver(datagram, toClient: false) }
+        let fromServer = take(fromClient: false)
+        for datagram in fromServer { deliver(datagram, toClient: true) }
+        return !fromClient.isEmpty || !fromServer.isEmpty
+    }
+
+    /// Fires the retransmission timers, waiting for the earlier one by looking at it again and again: OpenSSL's timer
+    /// knows no other clock than the machine's. False when no timer runs.
+    func fireTimer() -> Bool {
+        guard client.nextTimeout != nil || server.nextTimeout != nil else { return false }
+        let deadline = ContinuousClock.now + .seconds(3)
+        while ContinuousClock.now < deadline {
+            for isClient in [true, false] {
+                let connection = isClient ? client : server
+                guard let left = connection.nextTimeout, left == .zero else { continue }
+                note(connection.handleTimeout(), client: isClient)
+                return true
+            }
+        }
+        return false
+    }
+
     var isEstablished: Bool { clientKeys != nil && serverKeys != nil }
+    var hasFailed: Bool { clientError != nil || serverError != nil }
+}
+
+extension DTLSRetransmission {
+    /// For tests in which nothing is lost: however slow the machine, no timer interferes.
+    static let never = DTLSRetransmission(first: .seconds(50), limit: .seconds(50))
 }

@@ -24,7 +24,9 @@ struct AdmissionTests {
     }
 
     @Test func onlyTheGivenKeyOpens() throws {
-        try TestServer.run({ $0.keys = KeyPolicy(accepted: ["right key+/"]) }) { server in
+        var configuration = StandInConfiguration()
+        configuration.keys = KeyPolicy(accepted: ["right key+/"])
+        try TestServer.run(configuration) { server in
             let client = try server.connect("/v1/stream?api_key=right%20key%2B%2F&model=m")
             client.close()
             #expect(throws: TestClient.Refused(status: 401)) { try server.connect("/v1/stream?api_key=wrong&model=m") }
@@ -32,18 +34,22 @@ struct AdmissionTests {
     }
 
     @Test func aRejectedKeyDoesNotOpen() throws {
-        try TestServer.run({ $0.keys = KeyPolicy(rejected: ["bad"]) }) { server in
+        var configuration = StandInConfiguration()
+        configuration.keys = KeyPolicy(rejected: ["bad"])
+        try TestServer.run(configuration) { server in
             #expect(throws: TestClient.Refused(status: 401)) { try server.connect("/v1/stream?api_key=bad&model=m") }
             try server.connect("/v1/stream?api_key=good&model=m").close()
         }
     }
 
     @Test func aFullHouseRefusesAndAFreedPlaceIsTakenAgain() throws {
-        try TestServer.run({ $0.maximumSessionCount = 1 }) { server in
+        var configuration = StandInConfiguration()
+        configuration.maximumSessionCount = 1
+        try TestServer.run(configuration) { server in
             let first = try server.connect()
             #expect(throws: TestClient.Refused(status: 503)) { try server.connect() }
             first.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             try server.connect().close()
         }
     }
@@ -92,7 +98,7 @@ struct AdmissionTests {
                 #expect(throws: TestClient.Refused.self) { try server.connect(target) }
             }
             client.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             #expect(!server.log.isEmpty)
             #expect(!server.log.contains { $0.contains(key) })
             #expect(!String(reflecting: server.server.sessions).contains(key))

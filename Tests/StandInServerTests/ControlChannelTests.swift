@@ -10,7 +10,8 @@ struct ControlChannelTests {
         func chunk(_ name: String, _ data: [UInt8]) -> [UInt8] {
             number(data.count) + Array(name.utf8) + data + [0, 0, 0, 0]
         }
-        return [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a] + chunk("IHDR", number(1) + number(1) + [8, 0, 0, 0, 0])
+        let signature: [UInt8] = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]
+        return signature + chunk("IHDR", number(1) + number(1) + [8, 0, 0, 0, 0])
             + chunk("tEXt", [UInt8](repeating: 65, count: padding)) + chunk("IDAT", [1]) + chunk("IEND", [])
     }
 
@@ -169,18 +170,18 @@ struct ControlChannelTests {
                     == .message(
                         .iceCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0))))
             #expect(try client.next() == .message(.iceCandidate(nil)))
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.receivedEndOfCandidates == true })
+            // Its answer tells that everything before it was dealt with.
+            try client.send(.offer(sdp: "again"))
+            guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+            #expect(server.engine.sessions.count == 1)
             let media = try #require(server.engine.sessions.first)
             #expect(media.offer == "v=0\r\n")
             #expect(media.remoteCandidates == [early, late, nil])
             let record = try #require(server.server.sessions.first)
-            #expect(record.offerCount == 1)
+            #expect(record.offerCount == 2)
+            #expect(record.receivedEndOfCandidates)
             #expect(record.remoteCandidateCount == 2)
             #expect(!record.offeredBeforeState)
-
-            try client.send(.offer(sdp: "again"))
-            guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
-            #expect(server.engine.sessions.count == 1)
             client.close()
         }
     }
@@ -197,7 +198,9 @@ struct ControlChannelTests {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
             for index in 0..<300 { try client.send(.iceCandidate(CandidateMessage(candidate: "candidate:\(index)"))) }
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.remoteCandidateCount == 300 })
+            try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+            #expect(server.server.sessions.first?.remoteCandidateCount == 300)
             #expect(media.remoteCandidates.count == 256)
             client.close()
         }
@@ -213,12 +216,18 @@ struct ControlChannelTests {
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
             #expect(try client.next() == .message(.generationTick(seconds: 2)))
             media.onEvent(.failed("the peer is gone"))
-            #expect(
-                try client.next() == .message(.generationEnded(seconds: 2, reason: "the peer is gone")))
+            // On a busy machine another tick may have been on its way.
+            var event = try client.next()
+            var seconds = 2.0
+            while event == .message(.generationTick(seconds: seconds + 1)) {
+                event = try client.next()
+                seconds += 1
+            }
+            #expect(event == .message(.generationEnded(seconds: seconds, reason: "the peer is gone")))
             #expect(media.stopCount == 1)
             let record = try #require(server.server.sessions.first)
             #expect(!record.isGenerating)
-            #expect(record.tickCount == 2)
+            #expect(record.tickCount == Int(seconds))
             #expect(record.mediaFailure == "the peer is gone")
 
             // The session lives on: a new offer gets new media.
@@ -244,12 +253,12 @@ struct ControlChannelTests {
             oneMedia.onEvent(.failed("broken"))
             _ = try one.next { $0 == .message(.error("broken")) }
             one.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.isOpen == false })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
             #expect(oneMedia.stopCount == 1)
             _ = otherMedia.paint()
             #expect(try other.next() == .message(.generationStarted))
             other.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             #expect(otherMedia.stopCount == 1)
         }
     }

@@ -73,7 +73,9 @@ final class MediaPeer: @unchecked Sendable {
     /// Does what the messages say until one fits.
     func pump(until fits: (ServerMessage) -> Bool) throws {
         while true {
-            guard case .message(let message) = try client.next(milliseconds: 15_000) else { throw TestClient.TimedOut() }
+            guard case .message(let message) = try client.next() else {
+                throw TestClient.TimedOut()
+            }
             switch message {
             case .answer(let sdp):
                 try connection.setAnswer(sdp)

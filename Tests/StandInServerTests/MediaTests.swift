@@ -89,7 +89,7 @@ struct MediaTests {
             }
             #expect(one.waitForFrames(3))
             one.stop()
-            #expect(server.wait(milliseconds: 5000) { $0.first?.isOpen == false })
+            #expect(server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
             let before = other.frameCount
             #expect(other.waitForFrames(before + 20))
             #expect(server.sessions.last?.isGenerating == true)

@@ -7,9 +7,9 @@ import Testing
 struct ServerTests {
     @Test func aSessionOverTLS() throws {
         try TemporaryCertificate.with { certificate in
-            try TestServer.run({
-                $0.tls = .init(certificateChain: certificate.chain, privateKey: certificate.key)
-            }) { server in
+            var configuration = StandInConfiguration()
+            configuration.tls = .init(certificateChain: certificate.chain, privateKey: certificate.key)
+            try TestServer.run(configuration) { server in
                 let client = try TestClient(
                     port: server.port, target: TestServer.target, trust: certificate.chain)
                 _ = try client.expectGreeting()
@@ -73,7 +73,7 @@ struct ServerTests {
             }
             #expect(Set(server.server.sessions.map(\.sessionID)).count == 20)
             for client in clients { client.close() }
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
         }
     }
 }
@@ -96,9 +96,9 @@ struct TemporaryCertificate {
             rmdir(folder)
         }
         try run([
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", certificate.key,
-            "-out", certificate.chain,
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+            "-keyout", certificate.key, "-out", certificate.chain,
         ])
         try body(certificate)
     }

@@ -22,7 +22,10 @@ final class TestClient: Sendable {
         let status: UInt
     }
 
-    struct TimedOut: Error {}
+    /// What had come until then tells where it stopped.
+    struct TimedOut: Error {
+        var received: [String] = []
+    }
 
     private let inbox = Inbox()
     private let channel: any Channel
@@ -42,7 +45,9 @@ final class TestClient: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    if let tls { try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: "localhost")) }
+                    if let tls {
+                        try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: "localhost"))
+                    }
                     let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: 1 << 24) { channel, _ in
                         channel.eventLoop.makeCompletedFuture {
                             let pipeline = channel.pipeline.syncOperations
@@ -79,7 +84,9 @@ final class TestClient: Sendable {
         send(.text, Array(bytes))
     }
 
-    func send(_ opcode: WebSocketOpcode, _ bytes: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true) {
+    func send(
+        _ opcode: WebSocketOpcode, _ bytes: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true
+    ) {
         let frame = WebSocketFrame(
             fin: fin, rsv1: rsv1, opcode: opcode, maskKey: isMasked ? WebSocketMaskingKey([1, 2, 3, 4]) : nil,
             data: ByteBuffer(bytes: bytes))
@@ -87,8 +94,10 @@ final class TestClient: Sendable {
     }
 
     /// The next event in order, whatever it is.
-    func next(milliseconds: Int = 5000) throws -> Event {
-        guard let event = inbox.take(within: .milliseconds(milliseconds)) else { throw TimedOut() }
+    func next(milliseconds: Int = 20_000) throws -> Event {
+        guard let event = inbox.take(within: .milliseconds(milliseconds)) else {
+            throw TimedOut(received: inbox.history)
+        }
         return event
     }
 
@@ -115,9 +124,18 @@ final class TestClient: Sendable {
 /// Events from the client's event loop to the test's thread.
 private final class Inbox: Sendable {
     private let events = Mutex<[TestClient.Event]>([])
+    private let names = Mutex<[String]>([])
     private let arrived = DispatchSemaphore(value: 0)
 
+    /// The kinds of all events so far.
+    var history: [String] { names.withLock { $0 } }
+
     func put(_ event: TestClient.Event) {
+        if case .message(let message) = event {
+            names.withLock { $0.append(message.type) }
+        } else {
+            names.withLock { $0.append("\(event)") }
+        }
         events.withLock { $0.append(event) }
         arrived.signal()
     }

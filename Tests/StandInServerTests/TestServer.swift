@@ -11,14 +11,14 @@ struct TestServer {
 
     static let target = "/v1/stream?api_key=test-key&model=lucy-2.5"
 
+    /// Port and log of the configuration are the test server's own.
     static func run(
-        _ configure: (inout StandInConfiguration) -> Void = { _ in }, _ body: (TestServer) throws -> Void
+        _ configuration: StandInConfiguration = StandInConfiguration(), _ body: (TestServer) throws -> Void
     ) throws {
         let lines = LogLines()
-        var configuration = StandInConfiguration()
+        var configuration = configuration
         configuration.port = 0
         configuration.log = { lines.add($0) }
-        configure(&configuration)
         let engine = FakeMediaEngine()
         let server = StandInServer(configuration: configuration, engine: engine)
         let port = try server.start()

@@ -91,12 +91,12 @@ final class ConnectionHandler: ChannelInboundHandler {
     func channelInactive(context: ChannelHandlerContext) {
         carryOut(conversation.closed(), context)
         pings?.cancel()
+        log("closed after \(painter?.frameCount ?? 0) pictures")
         services.board.setPainter(nil, of: number)
         services.board.update(number) {
             $0.isOpen = false
             $0.isGenerating = false
         }
-        log("closed")
         context.fireChannelInactive()
     }
 

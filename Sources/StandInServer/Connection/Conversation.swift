@@ -108,7 +108,7 @@ struct Conversation {
 
     private func refusal(of prompt: String) -> Refusal? {
         if prompt.count > Prompt.maximumLength {
-            return Refusal(words: "the prompt has \(prompt.count) characters, at most \(Prompt.maximumLength) are allowed")
+            return Refusal(words: "the prompt has \(prompt.count) of at most \(Prompt.maximumLength) characters")
         }
         return prompt.contains(rules.refusalWord) ? Refusal(words: "the prompt was refused by moderation") : nil
     }

@@ -64,6 +64,21 @@ package struct Look: Sendable, Equatable {
     }
 }
 
+extension Look: CustomStringConvertible {
+    package var description: String {
+        let name =
+            switch style {
+            case .untouched: "untouched"
+            case .mosaic: "mosaic"
+            case .posterised: "posterised"
+            case .neon: "neon"
+            case .grey: "grey"
+            case .hue(let degrees): "hue turned by \(degrees) degrees"
+            }
+        return tint == nil ? name : name + ", tinted"
+    }
+}
+
 extension Look.Tint {
     /// One of 16 directions on a square ring of 32 code values around "no change": never a tint too weak to see.
     init(hash: UInt64) {

@@ -1,0 +1,84 @@
+// `fallback=passthrough`: the raw picture, scaled to the output, for as long as the service sends nothing. The only
+// way by which the input can reach the output, and it is not there unless the user asked for it.
+import GStreamerKit
+import Synchronization
+
+// @unchecked: elements and pads lock themselves.
+final class RawFallback: @unchecked Sendable {
+    private static let rank = InputChain.rawRank
+    private let element: ElementHandle
+    private let input: InputChain
+    private let output: VideoOutput
+    private let scale: Element
+    private let filter: Element
+    private let entry = Pad(name: "raw_fallback_in", direction: .source)
+    private let exit = Pad(name: "raw_fallback_out", direction: .sink)
+    private let format: Mutex<OutputFormat>
+    private let sent = Mutex<(width: Int, height: Int)?>(nil)
+
+    init(element: ElementHandle, input: InputChain, output: VideoOutput, size: PictureSize) throws(GStreamerError) {
+        self.element = element
+        self.input = input
+        self.output = output
+        scale = try Element(factory: "videoscale")
+        scale.set("add-borders", true)
+        filter = try Element(factory: "capsfilter")
+        format = Mutex(OutputFormat(width: 0, height: 0, framerate: (0, 1)))
+        let bin = element.unowned
+        bin.add([scale, filter])
+        try scale.link(filter)
+        guard let sink = scale.staticPad("sink"), let source = filter.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "videoscale has no pads")
+        }
+        exit.setChainFunction { [weak output] buffer in
+            output?.takeRaw(buffer)
+            return .ok
+        }
+        exit.setEventFunction { _ in .handled(true) }
+        exit.setActive(true)
+        entry.setActive(true)
+        try source.link(exit)
+        try entry.link(sink)
+        filter.syncStateWithParent()
+        scale.syncStateWithParent()
+        entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
+        input.addDelivery(rank: Self.rank) { [weak self] frame in self?.take(frame, size.current) }
+        input.gate.open(rank: Self.rank)
+    }
+
+    /// The input's thread.
+    private func take(_ frame: EncoderFrame, _ size: (width: Int, height: Int)) {
+        if let wanted = output.negotiatedFormat, format.withLock({ $0 != wanted }) {
+            format.withLock { $0 = wanted }
+            let text = "video/x-raw, width=(int)\(wanted.width), height=(int)\(wanted.height), pixel-aspect-ratio=(fraction)1/1"
+            if let caps = try? Caps(text) { filter.set("caps", caps: caps) }
+        }
+        let changed = sent.withLock { sent in
+            defer { sent = size }
+            return sent.map { $0 != size } ?? true
+        }
+        if changed {
+            let text =
+                "video/x-raw, format=(string)I420, width=(int)\(size.width), height=(int)\(size.height), "
+                + "framerate=(fraction)0/1, pixel-aspect-ratio=(fraction)1/1, interlace-mode=(string)progressive, "
+                + "colorimetry=(string)bt601"
+            if let caps = try? Caps(text) { entry.push(Event.caps(caps)) }
+            entry.push(Event.timeSegment())
+        }
+        if let buffer = frame.buffer.copyOfMetadata() { _ = entry.push(buffer) }
+    }
+
+    /// Takes everything out of the element again.
+    func remove() {
+        input.gate.close(rank: Self.rank)
+        input.removeDelivery(rank: Self.rank)
+        entry.setActive(false)
+        let bin = element.unowned
+        for child in [scale, filter] {
+            child.setLockedState(true)
+            child.setState(.null)
+            bin.remove(child)
+        }
+        exit.setActive(false)
+    }
+}

@@ -1,0 +1,130 @@
+/// Brings STUN and TURN servers to libnice: literals at once, names when they have resolved. Belongs to the network
+/// thread, and decides only *when* and *as what* a server is announced; the agent's core does it.
+// Touched on the network thread only.
+final class ServerSetup: @unchecked Sendable {
+    /// Gathering waits so long for names, since libnice takes a STUN server only before it starts.
+    static let headStart = Duration.milliseconds(250)
+    /// libnice refuses more of them.
+    static let maximumTurnServers = 8
+
+    struct Actions {
+        var setSTUN: (_ host: String, _ port: UInt16) -> Void
+        var addTURN: (_ server: ICEServer, _ address: String) -> Void
+        var warn: (String) -> Void
+        /// Once: gathering may start.
+        var begin: () -> Void
+        /// Once, not before `begin`: no server comes after this.
+        var finish: () -> Void
+    }
+
+    private let network: NetworkThread
+    private let lookup = HostLookup()
+    private let hasIPv4: Bool
+    private let hasIPv6: Bool
+    private var actions: Actions?
+    private var stun: ICEServer?
+    private var turnCount = 0
+    private var pending = 0
+    private var hasBegun = false
+    private var timer: NetworkTimer?
+
+    init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, actions: Actions) {
+        self.network = network
+        self.hasIPv4 = hasIPv4
+        self.hasIPv6 = hasIPv6
+        self.actions = actions
+    }
+
+    func start(_ servers: [ICEServer]) {
+        var names: [ICEServer] = []
+        for server in servers where accept(server) {
+            if IPAddress(server.host) != nil {
+                announce(server, addresses: [server.host])
+            } else {
+                names.append(server)
+            }
+        }
+        pending = names.count
+        guard pending > 0 else {
+            begin()
+            return
+        }
+        for server in names {
+            lookup.resolve(server.host) { [weak self] addresses in self?.resolved(server, addresses) }
+        }
+        timer = network.schedule(after: Self.headStart) { [weak self] in self?.begin() }
+    }
+
+    /// Nothing of `actions` is called afterwards.
+    func cancel() {
+        timer?.cancel()
+        timer = nil
+        actions = nil
+        lookup.cancel()
+    }
+
+    private func accept(_ server: ICEServer) -> Bool {
+        switch (server.kind, server.transport) {
+        case (.turn, .tls):
+            // Never in clear instead: the user asked for TLS.
+            actions?.warn("\(server) skipped: TURN over TLS is not supported")
+            return false
+        case (.stun, _):
+            guard stun == nil else {
+                actions?.warn("\(server) skipped: one STUN server is used")
+                return false
+            }
+            stun = server
+            return true
+        case (.turn, _):
+            guard turnCount < Self.maximumTurnServers else {
+                actions?.warn("\(server) skipped: \(Self.maximumTurnServers) TURN servers are used")
+                return false
+            }
+            turnCount += 1
+            return true
+        }
+    }
+
+    private func resolved(_ server: ICEServer, _ addresses: [String]) {
+        guard actions != nil else { return }
+        pending -= 1
+        if addresses.isEmpty {
+            actions?.warn("\(server) skipped: its host name did not resolve")
+        } else {
+            announce(server, addresses: addresses)
+        }
+        guard pending == 0 else { return }
+        if hasBegun { actions?.finish() } else { begin() }
+    }
+
+    /// One address a server, of a family that this host has.
+    private func announce(_ server: ICEServer, addresses: [String]) {
+        let usable = addresses.first { text in
+            guard let address = IPAddress(text) else { return false }
+            return address.isIPv6 ? hasIPv6 : hasIPv4
+        }
+        guard let address = usable else {
+            actions?.warn("\(server) skipped: this host has no address of its family")
+            return
+        }
+        switch server.kind {
+        case .turn: actions?.addTURN(server, address)
+        case .stun:
+            if hasBegun {
+                actions?.warn("\(server) skipped: its host name took too long to resolve")
+            } else {
+                actions?.setSTUN(address, server.port)
+            }
+        }
+    }
+
+    private func begin() {
+        guard !hasBegun else { return }
+        hasBegun = true
+        timer?.cancel()
+        timer = nil
+        actions?.begin()
+        if pending == 0 { actions?.finish() }
+    }
+}

@@ -1,0 +1,130 @@
+import DecartProtocol
+import Testing
+
+@Suite("URLs, keys and models", .timeLimit(.minutes(1)))
+struct ServiceURLTests {
+    static let accepted: [(base: String, host: String, port: Int, secure: Bool, target: String)] = [
+        ("wss://api.decart.ai", "api.decart.ai", 443, true, "/v1/stream?model=m"),
+        ("https://api.decart.ai/", "api.decart.ai", 443, true, "/v1/stream?model=m"),
+        ("WSS://API.Decart.AI:8443", "api.decart.ai", 8443, true, "/v1/stream?model=m"),
+        ("wss://a.example:443/v1/stream", "a.example", 443, true, "/v1/stream?model=m"),
+        ("wss://a.example/proxy/", "a.example", 443, true, "/proxy/v1/stream?model=m"),
+        ("wss://a.example/proxy//", "a.example", 443, true, "/proxy/v1/stream?model=m"),
+        ("wss://a.example?fault=x", "a.example", 443, true, "/v1/stream?fault=x&model=m"),
+        ("wss://a.example/p?fault=x&y", "a.example", 443, true, "/p/v1/stream?fault=x&y&model=m"),
+        ("wss://a.example:", "a.example", 443, true, "/v1/stream?model=m"),
+        ("ws://127.0.0.1:9001", "127.0.0.1", 9001, false, "/v1/stream?model=m"),
+        ("http://localhost", "localhost", 80, false, "/v1/stream?model=m"),
+        ("ws://[::1]:9001", "::1", 9001, false, "/v1/stream?model=m"),
+        ("ws://127.3.4.5", "127.3.4.5", 80, false, "/v1/stream?model=m"),
+        ("ws://[::ffff:127.0.0.1]", "::ffff:127.0.0.1", 80, false, "/v1/stream?model=m"),
+        ("wss://[2001:db8::1]:1", "2001:db8::1", 1, true, "/v1/stream?model=m"),
+        ("wss://under_score.example", "under_score.example", 443, true, "/v1/stream?model=m"),
+        ("wss://a.example/%2e%20", "a.example", 443, true, "/%2e%20/v1/stream?model=m"),
+    ]
+
+    @Test(arguments: accepted.indices) func accepts(_ index: Int) throws {
+        let row = ServiceURLTests.accepted[index]
+        let url = try ServiceURL(base: row.base).stream(key: nil, model: try DecartModel(named: "m"))
+        #expect(url.host == row.host && url.port == row.port && url.isSecure == row.secure)
+        #expect(url.requestTarget == row.target)
+    }
+
+    static let refused: [String] = [
+        "", "api.decart.ai", "ftp://a.example", "wss:a.example", "wss:/a.example", "://a", "wss://", "wss:///x", "wss://:80",
+        "wss://a.example:0", "wss://a.example:65536", "wss://a.example:x", "wss://a.example:-1", "wss://a.example:80:80",
+        "wss://user@a.example", "wss://user:hunter2@a.example", "wss://a.example/#x", "wss://a.example#",
+        "wss://a.example/a b", "wss://a.example/\r\nX: y", "wss://a.example/\n", "wss://a.example\u{0}", "wss://a.exämple",
+        " wss://a.example", "wss://a.example ", "wss://[::1", "wss://[::1]x", "wss://[x]", "wss://[127.0.0.1]", "wss://::1",
+        "wss://a%2eexample", "wss://a.example/<x>", "wss://a.example/?x={y}", "wss://a.example\\b", "wss://a\tb",
+        "wss://a.example?api_key=x", "wss://a.example?a=b&model=c", "wss://a.example?api_key", "wss://[fe80::1%25eth0]",
+        "wss://" + String(repeating: "a", count: 254), "wss://a.example/" + String(repeating: "x", count: 3000),
+        // Unencrypted to somebody else.
+        "ws://api.decart.ai", "http://192.168.1.2:80", "ws://localhost.example", "ws://[::2]", "ws://0.0.0.0", "ws://128.0.0.1",
+        "ws://127.1", "ws://2130706433",
+    ]
+
+    @Test(arguments: refused) func refuses(_ base: String) {
+        do {
+            let url = try ServiceURL(base: base)
+            Issue.record("accepted as \(url)")
+        } catch {
+            #expect(error.code == .invalidBaseURL)
+            #expect(!error.message.contains("hunter2"))
+        }
+    }
+
+    @Test func insecureIsForTheAsking() throws {
+        let url = try ServiceURL(base: "ws://192.168.1.2:9001", allowInsecure: true)
+        #expect(!url.isSecure && !url.isLoopback)
+        // It permits just that.
+        #expect(throws: ProtocolError.self) { try ServiceURL(base: "ftp://x", allowInsecure: true) }
+    }
+
+    @Test func everyQueryValueIsEncoded() throws {
+        let key = try APIKey("k+&=#%/?é ü\u{7528}")
+        let url = try ServiceURL(base: "wss://h.example").stream(
+            key: key, model: try DecartModel(named: "a&b"), options: [("user_agent", "x/1 lang/swift"), ("a b", "")])
+        #expect(
+            url.requestTarget
+                == "/v1/stream?api_key=k%2B%26%3D%23%25%2F%3F%C3%A9%20%C3%BC%E7%94%A8&model=a%26b"
+                + "&user_agent=x%2F1%20lang%2Fswift&a%20b=")
+        // What a server reads is what was meant.
+        let items = PercentEncoding.queryItems(ofTarget: url.requestTarget)
+        #expect(items.map(\.name) == ["api_key", "model", "user_agent", "a b"])
+        #expect(items.map(\.value) == [key.reveal(), "a&b", "x/1 lang/swift", ""])
+    }
+
+    @Test func queryItemsOfOddTargets() {
+        #expect(PercentEncoding.queryItems(ofTarget: "/").isEmpty)
+        #expect(PercentEncoding.queryItems(ofTarget: "/?").isEmpty)
+        #expect(PercentEncoding.queryItems(ofTarget: "/?a&b=%4&c=%zz&d=%ff&=e&&f=g=h").map { "\($0.name)>\($0.value)" } == ["a>", ">e", "f>g=h"])
+        #expect(PercentEncoding.decode("a+b%2B") == "a+b+")
+    }
+
+    @Test func subscribeURL() throws {
+        let url = try ServiceURL(base: "wss://h.example").subscribe(
+            key: try APIKey("key"), sid: "a/b", ip: "10.0.0.1", port: 80)
+        #expect(url.requestTarget == "/subscribe/a%2Fb?IP=10.0.0.1&port=80&api_key=key")
+    }
+
+    @Test func nothingDescribesTheKey() throws {
+        let key = try APIKey("  canary+1\n")
+        #expect(key.reveal() == "canary+1")
+        let url = try ServiceURL(base: "wss://h.example").stream(key: key, model: try DecartModel(named: "m"))
+        var text = "\(key) \(url) \(String(reflecting: key)) \(String(reflecting: url)) \([url]) \(Optional(key) as Any)"
+        dump(url, to: &text)
+        dump(key, to: &text)
+        #expect(!text.contains("canary"))
+        #expect(url.description == "wss://h.example/v1/stream?<redacted>")
+        #expect(url.redacting("no such key: canary+1, canary%2B1!") == "no such key: <redacted>, <redacted>!")
+        let short = try ServiceURL(base: "wss://h.example").stream(key: try APIKey("x"), model: try DecartModel(named: "m"))
+        #expect(short.redacting("xylophone") == "xylophone")
+    }
+
+    @Test(arguments: ["", " \n", "a\nb", "a\u{0}", "a\u{7F}b", String(repeating: "k", count: 5000)])
+    func badKeys(_ text: String) {
+        #expect(throws: ProtocolError.self) { try APIKey(text) }
+    }
+
+    @Test func models() throws {
+        let standard = try DecartModel(named: DecartModel.defaultName)
+        #expect(standard.format(for: .webrtc) == VideoFormat(width: 1280, height: 704, framerate: 22))
+        #expect(standard.format(for: .livekit) == VideoFormat(width: 1280, height: 704, framerate: 30))
+        #expect(standard.format(for: .webrtc, orientation: .portrait) == VideoFormat(width: 704, height: 1280, framerate: 22))
+        #expect(!standard.supportsReferenceImage && !standard.isCustom && !standard.supportsFastSpeed)
+        #expect(try DecartModel(named: "lucy-2.1").format(for: .webrtc) == VideoFormat(width: 1088, height: 624, framerate: 20))
+        #expect(try DecartModel(named: "lucy-2.6").supportsFastSpeed)
+        #expect(try !DecartModel(named: "mirage_v2").supportsReferenceImage)
+        #expect(DecartModel.knownNames.count == 15)
+        for name in DecartModel.knownNames {
+            let model = try DecartModel(named: name)
+            #expect(model.format(for: .webrtc) != nil && model.format(for: .livekit)?.framerate == 30)
+        }
+        let custom = try DecartModel(named: "my-model")
+        #expect(custom.isCustom && custom.format(for: .webrtc) == nil && custom.supportsReferenceImage)
+        for name in ["", "a b", "a\n", "a\u{0}", "a\u{A0}b", String(repeating: "m", count: 129)] {
+            #expect(throws: ProtocolError.self) { try DecartModel(named: name) }
+        }
+    }
+}

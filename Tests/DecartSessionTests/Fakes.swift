@@ -1,0 +1,216 @@
+// A controller's outside, in the test's hands: time, channel and media path.
+import DecartProtocol
+import DecartSession
+import Synchronization
+
+/// Virtual time; work runs when the test says so, on the test's thread.
+final class ManualScheduler: SessionScheduler {
+    private struct State {
+        var now: Duration = .zero
+        var queue: [@Sendable () -> Void] = []
+        var timers: [(due: Duration, order: Int, work: @Sendable () -> Void)] = []
+        var order = 0
+    }
+
+    private let state = Mutex(State())
+
+    var now: Duration { state.withLock { $0.now } }
+    var pendingTimers: Int { state.withLock { $0.timers.count } }
+
+    func async(_ work: @escaping @Sendable () -> Void) {
+        state.withLock { $0.queue.append(work) }
+    }
+
+    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+        state.withLock {
+            $0.order += 1
+            $0.timers.append((due: $0.now + delay, order: $0.order, work: work))
+        }
+    }
+
+    /// Everything that is due now.
+    func run() {
+        while true {
+            let work = state.withLock { $0.queue.isEmpty ? nil : $0.queue.removeFirst() }
+            guard let work else { return }
+            work()
+        }
+    }
+
+    func advance(_ duration: Duration) {
+        let end = now + duration
+        run()
+        while true {
+            let next = state.withLock { state -> (@Sendable () -> Void)? in
+                guard
+                    let index = state.timers.indices.min(by: {
+                        (state.timers[$0].due, state.timers[$0].order) < (state.timers[$1].due, state.timers[$1].order)
+                    }), state.timers[index].due <= end
+                else { return nil }
+                state.now = max(state.now, state.timers[index].due)
+                return state.timers.remove(at: index).work
+            }
+            guard let next else { break }
+            next()
+            run()
+        }
+        state.withLock { $0.now = end }
+        run()
+    }
+}
+
+final class FakeChannel: SignallingChannel {
+    struct State {
+        var openedWith: Duration?
+        var sent: [ClientMessage] = []
+        var closes = 0
+    }
+
+    let state = Mutex(State())
+    let onEvent: @Sendable (SignallingEvent) -> Void
+    /// Whether `close` is answered.
+    let answersClose: Bool
+
+    init(answersClose: Bool, onEvent: @escaping @Sendable (SignallingEvent) -> Void) {
+        self.answersClose = answersClose
+        self.onEvent = onEvent
+    }
+
+    var sent: [ClientMessage] { state.withLock { $0.sent } }
+    var closes: Int { state.withLock { $0.closes } }
+
+    func open(timeout: Duration) { state.withLock { $0.openedWith = timeout } }
+
+    func send(_ text: [UInt8]) {
+        guard let message = try? ClientMessage(decoding: text) else { return }
+        state.withLock { $0.sent.append(message) }
+    }
+
+    func close() {
+        let isFirst = state.withLock {
+            $0.closes += 1
+            return $0.closes == 1
+        }
+        if isFirst, answersClose { onEvent(.closed(code: 1000, reason: "")) }
+    }
+
+    func redacting(_ words: String) -> String { words == "canary" ? "<redacted>" : words }
+
+    func say(_ message: ServerMessage) throws { onEvent(.text(try message.encoded())) }
+}
+
+final class FakeMedia: MediaTransport {
+    struct State {
+        var start: MediaStart?
+        var answers: [String] = []
+        var candidates: [CandidateMessage?] = []
+        var stops = 0
+        var traffic = MediaTraffic(sent: 0, received: 0)
+    }
+
+    let state = Mutex(State())
+    let onEvent: @Sendable (MediaEvent) -> Void
+    let answersStop: Bool
+
+    init(answersStop: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.answersStop = answersStop
+        self.onEvent = onEvent
+    }
+
+    var stops: Int { state.withLock { $0.stops } }
+
+    func start(_ start: MediaStart) { state.withLock { $0.start = start } }
+    func apply(answer sdp: String) { state.withLock { $0.answers.append(sdp) } }
+    func apply(candidate: CandidateMessage?) { state.withLock { $0.candidates.append(candidate) } }
+    var traffic: MediaTraffic { state.withLock { $0.traffic } }
+
+    func stop() {
+        let isFirst = state.withLock {
+            $0.stops += 1
+            return $0.stops == 1
+        }
+        if isFirst, answersStop { onEvent(.stopped) }
+    }
+}
+
+/// A controller with everything it made and told.
+final class World: Sendable {
+    struct Told {
+        var channels: [FakeChannel] = []
+        var media: [FakeMedia] = []
+        var snapshots: [SessionSnapshot] = []
+        var reports: [SessionReport] = []
+        var completions = 0
+    }
+
+    let scheduler = ManualScheduler()
+    private let toldBox: TellTale
+    private let held: Mutex<SessionController?>
+
+    final class TellTale: Sendable {
+        let content = Mutex(Told())
+    }
+
+    init(maximumRetries: Int? = 5, answers: Bool = true, failing: SessionError? = nil) throws {
+        let told = TellTale()
+        toldBox = told
+        let configuration = SessionConfiguration(
+            initial: SessionContent(prompt: try Prompt("Lego World")), retry: RetryPolicy(maximumRetries: maximumRetries))
+        held = Mutex(
+            SessionController(
+                configuration: configuration, scheduler: scheduler,
+                makeChannel: { _, onEvent throws(SessionError) in
+                    if let failing { throw failing }
+                    let channel = FakeChannel(answersClose: answers, onEvent: onEvent)
+                    told.content.withLock { $0.channels.append(channel) }
+                    return channel
+                },
+                makeMedia: { _, onEvent throws(SessionError) in
+                    let media = FakeMedia(answersStop: answers, onEvent: onEvent)
+                    told.content.withLock { $0.media.append(media) }
+                    return media
+                },
+                onChange: { snapshot in told.content.withLock { $0.snapshots.append(snapshot) } },
+                onEvent: { report in told.content.withLock { $0.reports.append(report) } }))
+    }
+
+    var told: Told { toldBox.content.withLock { $0 } }
+    func with<Result>(_ body: (SessionController) -> Result) -> Result? {
+        guard let controller = held.withLock({ $0 }) else { return nil }
+        return body(controller)
+    }
+
+    func completed() { toldBox.content.withLock { $0.completions += 1 } }
+    func letGo() { held.withLock { $0 = nil } }
+
+    func stop() {
+        let toldBox = self.toldBox
+        _ = with { $0.stop { toldBox.content.withLock { $0.completions += 1 } } }
+    }
+
+    func connect() throws {
+        _ = with { $0.start() }
+        scheduler.run()
+        try connectCurrent()
+    }
+
+    func connectCurrent() throws {
+        guard let channel = told.channels.last else { return }
+        channel.onEvent(.opened(transport: .milliseconds(1), upgrade: .milliseconds(1)))
+        try channel.say(.status("ready"))
+        scheduler.run()
+        for message in channel.sent {
+            if case .prompt(let prompt) = message {
+                try channel.say(.promptAck(PromptAck(prompt: prompt.text, success: true)))
+            }
+        }
+        scheduler.run()
+        guard let media = told.media.last else { return }
+        media.onEvent(.offer(sdp: "offer"))
+        scheduler.run()
+        try channel.say(.answer(sdp: "answer"))
+        media.onEvent(.connected(ice: nil, dtls: nil))
+        media.onEvent(.firstFrame)
+        scheduler.run()
+    }
+}

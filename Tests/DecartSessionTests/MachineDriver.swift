@@ -1,0 +1,191 @@
+import DecartProtocol
+import DecartSession
+
+/// A machine on virtual time, with its timers. `walk…` brings it to a state; `take` gives what was ordered since.
+struct MachineDriver {
+    private(set) var machine: SessionMachine
+    private(set) var now: Duration = .zero
+    private var timers: [TimerID: Duration] = [:]
+    private(set) var orders: [SessionAction] = []
+    /// What a media path would say when sampled.
+    var traffic = MediaTraffic(sent: 0, received: 0)
+    /// Added to the traffic at every sample.
+    var flow = MediaTraffic(sent: 12, received: 12)
+    var jitter = 0.0
+    private(set) var attempt = AttemptID(0)
+    private var nextRequest: RequestID = 1
+
+    init(
+        prompt: String? = "Lego World", image: ReferenceImage? = nil, maximumRetries: Int? = 5,
+        change: (inout SessionConfiguration) -> Void = { _ in }
+    ) throws {
+        let content = SessionContent(prompt: try prompt.map { try Prompt($0) }, image: image)
+        var configuration = SessionConfiguration(initial: content, retry: RetryPolicy(maximumRetries: maximumRetries))
+        change(&configuration)
+        machine = SessionMachine(configuration: configuration)
+    }
+
+    var snapshot: SessionSnapshot { machine.snapshot }
+    var state: SessionState { machine.snapshot.state }
+    var runningTimers: Set<TimerID> { Set(timers.keys) }
+
+    // MARK: Facts
+
+    mutating func tell(_ event: SessionEvent) {
+        for action in machine.handle(event, now: now, jitter: jitter) {
+            orders.append(action)
+            switch action {
+            case .openChannel(let id, _): attempt = id
+            case .schedule(let timer, let delay): timers[timer] = now + delay
+            case .cancel(let timer): timers[timer] = nil
+            case .sampleMedia(let id):
+                traffic.sent += flow.sent
+                traffic.received += flow.received
+                tell(.mediaSampled(id, traffic))
+            default: break
+            }
+        }
+    }
+
+    mutating func server(_ message: ServerMessage) { tell(.channelMessage(attempt, message)) }
+    mutating func media(_ event: MediaEvent) { tell(.media(attempt, event)) }
+
+    @discardableResult
+    mutating func update(_ text: String, image: PromptUpdate.Image = .unchanged) throws -> RequestID {
+        defer { nextRequest += 1 }
+        tell(.update(PromptUpdate(prompt: try Prompt(text), image: image), id: nextRequest))
+        return nextRequest
+    }
+
+    @discardableResult
+    mutating func update(image: PromptUpdate.Image) -> RequestID {
+        defer { nextRequest += 1 }
+        tell(.update(PromptUpdate(image: image), id: nextRequest))
+        return nextRequest
+    }
+
+    /// Lets time pass, with every timer in its order.
+    mutating func wait(_ duration: Duration) {
+        let end = now + duration
+        while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= end {
+            now = max(now, due)
+            timers[timer] = nil
+            tell(.timerFired(timer))
+        }
+        now = end
+    }
+
+    /// Lets time pass until the planned retry dials.
+    mutating func waitForRetry() {
+        guard let due = timers[.retry] else { return }
+        wait(due - now)
+    }
+
+    /// Lets time pass as if the process were stopped: nothing fires until the end.
+    mutating func sleep(_ duration: Duration) {
+        now += duration
+        wait(.zero)
+    }
+
+    // MARK: Walks
+
+    mutating func walkToSettling() {
+        tell(.start)
+        open()
+    }
+
+    mutating func open() {
+        tell(.channelOpened(attempt, transport: .milliseconds(20), upgrade: .milliseconds(10)))
+        server(.status("Ready"))
+    }
+
+    /// Answers every prompt and image under way.
+    mutating func acknowledgeAll() {
+        for message in sent() {
+            switch message {
+            case .prompt(let prompt): server(.promptAck(PromptAck(prompt: prompt.text, success: true)))
+            case .setImage: server(.setImageAck(SetImageAck(success: true)))
+            default: break
+            }
+        }
+    }
+
+    mutating func walkToNegotiating() {
+        walkToSettling()
+        acknowledgeAll()
+    }
+
+    mutating func negotiate() {
+        media(.offer(sdp: "offer"))
+        server(.answer(sdp: "answer"))
+        media(.connected(ice: .milliseconds(5), dtls: .milliseconds(6)))
+        media(.firstFrame)
+    }
+
+    mutating func walkToConnected() {
+        walkToNegotiating()
+        negotiate()
+    }
+
+    /// From an open channel order to connected again.
+    mutating func reconnect() {
+        open()
+        acknowledgeAll()
+        negotiate()
+    }
+
+    // MARK: Looking
+
+    /// The orders since the last look, without timers.
+    mutating func take() -> [SessionAction] {
+        defer { orders = [] }
+        return orders.filter {
+            switch $0 {
+            case .schedule, .cancel, .sampleMedia: false
+            default: true
+            }
+        }
+    }
+
+    /// Messages of the current attempt since the last `take`.
+    func sent() -> [ClientMessage] {
+        orders.compactMap { if case .send(attempt, let message) = $0 { message } else { nil } }
+    }
+
+    func results() -> [PromptResult] {
+        orders.compactMap { if case .report(.promptResult(let result)) = $0 { result } else { nil } }
+    }
+
+    func failures() -> [SessionError] {
+        orders.compactMap { if case .report(.failed(let error)) = $0 { error } else { nil } }
+    }
+
+    func warnings() -> [SessionError] {
+        orders.compactMap { if case .report(.warning(let error)) = $0 { error } else { nil } }
+    }
+
+    func opens() -> Int {
+        orders.count { if case .openChannel = $0 { true } else { false } }
+    }
+
+    func startsMedia() -> Bool {
+        orders.contains { if case .startMedia = $0 { true } else { false } }
+    }
+}
+
+/// Pictures for tests: the smallest that pass.
+func testImage(_ width: Int = 16) throws -> ReferenceImage {
+    func chunk(_ type: String, _ data: [UInt8]) -> [UInt8] {
+        [0, 0, 0, UInt8(data.count)] + type.utf8 + data + [0, 0, 0, 0]
+    }
+    let header = [0, 0, UInt8(width >> 8), UInt8(width & 255), 0, 0, 0, 16, 8, 2, 0, 0, 0]
+    return try ReferenceImage(
+        bytes: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + chunk("IHDR", header) + chunk("IDAT", [1])
+            + chunk("IEND", []))
+}
+
+extension ClientMessage {
+    static func text(_ text: String, enhance: Bool = false) -> ClientMessage {
+        .prompt(PromptMessage(text: text, enhance: enhance))
+    }
+}

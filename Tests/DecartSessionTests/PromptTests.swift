@@ -1,0 +1,321 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+@Suite("The machine: prompts and images", .timeLimit(.minutes(1)))
+struct PromptTests {
+    private func connected(prompt: String? = "first", image: ReferenceImage? = nil) throws -> MachineDriver {
+        var driver = try MachineDriver(prompt: prompt, image: image)
+        driver.walkToConnected()
+        _ = driver.take()
+        return driver
+    }
+
+    @Test func promptAndAck() throws {
+        var driver = try connected()
+        let id = try driver.update("second")
+        #expect(driver.sent() == [.text("second")])
+        driver.wait(.milliseconds(120))
+        driver.server(.promptAck(PromptAck(prompt: "second", success: true)))
+        #expect(driver.results() == [PromptResult(id: id, text: "second", outcome: .accepted, elapsed: .milliseconds(120))])
+        // No renegotiation.
+        #expect(!driver.startsMedia())
+    }
+
+    @Test func refusedPromptLeavesTheSessionAlone() throws {
+        var driver = try connected()
+        let id = try driver.update("bad")
+        driver.server(.promptAck(PromptAck(prompt: "bad", success: false, error: "moderated")))
+        #expect(driver.results().map(\.outcome) == [.rejected("moderated")])
+        #expect(driver.results().map(\.id) == [id])
+        #expect(driver.state == .connected)
+        // And the last accepted one is what a new session begins with.
+        _ = driver.take()
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.wait(.seconds(1))
+        driver.open()
+        #expect(driver.sent() == [.text("first")])
+    }
+
+    @Test func acksMatchTheirOwnRequest() throws {
+        var driver = try connected()
+        let a = try driver.update("a")
+        let b = try driver.update("b")
+        let a2 = try driver.update("a")
+        driver.server(.promptAck(PromptAck(prompt: "zzz", success: true)))
+        #expect(driver.results() == [])
+        driver.server(.promptAck(PromptAck(prompt: "b", success: true)))
+        driver.server(.promptAck(PromptAck(prompt: "a", success: false, error: "no")))
+        driver.server(.promptAck(PromptAck(prompt: "a", success: true)))
+        driver.server(.promptAck(PromptAck(prompt: "a", success: true)))
+        #expect(driver.results().map(\.id) == [b, a, a2])
+        #expect(driver.results().map(\.isAccepted) == [true, false, true])
+    }
+
+    @Test func ackWithoutTextAnswersTheOldest() throws {
+        var driver = try connected()
+        let a = try driver.update("a")
+        let b = try driver.update("b")
+        driver.server(.promptAck(PromptAck(prompt: nil, success: true)))
+        driver.server(.promptAck(PromptAck(prompt: nil, success: true)))
+        driver.server(.promptAck(PromptAck(prompt: nil, success: true)))
+        #expect(driver.results().map(\.id) == [a, b])
+    }
+
+    @Test func timeouts() throws {
+        var driver = try connected()
+        let text = try driver.update("a")
+        let image = driver.update(image: .set(try testImage()))
+        driver.wait(.seconds(14.9))
+        #expect(driver.results() == [])
+        driver.wait(.seconds(0.1))
+        #expect(driver.results().map(\.id) == [text])
+        driver.wait(.seconds(15))
+        #expect(driver.results().map(\.id) == [text, image])
+        #expect(driver.results().allSatisfy { $0.outcome == .timedOut })
+        #expect(driver.state == .connected)
+        // Late acks are nobody's result, but tell what the service shows.
+        driver.server(.promptAck(PromptAck(prompt: "a", success: true)))
+        #expect(driver.results().count == 2)
+        #expect(driver.machine.wantedContent.prompt?.text == "a")
+        #expect(driver.runningTimers.contains(.acks) == false)
+    }
+
+    @Test func imagesAreSingleFlight() throws {
+        var driver = try connected()
+        let images = try [17, 18, 19, 20].map { try testImage($0) }
+        let ids = images.map { driver.update(image: .set($0)) }
+        #expect(driver.sent().count == 1)
+        #expect(driver.results().map(\.id) == [ids[1], ids[2]])
+        #expect(driver.results().allSatisfy { $0.outcome == .superseded })
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        #expect(driver.sent().count == 2)
+        driver.server(.setImageAck(SetImageAck(success: false, error: "too blurry")))
+        #expect(driver.results().map(\.id) == [ids[1], ids[2], ids[0], ids[3]])
+        #expect(driver.results().last?.error == "too blurry")
+        #expect(driver.machine.wantedContent.image == images[0])
+    }
+
+    @Test func aSupersededImageHandsItsTextOn() throws {
+        var driver = try connected()
+        _ = driver.update(image: .set(try testImage(17)))
+        _ = try driver.update("text of the second", image: .set(try testImage(18)))
+        let third = try testImage(19)
+        _ = driver.update(image: .set(third))
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        #expect(
+            driver.sent().last
+                == .setImage(
+                    SetImageMessage(
+                        image: .data(base64: third.base64), text: .prompt("text of the second"), enhance: false)))
+    }
+
+    @Test func textWaitsBehindAWaitingImage() throws {
+        var driver = try connected()
+        _ = driver.update(image: .set(try testImage(17)))
+        _ = try driver.update("with the second", image: .set(try testImage(18)))
+        let last = try driver.update("last")
+        #expect(driver.sent().count == 1)
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        #expect(driver.sent().last == .text("last"))
+        driver.server(.promptAck(PromptAck(prompt: "last", success: true)))
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        #expect(driver.results().map(\.id).contains(last))
+        // Whatever the order of acks, the later request is what is shown.
+        #expect(driver.machine.wantedContent.prompt?.text == "last")
+    }
+
+    @Test func messagesForEveryChange() throws {
+        let image = try testImage()
+        let data = SetImageMessage.Image.data(base64: image.base64)
+        // From text.
+        var driver = try connected()
+        try driver.update("")
+        #expect(driver.sent() == [.setImage(.passthrough)])
+        driver = try connected()
+        driver.update(image: .set(image))
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .unchanged))])
+        driver = try connected()
+        try driver.update("both", image: .set(image))
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .prompt("both"), enhance: false))])
+        driver = try connected()
+        try driver.update("", image: .set(image))
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
+        // From image and text.
+        driver = try connected(image: image)
+        try driver.update("new")
+        #expect(driver.sent() == [.text("new")])
+        driver = try connected(image: image)
+        try driver.update("")
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
+        driver = try connected(image: image)
+        driver.update(image: .removed)
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: .none, text: .prompt("first"), enhance: false))])
+        driver = try connected(image: image)
+        try driver.update("", image: .removed)
+        #expect(driver.sent() == [.setImage(.passthrough)])
+        // From passthrough.
+        driver = try connected(prompt: nil)
+        try driver.update("new")
+        #expect(driver.sent() == [.text("new")])
+    }
+
+    @Test func errorFailsWhatIsPending() throws {
+        var driver = try connected()
+        let a = try driver.update("a")
+        let b = try driver.update("b")
+        driver.server(.error("something"))
+        #expect(driver.results().map(\.id) == [a, b])
+        #expect(driver.results().allSatisfy { $0.outcome == .rejected("something") })
+        #expect(driver.state == .connected && driver.warnings() == [])
+    }
+
+    @Test func unacknowledgedPromptsAreSaidAgainBeforeTheOffer() throws {
+        var driver = try connected()
+        let ids = [try driver.update("a"), try driver.update("b")]
+        let old = driver.attempt
+        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        let third = try driver.update("c")
+        driver.wait(.seconds(1))
+        _ = driver.take()
+        driver.open()
+        #expect(driver.sent() == [.text("a"), .text("b"), .text("c")])
+        driver.tell(.channelMessage(old, .promptAck(PromptAck(prompt: "a", success: true))))
+        #expect(driver.results() == [])
+        driver.server(.promptAck(PromptAck(prompt: "a", success: true)))
+        driver.server(.promptAck(PromptAck(prompt: "b", success: true)))
+        #expect(!driver.startsMedia())
+        driver.server(.promptAck(PromptAck(prompt: "c", success: true)))
+        #expect(driver.startsMedia())
+        #expect(driver.results().map(\.id) == ids + [third])
+    }
+
+    @Test func latestPromptAndImageAreReplayed() throws {
+        let image = try testImage()
+        var driver = try connected()
+        driver.update(image: .set(image))
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        try driver.update("latest")
+        driver.server(.promptAck(PromptAck(prompt: "latest", success: true)))
+        for _ in 0..<3 {
+            _ = driver.take()
+            driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+            driver.waitForRetry()
+            driver.open()
+            #expect(
+                driver.sent() == [
+                    .setImage(
+                        SetImageMessage(image: .data(base64: image.base64), text: .prompt("latest"), enhance: false))
+                ])
+            driver.acknowledgeAll()
+            driver.negotiate()
+            #expect(driver.state == .connected)
+        }
+        #expect(driver.results() == [])
+    }
+
+    @Test func aWishRefusedOnReconnectFallsBackToWhatWasAccepted() throws {
+        var driver = try connected()
+        let bad = try driver.update("bad")
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.wait(.seconds(1))
+        _ = driver.take()
+        driver.open()
+        #expect(driver.sent() == [.text("bad")])
+        driver.server(.promptAck(PromptAck(prompt: "bad", success: false, error: "moderated")))
+        #expect(driver.results().map(\.id) == [bad])
+        #expect(driver.state == .reconnecting)
+        #expect(driver.sent() == [.text("bad"), .text("first")])
+        driver.server(.promptAck(PromptAck(prompt: "first", success: true)))
+        driver.negotiate()
+        #expect(driver.state == .connected)
+    }
+
+    @Test func aPromptDuringConnectingIsPartOfTheInitialState() throws {
+        var driver = try MachineDriver(prompt: "first")
+        driver.tell(.start)
+        let id = try driver.update("newer")
+        driver.open()
+        #expect(driver.sent() == [.text("newer")])
+        driver.acknowledgeAll()
+        #expect(driver.results().map(\.id) == [id])
+        #expect(driver.startsMedia())
+    }
+
+    @Test func withoutASessionThePromptIsRemembered() throws {
+        var driver = try MachineDriver(prompt: "first")
+        let id = try driver.update("before")
+        #expect(driver.results().map(\.id) == [id])
+        #expect(driver.results().map(\.outcome) == [.cancelled])
+        driver.walkToSettling()
+        #expect(driver.sent() == [.text("before")])
+    }
+
+    @Test func stopAnswersEverything() throws {
+        var driver = try connected()
+        let ids = try (0..<50).map { try driver.update("p\($0)") }
+        #expect(driver.sent().count == 32)
+        driver.tell(.stop)
+        #expect(driver.results().map(\.id) == ids)
+        #expect(driver.results().allSatisfy { $0.outcome == .cancelled })
+        driver.tell(.start)
+        driver.open()
+        #expect(driver.sent().last == .text("p49"))
+    }
+
+    @Test func theLedgerIsBounded() throws {
+        var driver = try connected()
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        let ids = try (0..<1000).map { try driver.update("p\($0)") }
+        #expect(driver.results().map(\.id) == Array(ids.prefix(1000 - 256)))
+        #expect(driver.results().allSatisfy { $0.outcome == .superseded })
+    }
+
+    /// 1,000 prompts at 20/s over 3 losses: every request has exactly one result, all accepted, in order.
+    @Test func aThousandPromptsOverThreeReconnects() throws {
+        var driver = try MachineDriver(maximumRetries: nil)
+        driver.walkToConnected()
+        _ = driver.take()
+        var sentBefore = 0
+        var open = true
+        var lost = AttemptID(0)
+        for index in 0..<1000 {
+            try driver.update("prompt \(index % 7)")
+            driver.wait(.milliseconds(50))
+            if index % 250 == 200, index < 900 {
+                lost = driver.attempt
+                driver.tell(.channelClosed(lost, code: nil, reason: ""))
+                open = false
+                sentBefore = driver.sent().count
+            }
+            if !open, driver.attempt != lost {
+                driver.open()
+                open = true
+                sentBefore = 0
+            }
+            guard open else { continue }
+            // Acks lag by a few messages.
+            let sent = driver.sent()
+            for message in sent.dropFirst(sentBefore).dropLast(index == 999 ? 0 : 3) {
+                if case .prompt(let prompt) = message {
+                    driver.server(.promptAck(PromptAck(prompt: prompt.text, success: true)))
+                }
+                sentBefore += 1
+            }
+            if driver.startsMedia(), !driver.state.isConnected { driver.negotiate() }
+        }
+        for _ in 0..<100 {
+            for message in driver.sent().dropFirst(sentBefore) {
+                if case .prompt(let prompt) = message {
+                    driver.server(.promptAck(PromptAck(prompt: prompt.text, success: true)))
+                }
+                sentBefore += 1
+            }
+        }
+        let results = driver.results()
+        #expect(results.count == 1000)
+        #expect(results.map(\.id) == results.map(\.id).sorted())
+        #expect(Set(results.map(\.id)).count == 1000)
+        #expect(results.allSatisfy { $0.isAccepted })
+    }
+}

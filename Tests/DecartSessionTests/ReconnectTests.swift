@@ -1,0 +1,403 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+@Suite("The machine: retries, time-outs, queue, watchdog", .timeLimit(.minutes(1)))
+struct ReconnectTests {
+    private static let lost = SessionError(.network, "lost", stage: .channel)
+
+    @Test func backOffTable() {
+        var backOff = BackOff(maximumDelay: .seconds(10))
+        #expect((0..<8).map { _ in backOff.next(jitter: 0) } == [1, 2, 4, 8, 10, 10, 10, 10].map { .seconds($0) })
+        backOff.reset()
+        #expect(backOff.next(jitter: 1) == .seconds(0.8))
+        #expect(backOff.next(jitter: 0.5) == .seconds(1.8))
+        // Odd randomness stays within the bounds.
+        #expect(backOff.next(jitter: -3) == .seconds(4))
+        #expect(backOff.next(jitter: .nan) == .seconds(8))
+        var short = BackOff(maximumDelay: .seconds(3))
+        #expect((0..<4).map { _ in short.next(jitter: 0) } == [1, 2, 3, 3].map { .seconds($0) })
+        var none = BackOff(maximumDelay: .seconds(-1))
+        #expect(none.next(jitter: 0) == .zero)
+    }
+
+    /// Fast-failing dials at 1, 3, 7, 15, 25 s, then one error.
+    @Test func firstConnectionIsRetriedLikeALostOne() throws {
+        var driver = try MachineDriver()
+        driver.tell(.start)
+        var dials: [Duration] = []
+        for _ in 0..<6 {
+            dials.append(driver.now)
+            #expect(driver.state == .connecting)
+            driver.tell(.channelFailed(driver.attempt, ReconnectTests.lost))
+            driver.waitForRetry()
+        }
+        #expect(dials == [0, 1, 3, 7, 15, 25].map { .seconds($0) })
+        #expect(driver.opens() == 6)
+        #expect(driver.warnings().count == 5)
+        #expect(driver.failures().count == 1)
+        #expect(driver.failures().first?.message == "lost Given up after 5 retries.")
+        #expect(driver.state == .error)
+        driver.wait(.seconds(100))
+        #expect(driver.opens() == 6)
+    }
+
+    @Test func dialTimesAfterALoss() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        let start = driver.now
+        driver.tell(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        #expect(driver.state == .reconnecting)
+        var dials: [Duration] = []
+        var seen = driver.attempt
+        while driver.state == .reconnecting {
+            driver.wait(.milliseconds(100))
+            if driver.attempt != seen {
+                seen = driver.attempt
+                dials.append(driver.now - start)
+                driver.tell(.channelFailed(seen, ReconnectTests.lost))
+            }
+        }
+        #expect(dials == [1, 3, 7, 15, 25].map { .seconds($0) })
+        #expect(driver.failures().count == 1)
+    }
+
+    /// Hanging dials are given 5 s each: 1, 8, 17, 30, 45 s.
+    @Test func hangingDials() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        _ = driver.take()
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.wait(.seconds(1))
+        #expect(driver.orders.contains(.openChannel(driver.attempt, timeout: .seconds(5))))
+        // The channel keeps its promise; one that does not is helped a second later.
+        driver.wait(.seconds(6))
+        #expect(driver.warnings().last?.code == .connectionTimeout)
+    }
+
+    @Test func noRetriesMeansOneError() throws {
+        for permanent in [true, false] {
+            var driver = try MachineDriver(maximumRetries: permanent ? 5 : 0)
+            driver.tell(.start)
+            let error = SessionError(.network, "Unknown host x.", stage: .resolve, isPermanent: permanent)
+            driver.tell(.channelFailed(driver.attempt, error))
+            #expect(driver.failures() == [error])
+            #expect(driver.warnings() == [])
+            #expect(driver.state == .error && driver.snapshot.lastError == error)
+            #expect(driver.runningTimers.isEmpty)
+            driver.wait(.seconds(60))
+            #expect(driver.opens() == 1)
+        }
+    }
+
+    @Test func forEver() throws {
+        var driver = try MachineDriver(maximumRetries: nil)
+        driver.tell(.start)
+        for _ in 0..<200 {
+            driver.tell(.channelFailed(driver.attempt, ReconnectTests.lost))
+            driver.waitForRetry()
+        }
+        #expect(driver.state == .connecting)
+        #expect(driver.opens() == 201)
+    }
+
+    @Test func countStartsAgainAfterAStableConnection() throws {
+        var driver = try MachineDriver(maximumRetries: 2)
+        driver.walkToConnected()
+        for round in 0..<4 {
+            driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
+            driver.wait(.seconds(2))
+            driver.reconnect()
+            #expect(driver.state == .connected, "round \(round)")
+            driver.wait(.seconds(31))
+            #expect(driver.snapshot.retries == 0)
+        }
+        // Without the stable time the budget is used up.
+        for _ in 0..<2 {
+            driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
+            driver.wait(.seconds(2))
+            driver.reconnect()
+            driver.wait(.seconds(1))
+        }
+        driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
+        #expect(driver.state == .error)
+        #expect(driver.failures().count == 1)
+    }
+
+    @Test func permanentWords() throws {
+        for words in ["HTTP 401", "Unauthorized", "Invalid API key!", "session expired", "not allowed", "INVALID_SESSION"] {
+            var driver = try MachineDriver()
+            driver.walkToConnected()
+            driver.server(.error(words))
+            #expect(driver.state == .error, "\(words)")
+            #expect(driver.failures().count == 1)
+            var closed = try MachineDriver()
+            closed.walkToConnected()
+            closed.tell(.channelClosed(closed.attempt, code: 1008, reason: words))
+            #expect(closed.state == .error, "\(words)")
+        }
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.server(.error("frame 14012 was late"))
+        #expect(driver.state == .connected)
+        #expect(driver.warnings().count == 1)
+        driver.tell(.channelClosed(driver.attempt, code: 1011, reason: "frame 14012"))
+        #expect(driver.state == .reconnecting)
+    }
+
+    @Test func generationEnds() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.server(.generationEnded(seconds: 61, reason: "insufficient_credits"))
+        #expect(driver.state == .error)
+        #expect(driver.failures().first?.message.contains("insufficient_credits") == true)
+        #expect(driver.snapshot.generationSeconds == 61)
+
+        driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.server(.generationEnded(seconds: nil, reason: "timeout"))
+        #expect(driver.state == .reconnecting)
+        #expect(driver.warnings().first?.message.contains("timeout") == true)
+    }
+
+    @Test func initialAckHasItsOwnClock() throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.walkToSettling()
+        driver.wait(.milliseconds(29_999))
+        #expect(driver.state == .connecting)
+        driver.wait(.milliseconds(1))
+        #expect(driver.state == .error)
+        #expect(driver.failures().first?.code == .connectionTimeout)
+        #expect(driver.failures().first?.stage == .initialState)
+    }
+
+    @Test func mediaHasItsOwnClock() throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.walkToSettling()
+        driver.wait(.seconds(20))
+        driver.acknowledgeAll()
+        driver.wait(.milliseconds(14_999))
+        #expect(driver.state == .connecting)
+        driver.wait(.milliseconds(1))
+        #expect(driver.failures().first?.stage == .media)
+    }
+
+    @Test func retriesAreLessPatient() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.media(.failed(SessionError(.webRTC, "x", stage: .media)))
+        driver.wait(.seconds(1))
+        driver.open()
+        driver.acknowledgeAll()
+        driver.wait(.seconds(9.9))
+        #expect(driver.warnings().count == 1)
+        driver.wait(.seconds(0.1))
+        #expect(driver.warnings().last?.code == .connectionTimeout)
+    }
+
+    @Test func queueStopsTheClocks() throws {
+        var driver = try MachineDriver()
+        driver.tell(.start)
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.server(.status("Entering queue"))
+        #expect(driver.snapshot.serviceStatus == .enteringQueue)
+        for position in stride(from: 12, to: 0, by: -1) {
+            driver.server(.queuePosition(QueuePosition(position: position, size: 12)))
+            #expect(driver.snapshot.queue == QueuePosition(position: position, size: 12))
+            driver.wait(.seconds(50))
+        }
+        #expect(driver.sent() == [])
+        #expect(driver.state == .connecting)
+        driver.server(.status("ready"))
+        #expect(driver.snapshot.queue == nil && driver.snapshot.serviceStatus == .ready)
+        #expect(driver.sent() == [.text("Lego World")])
+        driver.acknowledgeAll()
+        driver.negotiate()
+        #expect(driver.state == .connected)
+        #expect(driver.failures() == [] && driver.warnings() == [])
+    }
+
+    @Test func aQueueThatIsToldLateStopsTheClockToo() throws {
+        var driver = try MachineDriver()
+        driver.walkToSettling()
+        #expect(driver.sent() == [.text("Lego World")])
+        driver.server(.queuePosition(QueuePosition(position: 1)))
+        driver.wait(.seconds(600))
+        #expect(driver.state == .connecting)
+        _ = driver.take()
+        driver.server(.status("ready"))
+        // What was sent into the queue may be lost; it is said again, and counts from here.
+        #expect(driver.sent() == [.text("Lego World")])
+        driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
+        driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
+        #expect(driver.orders.count { if case .startMedia = $0 { true } else { false } } == 1)
+    }
+
+    @Test func anAckInTheQueueCounts() throws {
+        var driver = try MachineDriver()
+        driver.walkToSettling()
+        driver.server(.queuePosition(QueuePosition(position: 1)))
+        driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
+        #expect(driver.startsMedia())
+    }
+
+    @Test func servedFromTheQueueWithoutAWord() throws {
+        var driver = try MachineDriver()
+        driver.walkToNegotiating()
+        driver.media(.offer(sdp: "offer"))
+        driver.server(.queuePosition(QueuePosition(position: 2)))
+        let id = try driver.update("while waiting")
+        driver.wait(.seconds(300))
+        #expect(driver.state == .connecting && driver.results() == [])
+        driver.server(.answer(sdp: "answer"))
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(driver.snapshot.queue == nil && driver.snapshot.serviceStatus == .ready)
+        #expect(driver.sent().last == .text("while waiting"))
+        driver.wait(.seconds(1))
+        driver.server(.promptAck(PromptAck(prompt: "while waiting", success: true)))
+        #expect(driver.results().map(\.id) == [id])
+    }
+
+    @Test func errorInTheQueue() throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.tell(.start)
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.server(.queuePosition(QueuePosition(position: 1)))
+        driver.server(.error("queue is full"))
+        #expect(driver.failures().first?.code == .queue)
+    }
+
+    @Test func silentMediaAreFoundWithinFiveSecondsAndAHalf() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.wait(.seconds(10))
+        #expect(driver.state == .connected)
+        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.wait(.seconds(4.9))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(0.6))
+        #expect(driver.state == .reconnecting)
+        #expect(driver.warnings().first?.code == .webRTC)
+    }
+
+    @Test func gapsOfThreeSecondsAreRiddenOut() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        for _ in 0..<10 {
+            driver.flow = MediaTraffic(sent: 12, received: 0)
+            driver.wait(.seconds(3))
+            driver.flow = MediaTraffic(sent: 12, received: 12)
+            driver.wait(.seconds(1))
+        }
+        #expect(driver.state == .connected)
+    }
+
+    @Test func aSilentInputIsNoDeadPath() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.flow = MediaTraffic(sent: 0, received: 0)
+        driver.wait(.seconds(600))
+        #expect(driver.state == .connected)
+    }
+
+    @Test func aStoppedProcessIsNoDeadPath() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.wait(.seconds(2))
+        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.sleep(.seconds(300))
+        #expect(driver.state == .connected)
+        driver.flow = MediaTraffic(sent: 12, received: 12)
+        driver.wait(.seconds(2))
+        #expect(driver.state == .connected)
+    }
+
+    /// Every fault in every phase ends in a retry, and the next attempt works.
+    @Test func everyFaultInEveryPhase() throws {
+        let phases: [(String, (inout MachineDriver) -> Void)] = [
+            ("opening", { $0.tell(.start) }),
+            ("greeting", { $0.tell(.start); $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil)) }),
+            ("queued", { $0.walkToSettling(); $0.server(.queuePosition(QueuePosition(position: 3))) }),
+            ("settling", { $0.walkToSettling() }),
+            ("negotiating", { $0.walkToNegotiating() }),
+            ("connected", { $0.walkToConnected() }),
+            ("generating", { $0.walkToConnected(); $0.server(.generationStarted) }),
+        ]
+        let faults: [(String, (inout MachineDriver) -> Void)] = [
+            ("closed", { $0.tell(.channelClosed($0.attempt, code: 1001, reason: "going away")) }),
+            ("cut", { $0.tell(.channelClosed($0.attempt, code: nil, reason: "")) }),
+            ("failed", { $0.tell(.channelFailed($0.attempt, ReconnectTests.lost)) }),
+            ("ended", { $0.server(.generationEnded(seconds: 1, reason: nil)) }),
+        ]
+        for (phase, walk) in phases {
+            for (fault, strike) in faults {
+                var driver = try MachineDriver()
+                walk(&driver)
+                let wasConnected = driver.state.isConnected
+                strike(&driver)
+                #expect(driver.state == (wasConnected ? .reconnecting : .connecting), "\(fault) while \(phase)")
+                #expect(driver.warnings().count == 1, "\(fault) while \(phase)")
+                #expect(driver.runningTimers == [.retry], "\(fault) while \(phase): \(driver.runningTimers)")
+                _ = driver.take()
+                driver.wait(.seconds(1))
+                #expect(driver.opens() == 1)
+                driver.reconnect()
+                #expect(driver.state == .connected, "\(fault) while \(phase)")
+                driver.tell(.stop)
+                #expect(driver.runningTimers.isEmpty)
+            }
+        }
+    }
+
+    @Test func jitterShortensTheWait() throws {
+        var driver = try MachineDriver()
+        driver.jitter = 1
+        driver.walkToConnected()
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        _ = driver.take()
+        driver.wait(.seconds(0.8))
+        #expect(driver.opens() == 1)
+    }
+
+    @Test func mediaOutlivesTheChannelWhenAsked() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.wait(.seconds(3))
+        _ = driver.take()
+        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        #expect(!driver.orders.contains(.stopMedia(old)))
+        driver.wait(.seconds(1))
+        driver.open()
+        driver.acknowledgeAll()
+        driver.media(.offer(sdp: "offer"))
+        driver.server(.answer(sdp: "answer"))
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(!driver.orders.contains(.stopMedia(old)))
+        // The switch is at the first frame of the new path.
+        driver.media(.firstFrame)
+        #expect(driver.orders.contains(.stopMedia(old)))
+        driver.tell(.stop)
+        #expect(driver.orders.count { $0 == .stopMedia(old) } == 1)
+        #expect(driver.runningTimers.isEmpty)
+    }
+
+    @Test func anOldMediaPathThatDiesIsLetGo() throws {
+        for isSilent in [true, false] {
+            var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+            driver.walkToConnected()
+            let old = driver.attempt
+            driver.wait(.seconds(3))
+            driver.tell(.channelClosed(old, code: nil, reason: ""))
+            if isSilent {
+                driver.flow = MediaTraffic(sent: 12, received: 0)
+                driver.wait(.seconds(0.9))
+                driver.wait(.seconds(6))
+            } else {
+                driver.tell(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
+            }
+            #expect(driver.orders.contains(.stopMedia(old)))
+            #expect(driver.failures() == [])
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import DecartProtocol
+import DecartSession
+import Dispatch
+import Synchronization
+import Testing
+
+@Suite("The controller", .timeLimit(.minutes(1)))
+struct SessionControllerTests {
+    @Test func connectsAndStops() throws {
+        let world = try World()
+        try world.connect()
+        #expect(world.told.channels.count == 1 && world.told.media.count == 1)
+        let channel = try #require(world.told.channels.first)
+        let media = try #require(world.told.media.first)
+        #expect(channel.sent == [.prompt(PromptMessage(text: "Lego World", enhance: false)), .offer(sdp: "offer")])
+        #expect(media.state.withLock { $0.start } == .negotiate(relays: []))
+        #expect(media.state.withLock { $0.answers } == ["answer"])
+        #expect(world.told.snapshots.map(\.state).last == .connected)
+        #expect(world.with { $0.snapshot.state } == .connected)
+
+        world.stop()
+        #expect(channel.closes == 0)
+        world.scheduler.run()
+        #expect(channel.closes == 1 && media.stops == 1)
+        #expect(world.told.completions == 1)
+        #expect(world.with { $0.snapshot.state } == .disconnected)
+        // Late facts change nothing.
+        let snapshots = world.told.snapshots.count
+        channel.onEvent(.closed(code: 1011, reason: ""))
+        media.onEvent(.failed(SessionError(.webRTC, "late", stage: .media)))
+        world.scheduler.advance(.seconds(1000))
+        #expect(world.told.snapshots.count == snapshots && world.told.channels.count == 1)
+        #expect(world.told.completions == 1)
+        #expect(world.scheduler.pendingTimers == 0)
+    }
+
+    @Test func snapshotsAreToldOnChangeOnly() throws {
+        let world = try World()
+        try world.connect()
+        world.scheduler.advance(.seconds(3))
+        let snapshots = world.told.snapshots
+        #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 != $1 })
+        try world.told.channels.last?.say(.status("ready"))
+        try world.told.channels.last?.say(.unknown(type: "x"))
+        world.scheduler.run()
+        #expect(world.told.snapshots.count == snapshots.count)
+    }
+
+    @Test func malformedMessagesAreNoted() throws {
+        let world = try World()
+        try world.connect()
+        world.told.channels.last?.onEvent(.text([UInt8]("{".utf8)))
+        world.told.channels.last?.onEvent(.text([]))
+        world.scheduler.run()
+        #expect(world.with { $0.snapshot.state } == .connected)
+        #expect(world.told.reports.count { if case .note = $0 { true } else { false } } == 2)
+    }
+
+    @Test func promptsHaveResults() throws {
+        let world = try World()
+        try world.connect()
+        let update = PromptUpdate(prompt: try Prompt("next"))
+        let first = world.with { $0.updatePrompt(update) }
+        let second = world.with { $0.updatePrompt(update) }
+        #expect(first != second)
+        world.scheduler.advance(.milliseconds(40))
+        try world.told.channels.last?.say(.promptAck(PromptAck(prompt: "next", success: true)))
+        try world.told.channels.last?.say(.promptAck(PromptAck(prompt: "next", success: false, error: "canary")))
+        world.scheduler.run()
+        let results = world.told.reports.compactMap { if case .promptResult(let result) = $0 { result } else { nil } }
+        #expect(results.map(\.id) == [first, second].compactMap { $0 })
+        #expect(results.map(\.elapsed) == [.milliseconds(40), .milliseconds(40)])
+        // What the channel holds secret is taken out of the service's words.
+        #expect(results.last?.error == "<redacted>")
+    }
+
+    @Test func reconnectsWithNewChannelAndMedia() throws {
+        let world = try World()
+        try world.connect()
+        world.told.channels.last?.onEvent(.closed(code: 1012, reason: "restart"))
+        world.scheduler.run()
+        #expect(world.with { $0.snapshot.state } == .reconnecting)
+        #expect(world.told.media.first?.stops == 1)
+        world.scheduler.advance(.seconds(1))
+        #expect(world.told.channels.count == 2)
+        try world.connectCurrent()
+        #expect(world.with { $0.snapshot.state } == .connected)
+        #expect(world.told.media.count == 2)
+    }
+
+    @Test func silentMediaReconnect() throws {
+        let world = try World()
+        try world.connect()
+        for second in 1...6 {
+            world.told.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
+            world.scheduler.advance(.milliseconds(500))
+            world.told.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
+            world.scheduler.advance(.milliseconds(500))
+        }
+        #expect(world.with { $0.snapshot.state } == .reconnecting)
+    }
+
+    @Test func aFactoryThatFailsIsAFailedAttempt() throws {
+        let error = SessionError(.invalidOptions, "No such encoder.", stage: .configuration, isPermanent: true)
+        let world = try World(failing: error)
+        _ = world.with { $0.start() }
+        world.scheduler.run()
+        #expect(world.with { $0.snapshot.state } == .error)
+        #expect(world.told.reports == [.failed(error)])
+    }
+
+    @Test func stopCompletesAfterASecondWhateverTheOutsideDoes() throws {
+        let world = try World(answers: false)
+        try world.connect()
+        world.stop()
+        world.stop()
+        world.scheduler.run()
+        #expect(world.told.completions == 0)
+        world.scheduler.advance(.seconds(1))
+        #expect(world.told.completions == 2)
+    }
+
+    @Test func stopWithoutStartCompletes() throws {
+        let world = try World()
+        world.stop()
+        world.scheduler.run()
+        #expect(world.told.completions == 1)
+    }
+
+    @Test func lettingGoClosesEverything() throws {
+        let world = try World()
+        try world.connect()
+        let channel = try #require(world.told.channels.first)
+        let media = try #require(world.told.media.first)
+        world.letGo()
+        #expect(channel.closes == 1 && media.stops == 1)
+        world.scheduler.advance(.seconds(100))
+        channel.onEvent(.text([]))
+        media.onEvent(.firstFrame)
+        world.scheduler.run()
+        #expect(world.told.channels.count == 1)
+    }
+
+    @Test func stopKeepsTheControllerAliveUntilItHasEnded() throws {
+        let world = try World()
+        try world.connect()
+        world.stop()
+        world.letGo()
+        world.scheduler.run()
+        #expect(world.told.completions == 1)
+        #expect(world.told.channels.first?.closes == 1)
+    }
+
+    /// The real scheduler, and calls from many threads: start and stop in any order end in peace.
+    @Test func manyThreads() async throws {
+        let channels = Mutex<[FakeChannel]>([])
+        let controller = SessionController(
+            configuration: SessionConfiguration(initial: SessionContent()), queue: DispatchQueue(label: "test.session"),
+            makeChannel: { _, onEvent throws(SessionError) in
+                let channel = FakeChannel(answersClose: true, onEvent: onEvent)
+                channels.withLock { $0.append(channel) }
+                return channel
+            },
+            makeMedia: { _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
+            onChange: { _ in }, onEvent: { _ in })
+        await withTaskGroup(of: Void.self) { group in
+            for index in 0..<8 {
+                group.addTask {
+                    for round in 0..<100 {
+                        switch (index + round) % 3 {
+                        case 0: controller.start()
+                        case 1: controller.stop()
+                        default: controller.updatePrompt(PromptUpdate())
+                        }
+                        _ = controller.snapshot
+                    }
+                }
+            }
+        }
+        await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+        #expect(controller.snapshot.state != .connecting)
+        #expect(channels.withLock { $0.allSatisfy { $0.closes == 1 } })
+    }
+
+    @Test func realTimersFire() async throws {
+        let (states, continuation) = AsyncStream<SessionState>.makeStream()
+        var configuration = SessionConfiguration(initial: SessionContent(), retry: RetryPolicy(maximumRetries: 1))
+        configuration.retry.maximumDelay = .milliseconds(10)
+        let controller = SessionController(
+            configuration: configuration, queue: DispatchQueue(label: "test.session"),
+            makeChannel: { _, onEvent throws(SessionError) in
+                throw SessionError(.network, "no", stage: .connect)
+            },
+            makeMedia: { _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
+            onChange: { continuation.yield($0.state) }, onEvent: { _ in })
+        controller.start()
+        for await state in states where state == .error { break }
+        #expect(controller.snapshot.lastError?.message.contains("after 1 retry.") == true)
+    }
+}

@@ -1,0 +1,257 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+@Suite("The machine: one session", .timeLimit(.minutes(1)))
+struct SessionMachineTests {
+    @Test func wholeLifeInOrder() throws {
+        var driver = try MachineDriver()
+        #expect(driver.state == .idle)
+        driver.tell(.start)
+        #expect(driver.state == .connecting)
+        #expect(driver.take() == [.openChannel(AttemptID(1), timeout: .seconds(15))])
+
+        driver.tell(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
+        // Nothing is sent before the service has said whether there is a queue.
+        #expect(driver.take() == [])
+        driver.server(.status("Service ready"))
+        #expect(driver.snapshot.serviceStatus == .ready)
+        #expect(driver.take() == [.send(AttemptID(1), .text("Lego World"))])
+
+        driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
+        #expect(driver.take() == [.startMedia(AttemptID(1), .negotiate(relays: []))])
+        #expect(driver.state == .connecting)
+
+        driver.media(.offer(sdp: "our offer"))
+        driver.media(.candidate(CandidateMessage(candidate: "candidate:1")))
+        driver.server(.sessionID(SessionIdentity(id: "s1", serverIP: "10.0.0.1", serverPort: 80)))
+        driver.server(.answer(sdp: "their answer"))
+        driver.server(.iceCandidate(CandidateMessage(candidate: "candidate:2")))
+        driver.server(.iceCandidate(nil))
+        driver.server(.iceCandidate(CandidateMessage(candidate: "")))
+        #expect(
+            driver.take() == [
+                .send(AttemptID(1), .offer(sdp: "our offer")),
+                .send(AttemptID(1), .iceCandidate(CandidateMessage(candidate: "candidate:1"))),
+                .applyAnswer(AttemptID(1), sdp: "their answer"),
+                .applyCandidate(AttemptID(1), CandidateMessage(candidate: "candidate:2")),
+                .applyCandidate(AttemptID(1), nil),
+                .applyCandidate(AttemptID(1), nil),
+            ])
+        #expect(driver.snapshot.sessionID == "s1")
+
+        driver.media(.connected(ice: .milliseconds(3), dtls: .milliseconds(4)))
+        #expect(driver.state == .connected)
+        driver.server(.generationStarted)
+        #expect(driver.state == .generating)
+        driver.server(.generationTick(seconds: 12))
+        #expect(driver.snapshot.generationSeconds == 12)
+        driver.media(.firstFrame)
+
+        let phases = driver.snapshot.phases
+        #expect(phases.transport == .milliseconds(20) && phases.upgrade == .milliseconds(10))
+        #expect(phases.ice == .milliseconds(3) && phases.dtls == .milliseconds(4))
+        #expect(phases.firstFrame != nil && phases.initialAck != nil && phases.connected != nil)
+
+        _ = driver.take()
+        driver.tell(.stop)
+        #expect(driver.state == .disconnected)
+        #expect(driver.take() == [.closeChannel(AttemptID(1)), .stopMedia(AttemptID(1))])
+        #expect(driver.runningTimers.isEmpty)
+    }
+
+    @Test func aSilentServiceCostsTheGraceOnly() throws {
+        var driver = try MachineDriver()
+        driver.tell(.start)
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.wait(.milliseconds(249))
+        #expect(driver.sent() == [])
+        driver.wait(.milliseconds(1))
+        #expect(driver.sent() == [.text("Lego World")])
+    }
+
+    @Test func olderServersSayReady() throws {
+        var driver = try MachineDriver()
+        driver.tell(.start)
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.server(.ready)
+        #expect(driver.sent() == [.text("Lego World")])
+    }
+
+    @Test func initialStates() throws {
+        let image = try testImage()
+        let data = SetImageMessage.Image.data(base64: image.base64)
+        var driver = try MachineDriver(prompt: nil)
+        driver.walkToSettling()
+        #expect(driver.sent() == [.setImage(.passthrough)])
+
+        driver = try MachineDriver(prompt: "")
+        driver.walkToSettling()
+        #expect(driver.sent() == [.setImage(.passthrough)])
+
+        driver = try MachineDriver(prompt: "x", image: image)
+        driver.walkToSettling()
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .prompt("x"), enhance: false))])
+
+        driver = try MachineDriver(prompt: nil, image: image)
+        driver.walkToSettling()
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        #expect(driver.startsMedia())
+    }
+
+    @Test func refusedInitialStateMeansNoOffer() throws {
+        for (message, code) in [
+            (ServerMessage.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")), DecartErrorCode.server),
+            (.promptAck(PromptAck(prompt: "Lego World", success: false, error: "Invalid API key")), .invalidAPIKey),
+            (.promptAck(PromptAck(prompt: nil, success: false)), .server),
+        ] {
+            var driver = try MachineDriver()
+            driver.walkToSettling()
+            driver.server(message)
+            #expect(driver.state == .error)
+            #expect(!driver.startsMedia())
+            let error = try #require(driver.failures().first)
+            #expect(driver.failures().count == 1)
+            #expect(error.code == code && error.stage == .initialState && error.isPermanent)
+            if case .promptAck(let ack) = message, let words = ack.error { #expect(error.message.contains(words)) }
+            #expect(driver.opens() == 1)
+            driver.wait(.seconds(100))
+            #expect(driver.opens() == 1)
+        }
+    }
+
+    @Test func anErrorBeforeTheOfferFailsTheAttempt() throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.walkToSettling()
+        driver.server(.error("GPU on fire"))
+        #expect(driver.state == .error)
+        #expect(driver.failures().first?.message.contains("GPU on fire") == true)
+        #expect(!driver.startsMedia())
+    }
+
+    @Test func candidatesWaitForTheOffer() throws {
+        var driver = try MachineDriver()
+        driver.walkToNegotiating()
+        _ = driver.take()
+        driver.media(.candidate(CandidateMessage(candidate: "candidate:1")))
+        driver.media(.candidate(nil))
+        #expect(driver.take() == [])
+        driver.media(.offer(sdp: "o"))
+        #expect(
+            driver.sent() == [
+                .offer(sdp: "o"), .iceCandidate(CandidateMessage(candidate: "candidate:1")), .iceCandidate(nil),
+            ])
+    }
+
+    @Test func relaysThatComeBeforeTheOfferAreUsed() throws {
+        let relay = TURNConfig(urls: ["turn:a:1"], username: "u", credential: Secret("c"))
+        var driver = try MachineDriver()
+        driver.walkToSettling()
+        driver.server(.turnConfig(relay))
+        driver.acknowledgeAll()
+        #expect(driver.orders.contains(.startMedia(driver.attempt, .negotiate(relays: [relay]))))
+        driver.server(.turnConfig(relay))
+    }
+
+    @Test func nonsenseIsIgnored() throws {
+        var driver = try MachineDriver()
+        // An answer without an offer, acks nobody waits for, foreign messages, in every step.
+        let nonsense: [ServerMessage] = [
+            .answer(sdp: "x"), .offer(sdp: "x"), .unknown(type: "weird"), .promptAck(PromptAck(prompt: "?", success: true)),
+            .livekitRoomInfo(LiveKitRoomInfo(url: "wss://x", token: Secret("t"))), .iceCandidate(nil),
+            .promptAck(PromptAck(prompt: "?", success: false, error: "401")), .status("Dancing"),
+        ]
+        driver.tell(.start)
+        for message in nonsense { driver.server(message) }
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        for message in nonsense { driver.server(message) }
+        driver.server(.ready)
+        for message in nonsense { driver.server(message) }
+        driver.tell(.channelMalformed(driver.attempt, reason: "not JSON"))
+        #expect(!driver.startsMedia())
+        driver.acknowledgeAll()
+        for message in nonsense { driver.server(message) }
+        #expect(!driver.orders.contains { if case .applyAnswer = $0 { true } else { false } })
+        driver.negotiate()
+        for message in nonsense { driver.server(message) }
+        #expect(driver.state == .connected)
+        #expect(driver.orders.count { if case .applyAnswer = $0 { true } else { false } } == 1)
+        #expect(driver.failures() == [] && driver.warnings() == [] && driver.results() == [])
+    }
+
+    @Test func factsOfOlderAttemptsAreIgnored() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.tell(.channelClosed(old, code: 1011, reason: ""))
+        driver.wait(.seconds(1))
+        #expect(driver.attempt != old)
+        _ = driver.take()
+        let before = driver.snapshot
+        let error = SessionError(.network, "late", stage: .channel, isPermanent: true)
+        for event in [
+            .channelOpened(old, transport: nil, upgrade: nil), .channelClosed(old, code: 1000, reason: "403"),
+            .channelFailed(old, error), .channelMessage(old, .error("401")), .media(old, .failed(error)),
+            .media(old, .connected(ice: nil, dtls: nil)), .mediaSampled(old, MediaTraffic(sent: 9, received: 9)),
+            .timerFired(.opening(old)), .timerFired(.initialAck(old)), .timerFired(.mediaConnect(old)),
+            .timerFired(.mediaSample(old)), .timerFired(.stable(old)), .timerFired(.statusGrace(old)),
+            .timerFired(.retry), .timerFired(.acks), .channelMalformed(old, reason: "x"),
+        ] as [SessionEvent] {
+            driver.tell(event)
+        }
+        #expect(driver.take() == [])
+        #expect(driver.snapshot == before)
+    }
+
+    @Test func startsAgainAfterStopAndAfterAnError() throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.walkToConnected()
+        driver.tell(.start)
+        #expect(driver.opens() == 1)
+        driver.tell(.stop)
+        driver.tell(.stop)
+        #expect(driver.state == .disconnected)
+        driver.tell(.start)
+        #expect(driver.state == .connecting)
+        #expect(driver.opens() == 2)
+        driver.tell(.channelFailed(driver.attempt, SessionError(.network, "x", stage: .connect)))
+        #expect(driver.state == .error)
+        driver.tell(.stop)
+        #expect(driver.state == .error)
+        driver.tell(.start)
+        driver.reconnect()
+        #expect(driver.state == .connected)
+        #expect(driver.snapshot.lastError == nil)
+    }
+
+    @Test func stopInEveryStepLeavesNothing() throws {
+        let steps: [(String, (inout MachineDriver) -> Void)] = [
+            ("idle", { _ in }),
+            ("opening", { $0.tell(.start) }),
+            ("greeting", { $0.tell(.start); $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil)) }),
+            ("queued", { $0.walkToSettling(); $0.server(.queuePosition(QueuePosition(position: 3))) }),
+            ("settling", { $0.walkToSettling() }),
+            ("negotiating", { $0.walkToNegotiating() }),
+            ("offered", { $0.walkToNegotiating(); $0.media(.offer(sdp: "x")) }),
+            ("connected", { $0.walkToConnected() }),
+            ("waiting", { $0.walkToConnected(); $0.media(.failed(SessionError(.webRTC, "x", stage: .media))) }),
+        ]
+        for (name, walk) in steps {
+            var driver = try MachineDriver()
+            walk(&driver)
+            driver.tell(.stop)
+            #expect(driver.state == .disconnected, "\(name)")
+            #expect(driver.runningTimers.isEmpty, "\(name): \(driver.runningTimers)")
+            let opened = driver.opens()
+            let closed = driver.orders.count { if case .closeChannel = $0 { true } else { false } }
+            #expect(opened == closed, "\(name)")
+            let started = driver.orders.count { if case .startMedia = $0 { true } else { false } }
+            let stopped = driver.orders.count { if case .stopMedia = $0 { true } else { false } }
+            #expect(started == stopped, "\(name)")
+            _ = driver.take()
+            driver.wait(.seconds(1000))
+            #expect(driver.take() == [], "\(name)")
+        }
+    }
+}

@@ -1,0 +1,64 @@
+import ICE
+import Synchronization
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct NetworkThreadTests {
+    @Test
+    func runsInOrderOnItsOwnThread() async {
+        let log = EventLog<Int>()
+        #expect(!NetworkThread.shared.isCurrent)
+        for number in 0..<1_000 {
+            NetworkThread.shared.async { log.append(NetworkThread.shared.isCurrent ? number : -1) }
+        }
+        #expect(await log.first { $0 == 999 } != nil)
+        #expect(log.elements == Array(0..<1_000))
+    }
+
+    @Test
+    func syncAnswersAndThrows() throws {
+        struct Refusal: Error, Equatable {}
+        #expect(NetworkThread.shared.sync { NetworkThread.shared.isCurrent })
+        // Inline when already there, else it would wait for itself.
+        #expect(NetworkThread.shared.sync { NetworkThread.shared.sync { 42 } } == 42)
+        #expect(throws: Refusal()) { try NetworkThread.shared.sync { () throws(Refusal) -> Int in throw Refusal() } }
+    }
+
+    @Test
+    func timersFireInOrderAndNotBeforeTheirTime() async {
+        let log = EventLog<Int>()
+        let clock = ContinuousClock()
+        let start = clock.now
+        // On the thread itself: none can fire before all are armed.
+        NetworkThread.shared.sync {
+            NetworkThread.shared.schedule(after: .milliseconds(800)) { log.append(800) }
+            NetworkThread.shared.schedule(after: .milliseconds(10)) { log.append(10) }
+            NetworkThread.shared.schedule(after: .seconds(-1)) { log.append(0) }
+        }
+        #expect(await log.first { $0 == 800 } != nil)
+        #expect(log.elements.last == 800)
+        #expect(Set(log.elements) == [0, 10, 800])
+        #expect(clock.now - start >= .milliseconds(800))
+    }
+
+    @Test
+    func cancelledTimersStaySilentAndLetGo() async {
+        final class Token: Sendable {}
+        let log = EventLog<Int>()
+        weak var kept: Token?
+        do {
+            let token = Token()
+            kept = token
+            let timer = NetworkThread.shared.schedule(after: .milliseconds(5)) {
+                log.append(-1)
+                withExtendedLifetime(token) {}
+            }
+            timer.cancel()
+            timer.cancel()
+        }
+        #expect(kept == nil)
+        NetworkThread.shared.schedule(after: .milliseconds(30)) { log.append(1) }
+        #expect(await log.first { $0 == 1 } != nil)
+        #expect(log.elements == [1])
+    }
+}

@@ -1,0 +1,164 @@
+import ICE
+import Testing
+
+@Suite(.timeLimit(.minutes(1)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
+struct TurnTests {
+    /// Both ends may only use the relay.
+    @Test(arguments: ["udp", "tcp"])
+    func relayOnly(over transport: String) async throws {
+        let turn = try TurnServer()
+        let left = try TestPeer(controlling: true, servers: [turn.server(transport)], policy: .relay)
+        let right = try TestPeer(controlling: false, servers: [turn.server(transport)], policy: .relay)
+        #expect(await TestPeer.connect(left, right))
+        #expect(!left.candidates.isEmpty)
+        for candidate in left.candidates + right.candidates { #expect(candidate.contains("typ relay")) }
+        let pair = try #require(left.agent.selectedPair)
+        #expect(pair.isRelayed)
+        #expect(pair.local.type == "relay")
+        #expect(pair.local.address.hasPrefix("127.0.0.1:"))
+        let media = [UInt8](repeating: 0x80, count: 1_200)
+        #expect(left.send(media))
+        #expect(right.send([0x81]))
+        #expect(await right.receives(media))
+        #expect(await left.receives([0x81]))
+        await release(left, right)
+    }
+
+    /// One end behind a relay, the other without.
+    @Test
+    func relayAgainstHost() async throws {
+        let turn = try TurnServer()
+        let left = try TestPeer(controlling: true, servers: [turn.server("udp")], policy: .relay)
+        let right = try TestPeer(controlling: false)
+        #expect(await TestPeer.connect(left, right))
+        #expect(left.agent.selectedPair?.isRelayed == true)
+        await release(left, right)
+    }
+
+    @Test
+    func wrongCredentialGivesNoRelay() async throws {
+        let turn = try TurnServer()
+        let server = try ICEServer(url: "turn://test:wrong@127.0.0.1:\(turn.port)")
+        let peer = try TestPeer(controlling: true, servers: [server], policy: .relay)
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered())
+        #expect(peer.candidates.isEmpty)
+        await release(peer)
+    }
+
+    @Test
+    func serversByName() async throws {
+        let turn = try TurnServer()
+        let peer = try TestPeer(
+            controlling: true,
+            servers: [
+                ICEServer(url: "stun:localhost:\(turn.port)"),
+                ICEServer(url: "turn://test:pass@localhost:\(turn.port)"),
+            ], policy: .relay)
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(5)))
+        // localhost may resolve to ::1 first, where this coturn does not listen.
+        let warnings = peer.events.elements.filter { if case .warning = $0 { true } else { false } }
+        #expect(warnings.isEmpty)
+        await release(peer)
+    }
+
+    /// coturn answers STUN as well; on loopback the reflexive address is the host's own and so redundant.
+    @Test
+    func stunServer() async throws {
+        let turn = try TurnServer()
+        let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "stun:127.0.0.1:\(turn.port)")])
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(5)))
+        #expect(peer.candidates.contains { $0.contains("typ host") })
+        await release(peer)
+    }
+
+    /// The TURN server stops answering after it has given a relay: closing still ends, and soon.
+    @Test(arguments: ["udp", "tcp"])
+    func closingWithASilentServer(over transport: String) async throws {
+        let turn = try TurnServer()
+        let peer = try TestPeer(controlling: true, servers: [turn.server(transport)], policy: .relay)
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered())
+        #expect(!peer.candidates.isEmpty)
+        turn.freeze()
+        await release(peer)
+    }
+
+    private func release(_ peers: TestPeer...) async {
+        for peer in peers {
+            let released = EventLog<Bool>()
+            peer.agent.close { released.append(true) }
+            #expect(await released.first(within: .seconds(5)) { $0 } == true)
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct TurnWithoutServerTests {
+    @Test
+    func turnsIsSkippedWithAWarningAndNeverContacted() async throws {
+        let datagrams = try LoopbackSocket()
+        let connections = try LoopbackSocket(stream: true)
+        let servers = [
+            try ICEServer(url: "turns://canaryuser:canarypass@127.0.0.1:\(datagrams.port)?transport=udp"),
+            try ICEServer(url: "turns://canaryuser:canarypass@127.0.0.1:\(connections.port)"),
+        ]
+        let peer = try TestPeer(controlling: true, servers: servers)
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(2)))
+        let warnings = peer.events.elements.compactMap { if case .warning(let text) = $0 { text } else { nil } }
+        #expect(warnings.count == 2)
+        for warning in warnings {
+            #expect(warning.contains("turns://"))
+            #expect(!warning.contains("canary"))
+        }
+        #expect(!datagrams.hasReceived())
+        #expect(!connections.hasReceived())
+        peer.agent.close()
+    }
+
+    /// A server that never answers: host candidates come at once, the end of candidates within its bound, and closing
+    /// does not wait for it.
+    @Test(arguments: ["stun:127.0.0.1:", "turn://u:p@127.0.0.1:"])
+    func silentServer(url: String) async throws {
+        let hole = try LoopbackSocket()
+        let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "\(url)\(hole.port)")])
+        peer.agent.gatherCandidates()
+        #expect(
+            await peer.events.first(within: .seconds(1)) { if case .localCandidate = $0 { true } else { false } } != nil
+        )
+        #expect(await peer.gathered(within: .seconds(11)))
+        #expect(hole.hasReceived())
+        let released = EventLog<Bool>()
+        peer.agent.close { released.append(true) }
+        #expect(await released.first(within: .seconds(5)) { $0 } == true)
+    }
+
+    /// A label of more than 63 bytes cannot resolve, and no query is sent for it (RFC 1035 §2.3.4).
+    @Test
+    func unknownHostNamesAreNamedAndDoNotStopGathering() async throws {
+        let name = String(repeating: "a", count: 64) + ".invalid"
+        let peer = try TestPeer(
+            controlling: true,
+            servers: [ICEServer(url: "stun:\(name)"), ICEServer(url: "turn://canary:canary@\(name)")])
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(3)))
+        #expect(!peer.candidates.isEmpty)
+        let warnings = peer.events.elements.compactMap { if case .warning(let text) = $0 { text } else { nil } }
+        #expect(warnings.count == 2)
+        #expect(warnings.allSatisfy { $0.contains("did not resolve") && !$0.contains("canary") })
+        peer.agent.close()
+    }
+
+    @Test
+    func closingDuringALookUp() async throws {
+        let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "stun:localhost:9")])
+        peer.agent.gatherCandidates()
+        let released = EventLog<Bool>()
+        peer.agent.close { released.append(true) }
+        #expect(await released.first(within: .seconds(5)) { $0 } == true)
+        #expect(peer.candidates.isEmpty)
+    }
+}

@@ -1,0 +1,92 @@
+import MediaSecurity
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct LossyHandshakeTests {
+    /// Loss, duplicates and disorder from a seed. OpenSSL gives up after 12 unanswered flights, which half the datagrams
+    /// lost may bring about now and then: then it must say so.
+    @Test(arguments: [0, 10, 20, 50])
+    func handshakeUnder(lossPercent: Int) throws {
+        let certificates = (try DTLSCertificate.generate(), try DTLSCertificate.generate(.rsa2048))
+        var established = 0
+        for seed in 1...10 {
+            var generator = SeededGenerator(seed: UInt64(seed * 1_000 + lossPercent))
+            let pair = try DTLSPair(
+                client: certificates.0, server: certificates.1, mtu: 600,
+                retransmission: DTLSRetransmission(first: .milliseconds(20), limit: .milliseconds(20)))
+            pair.start()
+            var rounds = 0
+            while !pair.isEstablished, !pair.hasFailed, rounds < 1_000 {
+                rounds += 1
+                var moved = false
+                for fromClient in [true, false] {
+                    var batch = pair.take(fromClient: fromClient)
+                    moved = moved || !batch.isEmpty
+                    batch = batch.flatMap { datagram in
+                        Int.random(in: 0..<100, using: &generator) < 10 ? [datagram, datagram] : [datagram]
+                    }
+                    batch.shuffle(using: &generator)
+                    for datagram in batch where Int.random(in: 0..<100, using: &generator) >= lossPercent {
+                        pair.deliver(datagram, toClient: !fromClient)
+                    }
+                }
+                // A server whose keys are there has no timer; the client's drives the rest.
+                if !moved, !pair.isEstablished { #expect(pair.fireTimer()) }
+            }
+            if pair.isEstablished {
+                established += 1
+                #expect(try #require(pair.clientKeys).mirrors(#require(pair.serverKeys)))
+            } else {
+                #expect(pair.clientError?.code == .timeout || pair.serverError?.code == .timeout)
+            }
+            #expect(pair.largestDatagram <= 600)
+        }
+        #expect(established >= (lossPercent < 50 ? 10 : 7), "\(established) of 10")
+    }
+
+    /// Nobody answers: a few retransmissions, each after its time, then a failure with a reason.
+    @Test
+    func silenceEndsInATimeout() throws {
+        let pair = try DTLSPair(
+            retransmission: DTLSRetransmission(first: .milliseconds(20), limit: .milliseconds(20)))
+        pair.note(pair.client.start(), client: true)
+        var sent = pair.take(fromClient: true).count
+        #expect(sent == 1)
+        for _ in 0..<20 where pair.clientError == nil {
+            #expect(pair.fireTimer())
+            sent += pair.take(fromClient: true).count
+        }
+        #expect(pair.clientError?.code == .timeout)
+        #expect((10...14).contains(sent))
+        #expect(pair.client.nextTimeout == nil)
+    }
+
+    /// The answer comes after the timer has run out but before anybody looked at it, as on a slow path: no second round
+    /// of timers is needed.
+    @Test(arguments: [true, false])
+    func answersAfterTheTimer(timerIsHandled: Bool) throws {
+        let pair = try DTLSPair(retransmission: DTLSRetransmission(first: .milliseconds(20), limit: .milliseconds(20)))
+        pair.start()
+        let deadline = ContinuousClock.now + .seconds(5)
+        while pair.client.nextTimeout != .zero, ContinuousClock.now < deadline {}
+        if timerIsHandled { pair.note(pair.client.handleTimeout(), client: true) }
+        pair.run()
+        #expect(pair.isEstablished)
+    }
+
+    @Test
+    func timersStartAtFiftyMilliseconds() throws {
+        let pair = try DTLSPair(retransmission: .standard)
+        #expect(pair.client.nextTimeout == nil)
+        pair.note(pair.client.start(), client: true)
+        let left = try #require(pair.client.nextTimeout)
+        #expect(left <= .milliseconds(50))
+        // Too early: nothing happens.
+        _ = pair.take(fromClient: true)
+        if left > .milliseconds(20) {
+            pair.note(pair.client.handleTimeout(), client: true)
+            #expect(pair.take(fromClient: true).isEmpty || pair.client.counters.retransmissions == 1)
+        }
+        #expect(pair.client.nextTimeout != nil)
+    }
+}

@@ -1,0 +1,208 @@
+import DecartProtocol
+import DecartSession
+import Signalling
+import Testing
+
+@Suite("Answers that are no upgrade", .timeLimit(.minutes(1)))
+struct RefusalTests {
+    struct Row: Sendable, CustomTestStringConvertible {
+        var head: String
+        var body = ""
+        var type = "application/json"
+        var isPermanent: Bool
+        var code: DecartErrorCode
+        var status: Int?
+        var contains: String
+        var testDescription: String { head }
+    }
+
+    static let rows: [Row] = [
+        Row(head: "401 Unauthorized", isPermanent: true, code: .invalidAPIKey, status: 401, contains: "API key"),
+        Row(
+            head: "403 Forbidden", body: #"{"error":"invalid api key \#(Client.key)"}"#, isPermanent: true,
+            code: .invalidAPIKey, status: 403, contains: "invalid api key <redacted>"),
+        Row(head: "404 Not Found", isPermanent: false, code: .webSocket, status: 404, contains: "base-url"),
+        Row(head: "302 Found", isPermanent: false, code: .network, status: 302, contains: "not followed"),
+        Row(head: "307 Temporary", isPermanent: false, code: .network, status: 307, contains: "not followed"),
+        Row(
+            head: "200 OK", body: "<html>Log in</html>", type: "text/html", isPermanent: false, code: .network,
+            status: 200, contains: "login page"),
+        Row(head: "511 Login", isPermanent: false, code: .network, status: 511, contains: "login page"),
+        Row(
+            head: "503 Busy", body: "frame 14012 is broken", type: "text/plain", isPermanent: false, code: .server,
+            status: 503, contains: "frame 14012"),
+        Row(
+            head: "500 Oops", body: "session expired", type: "text/plain", isPermanent: true, code: .server,
+            status: 500, contains: "session expired"),
+        Row(head: "429 Slow down", isPermanent: false, code: .server, status: 429, contains: "too often"),
+        Row(head: "426 Upgrade", isPermanent: false, code: .webSocket, status: 426, contains: "426"),
+    ]
+
+    @Test(arguments: rows) func refusal(_ row: Row) async throws {
+        var script = Script()
+        script.respond = { _ in
+            let head = [
+                "HTTP/1.1 \(row.head)", "Location: https://elsewhere.example/", "Content-Type: \(row.type)",
+                "Content-Length: \(row.body.utf8.count)",
+            ]
+            return [UInt8]((head.joined(separator: "\r\n") + "\r\n\r\n" + row.body).utf8)
+        }
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let error = try #require(await client.failure())
+            #expect(error.isPermanent == row.isPermanent)
+            #expect(error.code == row.code)
+            #expect(error.httpStatus == row.status)
+            #expect(error.stage == .upgrade)
+            #expect(error.message.contains(row.contains), "\(error.message)")
+            #expect(!error.message.contains("canary"))
+            #expect(server.connections == 1)
+        }
+    }
+
+    static let malformed: [(String, @Sendable (String) -> [UInt8])] = [
+        ("wrong hash", { RawServer.upgrade($0, accept: "AAAAAAAAAAAAAAAAAAAAAAAAAAA=") }),
+        ("no hash", { _ in [UInt8]("HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".utf8) }),
+        ("no upgrade header", { request in
+            let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
+            return [UInt8](text.split(separator: "\r\n").filter { !$0.hasPrefix("Upgrade") }
+                .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
+        }),
+        ("another protocol", { request in
+            let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
+            return [UInt8](text.split(separator: "\r\n").map { $0.hasPrefix("Upgrade") ? "Upgrade: h2c" : $0 }
+                .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
+        }),
+        ("extension", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Extensions: permessage-deflate"]) }),
+        ("subprotocol", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Protocol: chat"]) }),
+        ("65 header fields", { RawServer.upgrade($0, extra: (0..<65).map { "X-\($0): y" }) }),
+        ("17 KiB of headers", { RawServer.upgrade($0, extra: ["X: " + String(repeating: "y", count: 17 << 10)]) }),
+        ("not HTTP", { _ in [UInt8]("SSH-2.0-OpenSSH_9.2\r\n\r\n".utf8) }),
+        ("HTTP/0.9", { _ in [UInt8]("<html></html>\r\n\r\n".utf8) }),
+        ("binary", { _ in [UInt8](0...255) + [13, 10, 13, 10] }),
+        ("NUL in a header", { RawServer.upgrade($0, extra: ["X: a\u{0}b"]) }),
+    ]
+
+    @Test(arguments: malformed.indices) func malformedHandshake(_ index: Int) async throws {
+        let (name, respond) = RefusalTests.malformed[index]
+        var script = Script()
+        script.respond = { respond($0) }
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let events = await client.run(timeout: .seconds(5))
+            guard case .failed(let error) = events.last, events.count == 1 else {
+                Issue.record("\(name): \(events)")
+                return
+            }
+            #expect(error.code == .webSocket, "\(name): \(error)")
+            #expect(!error.isPermanent, "\(name)")
+            #expect(!error.message.contains("canary"), "\(name)")
+        }
+    }
+
+    @Test(arguments: ["X: y\r\n", "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", "X: y\r\n y\r\n"])
+    func endlessHeaders(_ line: String) async throws {
+        var script = Script()
+        script.respond = { _ in [UInt8]("HTTP/1.1 101 Switching Protocols\r\n".utf8) }
+        script.endless = [UInt8](String(repeating: line, count: 200).utf8)
+        try await withServer(script) { server in
+            let start = ContinuousClock.now
+            let client = try Client(port: server.port)
+            let error = await client.failure()
+            #expect(error?.code == .webSocket)
+            #expect(ContinuousClock.now - start < .seconds(5))
+        }
+    }
+
+    @Test func endlessStatusLine() async throws {
+        var script = Script()
+        script.respond = { _ in [UInt8]("HTTP/1.1 101 ".utf8) }
+        script.endless = [UInt8](repeating: 0x61, count: 4096)
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let error = await client.failure()
+            #expect(error?.stage == .upgrade)
+        }
+    }
+
+    @Test func endlessBodyIsCutOff() async throws {
+        var script = Script()
+        script.respond = { _ in [UInt8]("HTTP/1.1 403 No\r\nContent-Type: text/plain\r\n\r\n".utf8) }
+        script.endless = [UInt8](repeating: 0x61, count: 4096)
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let error = await client.failure()
+            #expect(error?.httpStatus == 403)
+            #expect((error?.message.utf8.count ?? 0) < 500)
+        }
+    }
+
+    @Test func endlessInformationalAnswers() async throws {
+        var script = Script()
+        script.respond = { _ in [] }
+        script.endless = [UInt8](String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100).utf8)
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let error = await client.failure()
+            #expect(error?.stage == .upgrade)
+        }
+    }
+
+    @Test func bodyEndedByClosingIsRead() async throws {
+        var script = Script()
+        script.respond = { _ in [UInt8]("HTTP/1.1 401 No\r\nContent-Type: text/plain\r\n\r\nno such key".utf8) }
+        script.closes = true
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let error = await client.failure()
+            #expect(error?.httpStatus == 401)
+            #expect(error?.message.contains("no such key") == true)
+        }
+    }
+
+    @Test func closingWithoutAnAnswerIsALostConnection() async throws {
+        var script = Script()
+        script.respond = { _ in [] }
+        script.closes = true
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let error = try #require(await client.failure())
+            #expect(error.code == .network)
+            #expect(!error.isPermanent)
+        }
+    }
+
+    @Test func slowUpgradeTimesOut() async throws {
+        var script = Script()
+        script.respond = { _ in nil }
+        try await withServer(script) { server in
+            let start = ContinuousClock.now
+            let client = try Client(port: server.port)
+            let error = try #require(await client.failure(timeout: .milliseconds(300)))
+            #expect(error.code == .connectionTimeout)
+            #expect(error.message.contains("0.3 s"), "\(error.message)")
+            #expect(ContinuousClock.now - start < .seconds(3))
+        }
+    }
+
+    @Test func refusedConnection() async throws {
+        let server = try await RawServer()
+        let port = server.port
+        try await server.shutdown()
+        let client = try Client(port: port)
+            let error = try #require(await client.failure())
+        #expect(error.message.contains("connection refused"))
+        #expect(error.message.contains("127.0.0.1:\(port)"))
+        #expect(!error.message.contains("canary"))
+        #expect(error.stage == .connect)
+    }
+
+    @Test func unknownHost() async throws {
+        // RFC 6761: never resolves; the local resolver may also be out of reach.
+        let client = try Client(port: 9, host: "nowhere.invalid")
+        let error = try #require(await client.failure())
+        #expect(error.stage == .resolve)
+        #expect(error.message.contains("nowhere.invalid"))
+        #expect(!error.isPermanent)
+    }
+}

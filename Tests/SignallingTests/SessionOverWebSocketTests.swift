@@ -1,0 +1,151 @@
+// The controller and the real channel together, against a server that speaks the control channel by hand; only the
+// media path is played.
+import DecartProtocol
+import DecartSession
+import Dispatch
+import Signalling
+import Synchronization
+import Testing
+
+private final class PlayedMedia: MediaTransport {
+    private let onEvent: @Sendable (MediaEvent) -> Void
+
+    init(onEvent: @escaping @Sendable (MediaEvent) -> Void) { self.onEvent = onEvent }
+
+    func start(_ start: MediaStart) {
+        onEvent(.candidate(CandidateMessage(candidate: "candidate:early")))
+        onEvent(.offer(sdp: "offer"))
+    }
+    func apply(answer sdp: String) {
+        onEvent(.connected(ice: .milliseconds(1), dtls: .milliseconds(1)))
+        onEvent(.firstFrame)
+    }
+    func apply(candidate: CandidateMessage?) {}
+    var traffic: MediaTraffic { MediaTraffic(sent: 0, received: 0) }
+    func stop() { onEvent(.stopped) }
+}
+
+@Suite("A session over the real channel", .timeLimit(.minutes(1)))
+struct SessionOverWebSocketTests {
+    /// Status at once, an ack for every prompt, an answer to the offer.
+    static func service(refusing: String? = nil) -> Script {
+        var script = Script()
+        script.greet = text(.status("ready"))
+        script.onFrame = { frame in
+            guard frame.opcode == 1 else { return RawServer.standardReply(frame) }
+            switch try? ClientMessage(decoding: frame.payload) {
+            case .prompt(let prompt):
+                let isRefused = prompt.text == refusing
+                return text(.promptAck(PromptAck(prompt: prompt.text, success: !isRefused, error: isRefused ? "No." : nil)))
+            case .setImage: return text(.setImageAck(SetImageAck(success: true)))
+            case .offer:
+                return text(.sessionID(SessionIdentity(id: "s"))) + text(.answer(sdp: "answer")) + text(.generationStarted)
+            default: return nil
+            }
+        }
+        return script
+    }
+
+    static func text(_ message: ServerMessage) -> [UInt8] {
+        RawServer.frame(1, (try? message.encoded()) ?? [])
+    }
+
+    private func controller(
+        port: Int, retries: Int? = 0, changes: AsyncStream<SessionSnapshot>.Continuation,
+        reports: AsyncStream<SessionReport>.Continuation
+    ) throws -> SessionController {
+        let base = try ServiceURL(base: "ws://127.0.0.1:\(port)")
+        let url = base.stream(key: try APIKey(Client.key), model: try DecartModel(named: "lucy-restyle-2"))
+        var configuration = SessionConfiguration(
+            initial: SessionContent(prompt: try Prompt("Lego World")), retry: RetryPolicy(maximumRetries: retries))
+        configuration.retry.maximumDelay = .milliseconds(20)
+        return SessionController(
+            configuration: configuration, queue: DispatchQueue(label: "test.session"),
+            makeChannel: { _, onEvent throws(SessionError) in WebSocketChannel(url: url, onEvent: onEvent) },
+            makeMedia: { _, onEvent throws(SessionError) in PlayedMedia(onEvent: onEvent) },
+            onChange: { changes.yield($0) }, onEvent: { reports.yield($0) })
+    }
+
+    @Test func connectsPromptsAndStops() async throws {
+        try await withServer(SessionOverWebSocketTests.service()) { server in
+            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
+            let (reports, report) = AsyncStream<SessionReport>.makeStream()
+            let controller = try controller(port: server.port, changes: change, reports: report)
+            controller.start()
+            for await snapshot in changes where snapshot.state == .generating { break }
+            let phases = controller.snapshot.phases
+            #expect(phases.transport != nil && phases.upgrade != nil && phases.initialAck != nil)
+            #expect(controller.snapshot.sessionID == "s")
+
+            let id = controller.updatePrompt(PromptUpdate(prompt: try Prompt("anime")))
+            for await case .promptResult(let result) in reports {
+                #expect(result.id == id && result.isAccepted)
+                break
+            }
+            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+            #expect(controller.snapshot.state == .disconnected)
+            let types = server.frames.filter { $0.opcode == 1 }.compactMap { try? ClientMessage(decoding: $0.payload).type }
+            #expect(types == ["prompt", "offer", "ice-candidate", "prompt"])
+            #expect(server.frames.last?.opcode == 8)
+        }
+    }
+
+    @Test func refusedPromptSendsNoOffer() async throws {
+        try await withServer(SessionOverWebSocketTests.service(refusing: "Lego World")) { server in
+            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
+            let (_, report) = AsyncStream<SessionReport>.makeStream()
+            let controller = try controller(port: server.port, retries: 5, changes: change, reports: report)
+            controller.start()
+            for await snapshot in changes where snapshot.state == .error { break }
+            #expect(controller.snapshot.lastError?.message == "The service says: No.")
+            #expect(server.frames.filter { $0.opcode == 1 }.count == 1)
+            #expect(server.connections == 1)
+            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+        }
+    }
+
+    @Test func comesBackAfterEveryCut() async throws {
+        try await withServer(SessionOverWebSocketTests.service()) { server in
+            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
+            let (_, report) = AsyncStream<SessionReport>.makeStream()
+            let controller = try controller(port: server.port, retries: nil, changes: change, reports: report)
+            controller.start()
+            var cuts = 0
+            var wasGenerating = false
+            for await snapshot in changes {
+                let isGenerating = snapshot.state == .generating
+                if isGenerating, !wasGenerating {
+                    if cuts == 20 { break }
+                    cuts += 1
+                    server.cut()
+                }
+                wasGenerating = isGenerating
+                if snapshot.state == .error {
+                    Issue.record("\(String(describing: snapshot.lastError))")
+                    break
+                }
+            }
+            #expect(server.connections == 21)
+            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+        }
+    }
+
+    @Test func unauthorizedIsDialledOnce() async throws {
+        var script = Script()
+        script.respond = { _ in [UInt8]("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".utf8) }
+        try await withServer(script) { server in
+            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
+            let (reports, report) = AsyncStream<SessionReport>.makeStream()
+            let controller = try controller(port: server.port, retries: 5, changes: change, reports: report)
+            controller.start()
+            for await snapshot in changes where snapshot.state == .error { break }
+            for await case .failed(let error) in reports {
+                #expect(error.code == .invalidAPIKey && error.httpStatus == 401)
+                #expect(!"\(error)".contains("canary"))
+                break
+            }
+            #expect(server.connections == 1)
+            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+        }
+    }
+}

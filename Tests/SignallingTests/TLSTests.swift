@@ -1,0 +1,228 @@
+// Certificates made by the openssl command in a directory of the test's own. In every row that must fail, the server
+// counts the bytes of the application that came after the handshake: none, for the first of them would hold the key.
+import DecartProtocol
+import DecartSession
+import Glibc
+import NIOSSL
+import Signalling
+import Testing
+
+/// Authorities and certificates for one test.
+final class Certificates {
+    let directory: String
+
+    init() throws {
+        var template = Array("/tmp/decart-tls-XXXXXX".utf8CString)
+        let name: String? = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) } }
+        directory = try #require(name)
+        try run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 3 -subj /CN=TestAuthority")
+    }
+
+    deinit {
+        _ = shell("rm -r '\(directory)'")
+    }
+
+    func path(_ name: String) -> String { directory + "/" + name }
+
+    private func shell(_ command: String) -> Int32 { system("cd '\(directory)' && { \(command); } >/dev/null 2>&1") }
+
+    func run(_ arguments: String) throws {
+        try #require(shell("openssl " + arguments) == 0, "openssl \(arguments)")
+    }
+
+    /// A certificate signed by the authority, as a server's context.
+    /// - Parameters: dates as openssl's `ca` wants them are made from days relative to now.
+    func server(
+        name: String, san: String, days: Int = 3, startDays: Int = 0, signedBy authority: String = "ca",
+        key: String = "ec -pkeyopt ec_paramgen_curve:P-256", digest: String = "sha256", includesChain: Bool = false,
+        minimum: TLSVersion = .tlsv12, maximum: TLSVersion? = nil
+    ) throws -> NIOSSLContext {
+        try run("req -newkey \(key) -nodes -keyout \(name).key -out \(name).csr -subj /CN=\(name)")
+        let extensions = san.isEmpty ? "basicConstraints=CA:FALSE" : "subjectAltName=\(san)"
+        try #require(shell("printf '%s\\n' '\(extensions)' > \(name).ext") == 0)
+        try #require(
+            shell(
+                "touch index.txt && (test -f serial || echo 01 > serial) && printf '%s\\n' '[ca]' 'default_ca=d' '[d]' "
+                    + "'database=index.txt' 'serial=serial' 'new_certs_dir=.' 'policy=p' 'unique_subject=no' '[p]' "
+                    + "'commonName=supplied' > ca.cnf") == 0)
+        let start = "$(date -u -d '\(startDays) days' +%Y%m%d%H%M%SZ)"
+        let end = "$(date -u -d '\(startDays + days) days' +%Y%m%d%H%M%SZ)"
+        try run(
+            "ca -batch -config ca.cnf -md \(digest) -notext -cert \(authority).pem -keyfile \(authority).key "
+                + "-in \(name).csr -out \(name).pem -extfile \(name).ext -startdate \(start) -enddate \(end)")
+        var chain = try NIOSSLCertificate.fromPEMFile(path(name + ".pem"))
+        if includesChain { chain += try NIOSSLCertificate.fromPEMFile(path(authority + ".pem")) }
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: chain.map { .certificate($0) },
+            privateKey: .privateKey(try NIOSSLPrivateKey(file: path(name + ".key"), format: .pem)))
+        configuration.minimumTLSVersion = minimum
+        configuration.maximumTLSVersion = maximum
+        return try NIOSSLContext(configuration: configuration)
+    }
+}
+
+@Suite("TLS", .timeLimit(.minutes(1)), .serialized)
+struct TLSTests {
+    private func serve(_ tls: NIOSSLContext, _ body: (RawServer) async throws -> Void) async throws {
+        let server = try await RawServer(Script(), tls: tls)
+        do {
+            try await body(server)
+        } catch {
+            try? await server.shutdown()
+            throw error
+        }
+        try await server.shutdown()
+    }
+
+    /// Runs into the error, and checks that nothing was said.
+    private func refuse(
+        _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains words: String,
+        permanent: Bool = true
+    ) async throws {
+        try await serve(tls) { server in
+            let client = try Client(port: server.port, host: host, secure: true) { $0.trust = trust }
+            let error = try #require(await client.failure())
+            #expect(error.isPermanent == permanent, "\(error)")
+            #expect(error.stage == .tls, "\(error)")
+            #expect(error.message.contains(words), "\(error)")
+            #expect(error.message.contains(host))
+            #expect(!error.message.contains("canary"))
+            #expect(server.bytesReceived == 0)
+            #expect(server.connections == 1)
+        }
+    }
+
+    @Test func authorityFromAFile() async throws {
+        let certificates = try Certificates()
+        let tls = try certificates.server(name: "good", san: "DNS:localhost")
+        for trust in [TLSTrust.only(file: certificates.path("ca.pem")), .systemAnd(file: certificates.path("ca.pem"))] {
+            try await serve(tls) { server in
+                let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
+                var events = client.open()
+                #expect(await events.next()?.isOpened == true)
+                client.channel.send([65])
+                #expect(await events.next() == .text([65]))
+                client.channel.close()
+                #expect(await events.next() == .closed(code: 1000, reason: ""))
+            }
+        }
+    }
+
+    @Test func addressInTheCertificate() async throws {
+        let certificates = try Certificates()
+        let tls = try certificates.server(name: "address", san: "IP:127.0.0.1")
+        try await serve(tls) { server in
+            let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+            let client = try Client(port: server.port, secure: true) { $0.trust = trust }
+            var events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            client.channel.close()
+        }
+    }
+
+    @Test func unknownAuthority() async throws {
+        let certificates = try Certificates()
+        let tls = try certificates.server(name: "unknown", san: "DNS:localhost")
+        try await refuse(tls, trust: .system, contains: "ca-file")
+    }
+
+    @Test func wrongHost() async throws {
+        let certificates = try Certificates()
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        let tls = try certificates.server(name: "other", san: "DNS:api.example")
+        try await refuse(tls, trust: trust, contains: "for another host")
+    }
+
+    @Test func nameInsteadOfAddress() async throws {
+        let certificates = try Certificates()
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        let tls = try certificates.server(name: "named", san: "DNS:localhost,DNS:127.0.0.1")
+        try await refuse(tls, host: "127.0.0.1", trust: trust, contains: "for another host")
+    }
+
+    @Test func wildcardOfAnotherLevel() async throws {
+        let certificates = try Certificates()
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        let tls = try certificates.server(name: "wild", san: "DNS:*.localhost")
+        try await refuse(tls, trust: trust, contains: "for another host")
+    }
+
+    @Test func expired() async throws {
+        let certificates = try Certificates()
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        let tls = try certificates.server(name: "old", san: "DNS:localhost", days: 5, startDays: -10)
+        try await refuse(tls, trust: trust, contains: "certificate expired")
+    }
+
+    @Test func notYetValid() async throws {
+        let certificates = try Certificates()
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        let tls = try certificates.server(name: "young", san: "DNS:localhost", days: 5, startDays: 2)
+        try await refuse(tls, trust: trust, contains: "not valid yet")
+    }
+
+    @Test func selfSigned() async throws {
+        let certificates = try Certificates()
+        try certificates.run(
+            "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.pem -days 3 -subj /CN=localhost "
+                + "-addext subjectAltName=DNS:localhost")
+        let configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: try NIOSSLCertificate.fromPEMFile(certificates.path("self.pem")).map { .certificate($0) },
+            privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.path("self.key"), format: .pem)))
+        let tls = try NIOSSLContext(configuration: configuration)
+        try await refuse(tls, trust: .system, contains: "not trusted")
+        // The positive twin: trusted by name.
+        try await serve(tls) { server in
+            let trust = TLSTrust.only(file: certificates.path("self.pem"))
+            let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
+            var events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            client.channel.close()
+        }
+    }
+
+    @Test func signedByACertificateThatIsNoAuthority() async throws {
+        let certificates = try Certificates()
+        _ = try certificates.server(name: "leaf", san: "DNS:leaf")
+        let tls = try certificates.server(name: "forged", san: "DNS:localhost", signedBy: "leaf", includesChain: true)
+        try await refuse(tls, trust: .only(file: certificates.path("ca.pem")), contains: "not trusted")
+    }
+
+    @Test func tooOldTLS() async throws {
+        let certificates = try Certificates()
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        let tls = try certificates.server(name: "tls11", san: "DNS:localhost", minimum: .tlsv1, maximum: .tlsv11)
+        try await refuse(tls, trust: trust, contains: "TLS 1.2")
+    }
+
+    @Test func noTLSAtAll() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port, host: "localhost", secure: true)
+            let error = try #require(await client.failure(timeout: .seconds(1)))
+            #expect(error.code == .network || error.code == .connectionTimeout)
+            #expect(server.requests.isEmpty)
+        }
+    }
+
+    @Test func slowHandshakeTimesOut() async throws {
+        var script = Script()
+        script.isDeaf = true
+        try await withServer(script) { server in
+            let client = try Client(port: server.port, host: "localhost", secure: true)
+            let error = try #require(await client.failure(timeout: .milliseconds(300)))
+            #expect(error.code == .connectionTimeout)
+            #expect(error.message.contains("TLS handshake"), "\(error)")
+        }
+    }
+
+    @Test(arguments: ["/nonexistent/ca.pem", "/dev/zero", "/", "/etc/hostname", ""])
+    func badAuthorityFile(_ path: String) async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port, secure: true) { $0.trust = .only(file: path) }
+            let error = try #require(await client.failure())
+            #expect(error.code == .invalidOptions && error.isPermanent)
+            #expect(error.message.hasPrefix("ca-file"))
+            #expect(server.connections == 0)
+        }
+    }
+}

@@ -1,0 +1,223 @@
+import DecartProtocol
+import DecartSession
+import Signalling
+import Testing
+
+/// Makes a server, lends it, and sees it off.
+func withServer(
+    _ script: Script = Script(), host: String = "127.0.0.1", _ body: (RawServer) async throws -> Void
+) async throws {
+    let server = try await RawServer(script, host: host)
+    do {
+        try await body(server)
+    } catch {
+        try? await server.shutdown()
+        throw error
+    }
+    try await server.shutdown()
+}
+
+@Suite("The channel and an honest server", .timeLimit(.minutes(1)))
+struct HonestServerTests {
+    @Test func echoesTextAndClosesCleanly() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            let opened = await events.next()
+            guard case .opened(let transport?, let upgrade?) = opened else {
+                Issue.record("not opened: \(String(describing: opened))")
+                return
+            }
+            #expect(transport > .zero && upgrade > .zero)
+            for text in ["one", "zwei", String(repeating: "é", count: 40_000)] {
+                client.channel.send([UInt8](text.utf8))
+                #expect(await events.next() == .text([UInt8](text.utf8)))
+            }
+            client.channel.close()
+            #expect(await events.next() == .closed(code: 1000, reason: ""))
+            #expect(await events.next() == nil)
+        }
+    }
+
+    @Test func requestIsWellFormed() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            let request = try #require(server.requests.first)
+            let line = request.split(separator: "\r\n").first
+            let key = "canary%2Bkey%26with%3Dodd%23chars%25%2F%3F%C3%A9"
+            #expect(line == "GET /v1/stream?api_key=\(key)&model=lucy-restyle-2 HTTP/1.1")
+            #expect(RawServer.header("Host", in: request) == "127.0.0.1:\(server.port)")
+            #expect(RawServer.header("Sec-WebSocket-Version", in: request) == "13")
+            #expect(RawServer.header("Sec-WebSocket-Extensions", in: request) == nil)
+            client.channel.close()
+        }
+    }
+
+    @Test func everyFrameHasItsOwnMask() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            for _ in 0..<8 {
+                client.channel.send([UInt8]("same".utf8))
+                _ = await events.next()
+            }
+            #expect(server.frames.allSatisfy { $0.isMasked })
+            #expect(Set(server.frames.map(\.mask)).count >= 7)
+            client.channel.close()
+        }
+    }
+
+    @Test func bytesThatComeWithTheAnswerAreRead() async throws {
+        var script = Script()
+        script.greet = RawServer.frame(1, [UInt8]("hello".utf8)) + RawServer.frame(1, [UInt8]("again".utf8))
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            #expect(await events.next() == .text([UInt8]("hello".utf8)))
+            #expect(await events.next() == .text([UInt8]("again".utf8)))
+            client.channel.close()
+        }
+    }
+
+    @Test func fragmentsBecomeOneMessageWithAPingBetween() async throws {
+        var script = Script()
+        script.greet =
+            RawServer.frame(1, [UInt8]("a".utf8), fin: false) + RawServer.frame(9, [1, 2])
+            + RawServer.frame(0, [UInt8]("b".utf8), fin: false) + RawServer.frame(0, [UInt8]("c".utf8))
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            #expect(await events.next() == .text([UInt8]("abc".utf8)))
+            client.channel.send([UInt8]("x".utf8))
+            _ = await events.next()
+            #expect(server.frames.contains { $0.opcode == 10 && $0.payload == [1, 2] })
+            client.channel.close()
+        }
+    }
+
+    @Test func worksOverIPv6() async throws {
+        try await withServer(host: "::1") { server in
+            let client = try Client(port: server.port, host: "::1")
+            var events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            #expect(RawServer.header("Host", in: server.requests.first ?? "") == "[::1]:\(server.port)")
+            client.channel.close()
+        }
+    }
+
+    @Test func looksUpNames() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port, host: "localhost")
+            var events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            client.channel.close()
+        }
+    }
+
+    @Test func serversCloseIsTold() async throws {
+        var script = Script()
+        script.greet = RawServer.close(1011, "out of order")
+        try await withServer(script) { server in
+            let events = try await Client(port: server.port).run()
+            #expect(events.last == .closed(code: 1011, reason: "out of order"))
+            #expect(server.frames.first?.opcode == 8)
+            #expect(server.frames.first?.payload == [0x03, 0xF3])
+        }
+    }
+
+    @Test func closeReasonLosesTheKey() async throws {
+        var script = Script()
+        script.greet = RawServer.close(1008, "invalid api key \(Client.key)")
+        try await withServer(script) { server in
+            let events = try await Client(port: server.port).run()
+            #expect(events.last == .closed(code: 1008, reason: "invalid api key <redacted>"))
+        }
+    }
+
+    @Test func lostConnectionIsTold() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            server.cut()
+            #expect(await events.next() == .closed(code: nil, reason: "without a closing handshake"))
+        }
+    }
+
+    @Test func pingsKeepAQuietConnectionAlive() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(30) }
+            var events = client.open()
+            _ = await events.next()
+            // Six pings and more, each answered, and then it still echoes.
+            while server.frames.count(where: { $0.opcode == 9 }) < 6 { await Task.yield() }
+            client.channel.send([UInt8]("x".utf8))
+            #expect(await events.next() == .text([UInt8]("x".utf8)))
+            client.channel.close()
+        }
+    }
+
+    @Test func aSilentServerIsFoundDead() async throws {
+        var script = Script()
+        script.onFrame = { _ in nil }
+        try await withServer(script) { server in
+            let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(50) }
+            let error = await client.failure()
+            #expect(error?.message.contains("dead") == true)
+            #expect(error?.isPermanent == false)
+        }
+    }
+
+    @Test func closeIsPromptInEveryPhase() async throws {
+        // Idle, connecting, upgrading, open, and again when closed.
+        var silent = Script()
+        silent.respond = { _ in nil }
+        for script in [Script(), silent] {
+            try await withServer(script) { server in
+                let idle = try Client(port: server.port)
+                idle.channel.close()
+                #expect(await idle.run() == [.closed(code: nil, reason: "")])
+
+                let connecting = try Client(port: server.port)
+                var events = connecting.open()
+                connecting.channel.close()
+                connecting.channel.close()
+                #expect(await events.next() == .closed(code: nil, reason: ""))
+                #expect(await events.next() == nil)
+
+                let later = try Client(port: server.port)
+                events = later.open()
+                while server.requests.isEmpty { await Task.yield() }
+                later.channel.close()
+                while let event = await events.next() {
+                    if case .failed(let error) = event { Issue.record("failed: \(error)") }
+                }
+            }
+        }
+    }
+
+    @Test func aPeerThatDoesNotReadIsGivenUp() async throws {
+        var script = Script()
+        script.isDeaf = true
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            // More than queue and sockets hold.
+            let message = [UInt8](repeating: 0x20, count: 64 << 10)
+            for _ in 0..<500 { client.channel.send(message) }
+            var last: SignallingEvent?
+            while let event = await events.next() { last = event }
+            guard case .failed(let error) = last else {
+                Issue.record("ended with \(String(describing: last))")
+                return
+            }
+            #expect(error.message.contains("does not take messages"))
+        }
+    }
+}
