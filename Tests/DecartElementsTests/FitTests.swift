@@ -30,18 +30,18 @@ extension ElementTests {
 
         @Test func cropCutsOff() throws {
             try expect(
-                "fit=crop", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88"))
+                "orientation=landscape fit=crop", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88"))
         }
 
         @Test func letterboxAddsBlackBorders() throws {
             let reference = try Reference.picture(
                 Self.tallOnce + " ! videoscale ! video/x-raw,width=160,height=176 ! videobox left=-80 right=-80")
             #expect(reference.mean(x: 0.05, y: 0.5).luma < 20)
-            try expect("fit=letterbox", source: Self.tall, reference: reference)
+            try expect("orientation=landscape fit=letterbox", source: Self.tall, reference: reference)
         }
 
         @Test func stretchChangesTheShape() throws {
-            try expect("fit=stretch", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))
+            try expect("orientation=landscape fit=stretch", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))
         }
 
         @Test func fitChangesWhilePlaying() throws {
@@ -49,7 +49,7 @@ extension ElementTests {
             let stretched = try Reference.picture(
                 Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1")
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "fit=crop", source: Self.tall)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, "orientation=landscape fit=crop", source: Self.tall)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForPicture(cropped, within: 5))
                     pipeline.transform.set("fit", "stretch")

@@ -8,7 +8,7 @@ extension ElementTests {
         static let prompt = "film noir"
 
         private func expect(
-            source: String, _ properties: String = "fit=stretch", reference: String? = nil, within limit: Double = 7,
+            source: String, _ properties: String = "fit=stretch orientation=landscape", reference: String? = nil, within limit: Double = 7,
             sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             // Stretched, as the plain pipeline does it.

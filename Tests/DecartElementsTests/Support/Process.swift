@@ -2,7 +2,6 @@ import Glibc
 
 /// What the system says of this process.
 enum Process {
-    static var threadNames: Set<String> { Set(entries("/proc/self/task").compactMap { read("/proc/self/task/\($0)/comm") }) }
     static var threadCount: Int { entries("/proc/self/task").count }
     /// Without the one that lists them.
     static var descriptorCount: Int { entries("/proc/self/fd").count - 1 }
