@@ -277,7 +277,8 @@ package final class PeerConnection: @unchecked Sendable {
             connectedAt = .now
             change(.connected)
             graph.requestKeyFrameFromEncoder()
-            if usesREMB { sendREMB() }
+            // After the state, which changes in the thread's queue: an estimate is for a connection that is up.
+            if usesREMB { network.async { [weak self] in self?.sendREMB() } }
         case .failed(let error):
             fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
         case .closed:
