@@ -40,6 +40,8 @@ final class TestPeer: @unchecked Sendable {
         var failed: ContinuousClock.Instant?
         var error: PeerConnectionError?
         var frames = 0
+        var lastFrame: ContinuousClock.Instant?
+        var longestGap = Duration.zero
         var size = (0, 0)
         var colour: Colour?
         var estimate: Int?
@@ -95,16 +97,19 @@ final class TestPeer: @unchecked Sendable {
     }
 
     /// Sends a test picture and decodes what comes; call once the codec is negotiated.
-    func startMedia(width: Int = 320, height: Int = 180, framerate: Int = 30, background: Colour = .blueish) throws {
+    func startMedia(
+        width: Int = 320, height: Int = 180, framerate: Int = 30, background: Colour = .blueish, pattern: String = "ball",
+        bitrate: Int = 600_000
+    ) throws {
         guard let parameters = connection.sendParameters else { return }
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         self.decoder = decoder
-        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 600_000)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
         sink.set("sync", false)
         sink.set("async", false)
         let colour = 0xff00_0000 | UInt32(background.hex, radix: 16)!
         let source = try Bin(
-            description: "videotestsrc is-live=true pattern=ball background-color=\(colour) ! "
+            description: "videotestsrc is-live=true pattern=\(pattern) background-color=\(colour) ! "
                 + "video/x-raw,format=I420,width=\(width),height=\(height),framerate=\(framerate)/1,colorimetry=bt601 ! "
                 + "queue leaky=downstream max-size-buffers=2",
             ghostUnlinkedPads: true)
@@ -146,6 +151,9 @@ final class TestPeer: @unchecked Sendable {
         }
         seen.change { seen in
             seen.frames += 1
+            let now = ContinuousClock.now
+            if let last = seen.lastFrame { seen.longestGap = max(seen.longestGap, now - last) }
+            seen.lastFrame = now
             seen.size = (info.width, info.height)
             if let means, means.count == 3 { seen.colour = Colour(luma: means[0], u: means[1], v: means[2]) }
         }
