@@ -30,6 +30,9 @@ final class LossyPath: Sendable {
 
     func setLoss(_ loss: Double) { core.state.withLock { $0.loss = loss } }
 
+    /// Keeps DTLS records back: ICE stays up and the handshake goes on trying.
+    func holdHandshake(_ held: Bool) { core.state.withLock { $0.holdsHandshake = held } }
+
     /// A datagram that `side` takes for the other peer's.
     func inject(_ bytes: [UInt8], to side: Side) {
         guard let port = core.state.withLock({ $0.real[side.rawValue] }) else { return }
@@ -55,6 +58,7 @@ final class LossyPath: Sendable {
         struct State: Sendable {
             var loss: Double
             var generator: SeededGenerator
+            var holdsHandshake = false
             /// The peers' own ports, once their candidates are known.
             var real: [UInt16?] = [nil, nil]
         }
@@ -87,18 +91,20 @@ final class LossyPath: Sendable {
         }
 
         private func carry(_ datagram: UnsafeRawBufferPointer, from port: UInt16, to side: Side) {
+            let first = datagram.first ?? 0
+            let isHandshake = (20...63).contains(first)
             let (target, isLost): (UInt16?, Bool) = state.withLock { state in
                 // Whoever else sends here is not part of this network.
                 guard port == state.real[side.other.rawValue] else { return (nil, false) }
+                if isHandshake, state.holdsHandshake { return (state.real[side.rawValue], true) }
                 return (state.real[side.rawValue], Double.random(in: 0..<1, using: &state.generator) < state.loss)
             }
             guard let target else { return }
-            let first = datagram.first ?? 0
             seen.change { seen in
                 seen.largest = max(seen.largest, datagram.count)
                 if isLost { seen.dropped += 1 } else { seen.forwarded += 1 }
                 if (128...191).contains(first) { seen.media += 1 }
-                if (20...63).contains(first) { seen.handshake += 1 }
+                if isHandshake { seen.handshake += 1 }
             }
             if !isLost { stands[side.other.rawValue].send(datagram, to: target) }
         }
