@@ -120,14 +120,13 @@ final class Child: @unchecked Sendable {
         }
     }
 
-    /// Waits for its end. - Returns: exit status and resource usage.
+    /// Waits for its end. - Returns: its exit status.
     @discardableResult
-    func wait() -> (status: Int32, usage: rusage) {
+    func wait() -> Int32 {
         closeInput()
         var status: Int32 = 0
-        var usage = rusage()
-        wait4(pid, &status, 0, &usage)
-        return (status, usage)
+        waitpid(pid, &status, 0)
+        return status
     }
 }
 

@@ -20,7 +20,7 @@ struct Plan {
                 let parts = line.split(separator: " ")
                 if parts.count == 2, let value = Double(parts[1]) { figures[String(parts[0]), default: []].append(value) }
             }
-            let status = child.wait().status
+            let status = child.wait()
             if status != 0 { problems.append("`measure \(arguments.joined(separator: " "))` ended with \(status)") }
             return figures
         } catch {

@@ -23,25 +23,23 @@ struct PluginLoad {
         var anonymous: [Int: Samples] = [:]
         var file: [Int: Samples] = [:]
         var wall: [Int: Samples] = [:]
-        var peak: [Int: Samples] = [:]
         for _ in 0...repetitions {
             for (index, (_, path)) in libraries.enumerated() {
                 guard let figures = inProcess(path), let inspect = inspect(path) else { continue }
                 load[index, default: Samples()].add(figures.milliseconds)
                 anonymous[index, default: Samples()].add(figures.anonymous)
                 file[index, default: Samples()].add(figures.file)
-                wall[index, default: Samples()].add(inspect.milliseconds)
-                peak[index, default: Samples()].add(inspect.megabytes)
+                wall[index, default: Samples()].add(inspect)
             }
         }
         var lines = [
-            "| library | `gst_plugin_load_file`, ms | RSS it added, kB anonymous / file | `gst-inspect-1.0 FILE`, ms | its peak RSS, MB |",
-            "|---|---|---|---|---|",
+            "| library | `gst_plugin_load_file`, ms | RSS it added, kB anonymous / file | `gst-inspect-1.0 FILE`, ms |",
+            "|---|---|---|---|",
         ]
         for (index, (name, _)) in libraries.enumerated() {
             let memory = "\(fixed(anonymous[index]?.median ?? .nan, 0)) / \(fixed(file[index]?.median ?? .nan, 0))"
             lines.append(
-                "| \(name) | \((load[index] ?? Samples()).text(2)) | \(memory) | \((wall[index] ?? Samples()).text()) | \((peak[index] ?? Samples()).text()) |")
+                "| \(name) | \((load[index] ?? Samples()).text(2)) | \(memory) | \((wall[index] ?? Samples()).text()) |")
         }
         return """
             Fresh processes with a registry of their own and no other plugin. In the first two columns the process has \
@@ -65,18 +63,16 @@ struct PluginLoad {
         child.closeInput()
         var values: [Double] = []
         readLines(from: child.output) { line in values += line.split(separator: " ").compactMap { Double($0) } }
-        guard child.wait().status == 0, values.count == 3 else { return nil }
+        guard child.wait() == 0, values.count == 3 else { return nil }
         return (values[0], values[1], values[2])
     }
 
-    private func inspect(_ path: String) -> (milliseconds: Double, megabytes: Double)? {
+    private func inspect(_ path: String) -> Double? {
         let begun = ContinuousClock.now
         guard let child = try? Child([path], path: "/usr/bin/gst-inspect-1.0", environment: environment) else { return nil }
         child.closeInput()
         readLines(from: child.output) { _ in }
-        let end = child.wait()
-        guard end.status == 0 else { return nil }
-        return ((.now - begun).milliseconds, Double(end.usage.ru_maxrss) / 1024)
+        return child.wait() == 0 ? (.now - begun).milliseconds : nil
     }
 }
 
