@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .library(name: "gstdecart", type: .dynamic, targets: ["DecartPlugin"]),
         .executable(name: "decart-standin", targets: ["decart-standin"]),
+        .executable(name: "decart-bench", targets: ["decart-bench"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
@@ -84,6 +85,15 @@ let package = Package(
             name: "decart-standin",
             dependencies: [
                 "StandInServer",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: swiftSettings),
+        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It calls C
+        // for webrtcbin, which it is measured against.
+        .executableTarget(
+            name: "decart-bench",
+            dependencies: [
+                "CGStreamer", "GStreamerKit", "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
