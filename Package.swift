@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .library(name: "gstdecart", type: .dynamic, targets: ["DecartPlugin"]),
         .executable(name: "decart-standin", targets: ["decart-standin"]),
+        .executable(name: "decart-bench", targets: ["decart-bench"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
@@ -87,6 +88,15 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
+        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It calls C
+        // for webrtcbin, which it is measured against.
+        .executableTarget(
+            name: "decart-bench",
+            dependencies: [
+                "CGStreamer", "GStreamerKit", "WebRTCTransport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: swiftSettings),
 
         .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
         .testTarget(name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
@@ -109,7 +119,15 @@ let package = Package(
             name: "WebRTCTransportTests", dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "StandInServerTests", dependencies: ["StandInServer", "GStreamerKit", "DecartProtocol"],
+            name: "StandInServerTests",
+            dependencies: [
+                "StandInServer", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "DecartElementsTests",

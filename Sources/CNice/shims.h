@@ -7,8 +7,8 @@
 #include <nice/interfaces.h>
 
 // g_object_set is variadic. The values that every agent of ours shares: no UPnP (contexts and sockets of its own), and
-// a keep-alive that is a connectivity check, so that a dead path is noticed before consent runs out; checks 5 ms apart,
-// the least that RFC 8445 section 14.2 allows (20 ms, libnice's default, was the whole time to connect on loopback).
+// a keep-alive that is a connectivity check, so that a dead path is noticed before consent runs out, and the shortest
+// pace of checks that RFC 8445 14.2 allows: at libnice's 20 ms the pairs of two IPv4 and two IPv6 addresses take 60 ms.
 static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controlling, gboolean force_relay,
                                              gboolean ice_tcp) {
     g_object_set(agent, "controlling-mode", controlling, "force-relay", force_relay, "ice-tcp", ice_tcp, "ice-udp", TRUE,

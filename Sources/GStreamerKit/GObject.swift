@@ -3,7 +3,8 @@ internal import CGStreamer
 /// One reference on a GObject, released with the Swift value.
 // @unchecked: GObject's reference count is atomic and GStreamer objects lock themselves.
 package class GObject: @unchecked Sendable {
-    let raw: UnsafeMutableRawPointer
+    /// The instance itself, for a target that calls C on it (the benchmark drives `webrtcbin`, which the kit does not know).
+    package let raw: UnsafeMutableRawPointer
     private let owns: Bool
 
     /// Takes over a reference that the caller owned (floating references are sunk).

@@ -40,8 +40,8 @@ package struct SDPDescription: Sendable, Equatable {
 
     /// Refuses more than 64 KiB or 64 m-lines before and after parsing: the text is a peer's.
     package init(parsing text: String) throws(GStreamerError) {
-        guard text.utf8.count <= 65_536, !text.utf8.contains(0) else {
-            throw GStreamerError(.badSDP, "the session description is larger than 64 KiB or holds a NUL")
+        guard !text.isEmpty, text.utf8.count <= 65_536, !text.utf8.contains(0) else {
+            throw GStreamerError(.badSDP, "the session description is empty, larger than 64 KiB, or holds a NUL")
         }
         guard let message = decart_sdp_message_new() else { throw GStreamerError(.badSDP, "out of memory") }
         defer { gst_sdp_message_free(message) }

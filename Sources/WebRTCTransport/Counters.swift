@@ -8,6 +8,7 @@ final class Counters: Sendable {
     let packetsReceived = Atomic<UInt64>(0)
     let bytesReceived = Atomic<UInt64>(0)
     let refused = Atomic<UInt64>(0)
+    let withoutKeys = Atomic<UInt64>(0)
     /// −1 = none came yet.
     let remoteEstimate = Atomic<Int>(-1)
 
@@ -17,6 +18,7 @@ final class Counters: Sendable {
         statistics.packetsReceived = packetsReceived.load(ordering: .relaxed)
         statistics.bytesReceived = bytesReceived.load(ordering: .relaxed)
         statistics.packetsRefused = refused.load(ordering: .relaxed)
+        statistics.packetsWithoutKeys = withoutKeys.load(ordering: .relaxed)
         let estimate = remoteEstimate.load(ordering: .relaxed)
         statistics.remoteBitrateEstimate = estimate < 0 ? nil : estimate
     }

@@ -1,17 +1,17 @@
 // One-byte header extensions (RFC 8285) that GStreamer 1.22 has no element for, written on the way out.
 
 /// The extension ids that were negotiated.
-struct HeaderExtensionIDs: Sendable, Equatable {
-    static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
-    static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
-    static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
+package struct HeaderExtensionIDs: Sendable, Equatable {
+    package static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
+    package static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
+    package static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
 
-    var mid: UInt8?
-    var absoluteSendTime: UInt8?
-    var transportWideCC: UInt8?
+    package var mid: UInt8?
+    package var absoluteSendTime: UInt8?
+    package var transportWideCC: UInt8?
 
     /// From `a=extmap` values, `id[/direction] uri`; ids outside 1…14 cannot be one-byte extensions.
-    init(extmap values: [String] = []) {
+    package init(extmap values: [String] = []) {
         for value in values {
             let parts = value.split(separator: " ", maxSplits: 1)
             guard parts.count == 2, let id = UInt8(parts[0].split(separator: "/").first ?? ""), (1...14).contains(id) else { continue }
@@ -24,7 +24,7 @@ struct HeaderExtensionIDs: Sendable, Equatable {
         }
     }
 
-    var extmap: [String] {
+    package var extmap: [String] {
         [
             mid.map { "\($0) \(Self.midURI)" }, absoluteSendTime.map { "\($0) \(Self.absoluteSendTimeURI)" },
             transportWideCC.map { "\($0) \(Self.transportWideCCURI)" },
@@ -33,22 +33,23 @@ struct HeaderExtensionIDs: Sendable, Equatable {
 }
 
 /// Copies RTP packets into one scratch buffer and adds our header extensions; used by one thread at a time.
-final class HeaderExtensionWriter {
-    static let capacity = 2048
+package final class HeaderExtensionWriter {
+    package static let capacity = 2048
     private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
     private let ids: HeaderExtensionIDs
     private let mid: [UInt8]
 
-    init(ids: HeaderExtensionIDs, mid: String) {
+    package init(ids: HeaderExtensionIDs, mid: String) {
         self.ids = ids
-        self.mid = Array(mid.utf8.prefix(16))
+        // 16 bytes is the most that a one-byte extension holds; a part of a mid would name another m-line.
+        self.mid = mid.utf8.count <= 16 ? Array(mid.utf8) : []
     }
 
     deinit { scratch.deallocate() }
 
     /// The packet with extensions, and its length, in memory valid until the next call; nil for what is no RTP packet
     /// or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.
-    func write(
+    package func write(
         _ packet: UnsafeRawBufferPointer, sendTime: UInt64, reserve: Int
     ) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
         guard packet.count >= 12, packet[0] >> 6 == 2 else { return nil }

@@ -27,7 +27,10 @@ package final class PeerConnection: @unchecked Sendable {
     private let outward = Mutex(Outward())
     private let counters = Counters()
 
+    /// One offer and one answer, then the end: what a caller may do next.
+    private enum Step { case new, offered, settled, closed }
     private struct Negotiated {
+        var step = Step.new
         var parameters: RTPSendParameters?
         var mid = "0"
     }
@@ -42,7 +45,6 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteIsKnown = false
     private var iceIsUp = false
     private var state = PeerConnectionState.new
-    private var dtlsRole = DTLSRole.client
     private var srtp: SRTPTransform?
     private var estimator: ReceiveBitrateEstimator
     private var remoteSSRC: UInt32?
@@ -77,13 +79,14 @@ package final class PeerConnection: @unchecked Sendable {
 
     /// Our offer with one sendrecv video m-line; gathering starts.
     package func createOffer() throws(PeerConnectionError) -> String {
+        try take(.offered, after: .new)
         let agent = try makeAgent(isControlling: true)
         let description = LocalDescription(
             mid: "0", codec: LocalDescription.offeredCodec(configuration.codec),
             extensions: LocalDescription.offeredExtensions, direction: .sendrecv,
             transport: localTransport(agent, setup: "actpass"), cname: cname, ssrc: ssrc,
             retransmissionSSRC: retransmissionSSRC)
-        start(agent)
+        try start(agent)
         return description.sdp().text(sessionID: sdpSessionID, version: 2)
     }
 
@@ -92,12 +95,14 @@ package final class PeerConnection: @unchecked Sendable {
         let offered = configuration.codec
         let remote = try RemoteDescription(parsing: sdp, isOffer: false) { $0 == offered }
         guard remote.mediaIndex == 0 else { throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer") }
+        try take(.settled, after: .offered)
         try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
     }
 
     /// Takes an offer and gives our answer; gathering starts. m-lines other than the first video are refused.
     package func createAnswer(to offer: String) throws(PeerConnectionError) -> String {
         let remote = try RemoteDescription(parsing: offer, isOffer: true) { $0.isAvailable }
+        try take(.settled, after: .new)
         let agent = try makeAgent(isControlling: false)
         // As answerer we open the handshake (RFC 8842 5.3), unless the offerer insists on doing so.
         let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
@@ -111,7 +116,7 @@ package final class PeerConnection: @unchecked Sendable {
             transport: localTransport(agent, setup: role == .client ? "active" : "passive"), cname: cname, ssrc: ssrc,
             retransmissionSSRC: retransmissionSSRC)
         try setUp(remote, role: role)
-        start(agent)
+        try start(agent)
         return description.sdp(refusing: (remote.kinds, remote.mids, remote.mediaIndex)).text(
             sessionID: sdpSessionID, version: 2)
     }
@@ -119,7 +124,8 @@ package final class PeerConnection: @unchecked Sendable {
     /// nil = the far side has no more candidates. Early ones wait for its description, in order.
     package func addRemoteCandidate(_ candidate: ICECandidate?) {
         network.async { [self] in
-            guard remoteIsKnown else {
+            // Between the description and the agent's start there is a moment without an agent.
+            guard remoteIsKnown, agent != nil else {
                 if pendingCandidates.count < 128 { pendingCandidates.append(candidate) }
                 return
             }
@@ -148,13 +154,32 @@ package final class PeerConnection: @unchecked Sendable {
             fingerprints: [certificate.fingerprint], setup: setup)
     }
 
-    private func start(_ agent: ICEAgent) {
-        network.sync { [self] in
+    private func take(_ next: Step, after expected: Step) throws(PeerConnectionError) {
+        let taken = negotiated.withLock { negotiated in
+            guard negotiated.step == expected else { return false }
+            negotiated.step = next
+            return true
+        }
+        guard taken else { throw Self.wrongState }
+    }
+
+    private static let wrongState = PeerConnectionError(
+        .wrongState, "a connection makes one offer or one answer, and nothing after it is closed")
+
+    private func start(_ agent: ICEAgent) throws(PeerConnectionError) {
+        let started = network.sync { [self] in
+            // close() may have come from another thread: it has not seen this agent.
+            guard state != .closed else { return false }
             self.agent = agent
+            outward.withLock { $0.agent = agent }
             iceStarted = .now
             if remoteIsKnown { applyPending() }
+            return true
         }
-        outward.withLock { $0.agent = agent }
+        guard started else {
+            agent.close()
+            throw Self.wrongState
+        }
         change(.connecting)
         agent.gatherCandidates()
     }
@@ -178,10 +203,11 @@ package final class PeerConnection: @unchecked Sendable {
                 onRTCP: { [weak self] packet in self?.send(rtcp: packet) })
         } catch { throw PeerConnectionError(.missingElement, error.message) }
         let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
-            dtlsRole = role
+            guard state != .closed else { return nil }
             usesREMB = remote.codec.usesREMB && !remote.codec.usesTransportCC
             mediaPayloadType = remote.codec.payloadType
-            if dtls == nil {
+            // An early datagram made a server, for a ClientHello; the answer may want a client after all.
+            if dtls?.role != role {
                 do throws(DTLSError) {
                     dtls = try DTLSConnection(role: role, certificate: certificate)
                 } catch { return error }
@@ -277,7 +303,8 @@ package final class PeerConnection: @unchecked Sendable {
             connectedAt = .now
             change(.connected)
             graph.requestKeyFrameFromEncoder()
-            if usesREMB { sendREMB() }
+            // After the state, which changes in the thread's queue: an estimate is for a connection that is up.
+            if usesREMB { network.async { [weak self] in self?.sendREMB() } }
         case .failed(let error):
             fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
         case .closed:
@@ -301,7 +328,11 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func receiveSRTP(_ datagram: UnsafeMutableRawBufferPointer) {
-        guard let srtp, datagram.count >= 12 else {
+        guard let srtp else {
+            counters.withoutKeys.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        guard datagram.count >= 12 else {
             counters.refused.wrappingAdd(1, ordering: .relaxed)
             return
         }
@@ -391,6 +422,7 @@ package final class PeerConnection: @unchecked Sendable {
     /// `dismantle()`.
     package func close() {
         outward.withLock { $0.srtp = nil }
+        negotiated.withLock { $0.step = .closed }
         network.async { [self] in
             if let dtls, iceIsUp {
                 dtls.close()

@@ -75,4 +75,11 @@ package struct RTPSendParameters: Sendable, Equatable {
     package var transportWideCCExtension: Int?
     /// Bytes of an RTP packet before header extensions, RTX and SRTP are added, so that no datagram exceeds 1200.
     package var mtu: Int { 1150 }
+
+    package init(codec: VideoCodec, payloadType: Int, ssrc: UInt32, transportWideCCExtension: Int?) {
+        self.codec = codec
+        self.payloadType = payloadType
+        self.ssrc = ssrc
+        self.transportWideCCExtension = transportWideCCExtension
+    }
 }

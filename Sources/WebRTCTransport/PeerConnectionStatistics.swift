@@ -20,5 +20,7 @@ package struct PeerConnectionStatistics: Sendable {
     package var dtlsTime: Duration?
     /// Packets from the network that were not authentic, replayed or malformed.
     package var packetsRefused: UInt64 = 0
+    /// Media from the network while there were no keys: a DTLS server may send some before its own last flight.
+    package var packetsWithoutKeys: UInt64 = 0
     package init() {}
 }

@@ -1,8 +1,8 @@
 // The RTCP that rtpsession does not speak: REMB (draft-alvestrand-rmcat-remb-03), read and written.
 
-enum RTCPFeedback {
+package enum RTCPFeedback {
     /// The bit/s of every REMB in a compound packet, the last one; nil when there is none or it is damaged.
-    static func remoteBitrateEstimate(in compound: UnsafeRawBufferPointer) -> Int? {
+    package static func remoteBitrateEstimate(in compound: UnsafeRawBufferPointer) -> Int? {
         var found: Int?
         var at = 0
         while compound.count - at >= 4 {
@@ -23,7 +23,7 @@ enum RTCPFeedback {
     }
 
     /// An empty receiver report followed by a REMB for `mediaSSRC` (RFC 3550 6.1 wants a report first).
-    static func makeREMB(bitrate: Int, senderSSRC: UInt32, mediaSSRC: UInt32) -> [UInt8] {
+    package static func makeREMB(bitrate: Int, senderSSRC: UInt32, mediaSSRC: UInt32) -> [UInt8] {
         var exponent = 0
         var mantissa = max(0, bitrate)
         while mantissa > 0x3ffff {
@@ -49,21 +49,21 @@ extension UInt32 {
 
 /// Our own receive estimate for a far side that has no transport-cc: loss-based, as in
 /// draft-ietf-rmcat-gcc-02 section 6 (above 10 % loss down by half the loss, below 2 % up by 5 %).
-struct ReceiveBitrateEstimator {
-    private(set) var estimate: Int
+package struct ReceiveBitrateEstimator {
+    package private(set) var estimate: Int
     private let maximum: Int
     private let minimum = 100_000
     private var highest: UInt32?
     private var expected = 0
     private var received = 0
 
-    init(maximum: Int) {
+    package init(maximum: Int) {
         self.maximum = max(maximum, minimum)
         estimate = self.maximum
     }
 
     /// One packet of the main stream arrived.
-    mutating func packet(sequence: UInt16) {
+    package mutating func packet(sequence: UInt16) {
         received &+= 1
         guard let last = highest else {
             highest = UInt32(sequence)
@@ -77,7 +77,7 @@ struct ReceiveBitrateEstimator {
     }
 
     /// The interval since the last call is over.
-    mutating func update() {
+    package mutating func update() {
         defer { (expected, received) = (0, 0) }
         guard expected > 0 else { return }
         let loss = Double(max(0, expected - received)) / Double(expected)

@@ -12,7 +12,8 @@ struct RTPSessionParameters: Sendable {
     var latency: Duration
 }
 
-// @unchecked: set up on one thread before packets flow; afterwards only the pads and the atomics are used.
+// @unchecked: set up on one thread before packets flow, taken apart on one thread after that, as `life` sees to;
+// `announced` is the network thread's.
 final class RTPGraph: @unchecked Sendable {
     let bin = Bin()
     private let rtpbin: Element
@@ -28,6 +29,9 @@ final class RTPGraph: @unchecked Sendable {
     private var requested: [Pad] = []
     private var handlers: [SignalHandler] = []
     private let configured = Atomic(false)
+    private enum Life { case new, configuring, configured, dismantled }
+    private let life = Mutex(Life.new)
+    private let stopped = Atomic(false)
 
     init() throws(GStreamerError) {
         rtpbin = try Element(factory: "rtpbin")
@@ -46,6 +50,21 @@ final class RTPGraph: @unchecked Sendable {
         _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
+        let isFirst = life.withLock { life in
+            guard life == .new else { return false }
+            life = .configuring
+            return true
+        }
+        guard isFirst else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
+        defer {
+            // The end may have come from another thread meanwhile: then taking apart was left to this one.
+            let isOver = life.withLock { life in
+                guard life == .configuring else { return true }
+                life = .configured
+                return false
+            }
+            if isOver { takeApart() }
+        }
         let milliseconds = parameters.latency.clockTime / 1_000_000
         rtpbin.set("latency", String(milliseconds))
         connectSignals(parameters)
@@ -77,6 +96,7 @@ final class RTPGraph: @unchecked Sendable {
         sendPad.setTarget(sendSink)
         tuneSession()
         configured.store(true, ordering: .releasing)
+        if stopped.load(ordering: .acquiring) { stop() }
     }
 
     private func request(_ name: String) throws(GStreamerError) -> Pad {
@@ -91,6 +111,9 @@ final class RTPGraph: @unchecked Sendable {
         session.set("bandwidth", "2000000")
         session.set("rtcp-min-interval", "100000000")
         session.set("rtp-profile", "avpf")
+        // By default each frame is answered with a report of its own, which takes a compound packet along: 60 RTCP
+        // packets a second cost a fifth of the transport's CPU. Senders expect 50-250 ms.
+        session.set("twcc-feedback-interval", "100000000")
     }
 
     private func connectSignals(_ parameters: RTPSessionParameters) {
@@ -204,12 +227,21 @@ final class RTPGraph: @unchecked Sendable {
 
     /// Stops packets both ways; the owner then takes the bin to NULL.
     func stop() {
+        stopped.store(true, ordering: .releasing)
         configured.store(false, ordering: .releasing)
         for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
     }
 
     /// After the bin reached NULL: breaks the references between rtpbin and the bare pads.
     func dismantle() {
+        let isMine = life.withLock { life in
+            defer { life = .dismantled }
+            return life == .configured
+        }
+        if isMine { takeApart() }
+    }
+
+    private func takeApart() {
         for handler in handlers { rtpbin.disconnect(handler) }
         handlers.removeAll()
         sendPad.setTarget(nil)

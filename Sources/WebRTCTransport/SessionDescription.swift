@@ -1,13 +1,12 @@
 // Offers and answers (RFC 8829 and 9429) for the m-lines that we take part in. Values only: no agent, no pipeline.
 package import GStreamerKit
-import ICE
-import MediaSecurity
+package import MediaSecurity
 
-enum MediaDirection: String, Sendable {
+package enum MediaDirection: String, Sendable {
     case sendrecv, sendonly, recvonly, inactive
-    var sends: Bool { self == .sendrecv || self == .sendonly }
-    var receives: Bool { self == .sendrecv || self == .recvonly }
-    var reversed: MediaDirection {
+    package var sends: Bool { self == .sendrecv || self == .sendonly }
+    package var receives: Bool { self == .sendrecv || self == .recvonly }
+    package var reversed: MediaDirection {
         switch self {
         case .sendonly: .recvonly
         case .recvonly: .sendonly
@@ -17,42 +16,42 @@ enum MediaDirection: String, Sendable {
 }
 
 /// One codec of one m-line with everything that belongs to its payload type.
-struct NegotiatedCodec: Sendable, Equatable {
-    var codec: VideoCodec
-    var payloadType: Int
-    var retransmissionPayloadType: Int?
-    var feedback: Set<String>
-    var formatParameters: String?
+package struct NegotiatedCodec: Sendable, Equatable {
+    package var codec: VideoCodec
+    package var payloadType: Int
+    package var retransmissionPayloadType: Int?
+    package var feedback: Set<String>
+    package var formatParameters: String?
 
-    var usesTransportCC: Bool { feedback.contains("transport-cc") }
-    var usesREMB: Bool { feedback.contains("goog-remb") }
+    package var usesTransportCC: Bool { feedback.contains("transport-cc") }
+    package var usesREMB: Bool { feedback.contains("goog-remb") }
 }
 
 /// ICE and DTLS parameters of one side.
-struct TransportParameters: Sendable, Equatable {
-    var usernameFragment: String
-    var password: String
-    var fingerprints: [Fingerprint]
+package struct TransportParameters: Sendable, Equatable {
+    package var usernameFragment: String
+    package var password: String
+    package var fingerprints: [Fingerprint]
     /// actpass, active or passive.
-    var setup: String
+    package var setup: String
 }
 
 /// What a peer's description says about the m-line that we use.
-struct RemoteDescription: Sendable {
-    var mediaIndex: Int
-    var mid: String
-    var kinds: [String]
-    var mids: [String]
-    var codec: NegotiatedCodec
-    var extensions: HeaderExtensionIDs
-    var extmap: [String]
-    var direction: MediaDirection
-    var transport: TransportParameters
-    var candidates: [String]
-    var endOfCandidates: Bool
+package struct RemoteDescription: Sendable {
+    package var mediaIndex: Int
+    package var mid: String
+    package var kinds: [String]
+    package var mids: [String]
+    package var codec: NegotiatedCodec
+    package var extensions: HeaderExtensionIDs
+    package var extmap: [String]
+    package var direction: MediaDirection
+    package var transport: TransportParameters
+    package var candidates: [String]
+    package var endOfCandidates: Bool
 
     /// Reads the first usable video m-line. `choose` picks among codecs that both sides know.
-    init(parsing text: String, isOffer: Bool, available: (VideoCodec) -> Bool) throws(PeerConnectionError) {
+    package init(parsing text: String, isOffer: Bool, available: (VideoCodec) -> Bool) throws(PeerConnectionError) {
         let sdp: SDPDescription
         do { sdp = try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
         guard let index = sdp.media.firstIndex(where: { $0.kind == "video" && ($0.port != 0 || $0.has("bundle-only")) }) else {

@@ -47,6 +47,8 @@ DECODERS = {
     "H264": ["rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! avdec_h264",
              "rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! openh264dec"],
 }
+# Without it an offer would mean packetization-mode 0 (RFC 6184 8.1), which the payloader does not keep to.
+FORMATS = {"h264": ",packetization-mode=(string)1"}
 FEEDBACK = "rtcp-fb-nack=true,rtcp-fb-nack-pli=true,rtcp-fb-ccm-fir=true,rtcp-fb-transport-cc=true"
 
 
@@ -240,7 +242,7 @@ class Peer:
         options = self.options
         encoder = usable(ENCODERS[options.codec]).format(bitrate=options.bitrate, kilobitrate=options.bitrate // 1000)
         caps = (f"application/x-rtp,media=video,encoding-name={options.codec.upper()},"
-                f"payload={payload_type},clock-rate=90000,{FEEDBACK}")
+                f"payload={payload_type},clock-rate=90000,{FEEDBACK}{FORMATS.get(options.codec, '')}")
         if options.echo:
             head = "appsrc name=echo is-live=true format=time do-timestamp=true"
         else:

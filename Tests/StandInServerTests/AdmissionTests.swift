@@ -2,7 +2,7 @@ import DecartProtocol
 import StandInServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(1)))
 struct AdmissionTests {
     @Test(arguments: [
         ("/v1/stream?api_key=k&model=m", nil), ("/prefix/v1/stream?model=m&api_key=k", nil),

@@ -2,7 +2,7 @@ import StandInServer
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(1)))
 struct FramePainterTests {
     @Test func picturesStayRawUntilALookIsSet() throws {
         let counts = Mutex<[Int]>([])

@@ -1,7 +1,7 @@
 import StandInServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(1)))
 struct LatencyMarkerTests {
     @Test func layoutIsTheProtocols() throws {
         let picture = TestPicture.flat(120, width: 320, height: 64)
@@ -48,7 +48,8 @@ struct LatencyMarkerTests {
             seed = seed &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return Int(seed >> 33) % 101 - 50
         }
-        picture.fill(luma: { x, y in Int(luma[y * 320 + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
+        let width = picture.width
+        picture.fill(luma: { x, y in Int(luma[y * width + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
         #expect(LatencyMarker.read(from: try #require(picture.luma)) == 0xa55a)
     }
 

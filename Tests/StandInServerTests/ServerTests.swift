@@ -3,7 +3,7 @@ import Glibc
 import StandInServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(1)))
 struct ServerTests {
     @Test func aSessionOverTLS() throws {
         try TemporaryCertificate.with { certificate in

@@ -81,7 +81,7 @@ final class TestPicture {
     }
 
     /// A slanted gradient with colour, so that every kernel has edges, levels and hues to work on.
-    static func gradient(width: Int = 320, height: Int = 176) -> TestPicture {
+    static func gradient(width: Int = 208, height: Int = 48) -> TestPicture {
         let picture = TestPicture(width: width, height: height)
         picture.fill(
             luma: { x, y in 16 + (x + 2 * y + (x / 40 % 2) * 60) % 220 },

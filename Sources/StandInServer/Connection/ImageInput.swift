@@ -1,9 +1,9 @@
 import DecartProtocol
 
 /// A reference image as far as the stand-in cares: whether it is one, and which.
-enum ImageInput {
+package enum ImageInput {
     /// - Returns: the hash that chooses the tint, or why there is none.
-    static func hash(base64: String) -> Result<UInt64, Refusal> {
+    package static func hash(base64: String) -> Result<UInt64, Refusal> {
         // RFC 4648 §4: four digits for three bytes, the last group padded. What cannot fit is not decoded first.
         guard base64.utf8.count <= (ReferenceImage.maximumSize + 2) / 3 * 4 else {
             return .failure(Refusal(words: "the image is larger than \(ReferenceImage.maximumSize >> 20) MiB"))
@@ -20,6 +20,6 @@ enum ImageInput {
 }
 
 /// The words of a negative acknowledgement.
-struct Refusal: Error, Equatable {
-    let words: String
+package struct Refusal: Error, Equatable {
+    package let words: String
 }

@@ -14,7 +14,7 @@ struct ChildPipeline: Sendable {
         let pipeline = channel.pipeline.syncOperations
         if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
         let upgrader = NIOWebSocketServerUpgrader(
-            maxFrameSize: ClientMessage.maximumSize,
+            maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
                 if case .admitted = admit(head) { return channel.eventLoop.makeSucceededFuture([:]) }
                 return channel.eventLoop.makeSucceededFuture(nil)
@@ -48,7 +48,7 @@ struct ChildPipeline: Sendable {
         try pipeline.addHandler(
             NIOWebSocketFrameAggregator(
                 minNonFinalFragmentSize: 1, maxAccumulatedFrameCount: 4096,
-                maxAccumulatedFrameSize: ClientMessage.maximumSize))
+                maxAccumulatedFrameSize: configuration.maximumMessageSize))
         try pipeline.addHandler(
             ConnectionHandler(request: request, rules: rules(for: request, channel), services: services))
     }

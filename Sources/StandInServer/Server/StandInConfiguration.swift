@@ -14,6 +14,8 @@ package struct StandInConfiguration: Sendable {
     package var keys = KeyPolicy()
     /// Sessions at the same time; one more is refused with HTTP 503.
     package var maximumSessionCount = 32
+    /// Bytes of a WebSocket message; a client that sends more is disconnected.
+    package var maximumMessageSize = ClientMessage.maximumSize
     /// Of the video that goes back, in bit/s.
     package var bitrate = 2_500_000
     /// One line a call, from any thread, without line feed. No line holds a key or a prompt.

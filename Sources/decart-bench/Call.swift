@@ -1,0 +1,246 @@
+import Dispatch
+import GStreamerKit
+import Synchronization
+import WebRTCTransport
+
+/// One side of a call: a transport in a pipeline of its own, what it sends and what it does with what comes.
+// @unchecked: fields are set while it is built, on one thread; what streaming threads report is in a mutex.
+final class Call: @unchecked Sendable {
+    enum Sending: Sendable {
+        /// Raw pictures through the product's encoder bin, with their number stamped in.
+        case pictures(TestPicture)
+        case clip(Clip)
+        /// What was received.
+        case echo
+    }
+
+    enum Receiving: Sendable { case decode, discard }
+
+    let pipeline = Pipeline()
+    let transport: any Transport
+    private let sending: Sending
+    private let receiving: Receiving
+    private let send: @Sendable (PeerMessage) -> Void
+    private var source: PacedSource?
+    private let echo: EchoBridge
+    private var hasReceiver = false
+    private let forward: FactForward
+    let progress = CallProgress()
+
+    /// - Parameter send: carries a message to the other side.
+    init(
+        _ contender: Contender, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
+    ) throws {
+        self.sending = sending
+        self.receiving = receiving
+        self.send = send
+        let forward = FactForward()
+        self.forward = forward
+        echo = EchoBridge(pipeline: pipeline)
+        transport = try contender.makeTransport { fact in forward.call?.handle(fact) }
+        forward.call = self
+        pipeline.add(transport.element)
+    }
+
+    private func handle(_ fact: TransportFact) {
+        switch fact {
+        case .candidate(let text): send(.candidate(text))
+        case .iceConnected: progress.reached(.ice)
+        case .connected: progress.reached(.connected)
+        case .failed(let text): progress.fail(text)
+        case .receiver(let pad): if (try? buildReceiver(from: pad)) == nil { progress.fail("could not build the receiver") }
+        }
+    }
+
+    /// Our offer goes out.
+    func start() throws {
+        pipeline.setState(.playing)
+        try transport.prepareOffer()
+        if transport.sendParameters != nil { try buildSender() }
+        try transport.offer { [send] text in send(.offer(text)) }
+    }
+
+    func receive(_ message: PeerMessage) {
+        do {
+            switch message {
+            case .offer(let text):
+                pipeline.setState(.playing)
+                try transport.answer(text, ready: { try buildSender() }, then: { [send] text in send(.answer(text)) })
+            case .answer(let text):
+                progress.reached(.answered)
+                try transport.accept(answer: text)
+                if source == nil { try buildSender() }
+            case .candidate(let text): transport.add(candidate: text)
+            case .stop: break
+            }
+        } catch {
+            progress.fail("\(error)")
+        }
+    }
+
+    // MARK: Media
+
+    private func buildSender() throws {
+        guard let parameters = transport.sendParameters, let target = transport.sender() else {
+            throw BenchError("the transport has no sender")
+        }
+        var chain: [Element] = []
+        var input: PacedSource?
+        switch sending {
+        case .pictures(let picture):
+            let encoder = try VideoEncoderBin(parameters: parameters, bitrate: Clip.bitrate)
+            chain.append(encoder.bin)
+            let progress = progress
+            // Which number is next is the streaming thread's own; numbers start at one.
+            nonisolated(unsafe) var number = 0
+            input = PacedSource(caps: TestPicture.caps, pipeline: pipeline) { _ in
+                number += 1
+                progress.captured(number)
+                return picture.frame(number)
+            }
+        case .clip(let clip):
+            chain.append(try Payloader.make(parameters))
+            input = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player())
+        case .echo:
+            chain.append(try Payloader.make(parameters))
+        }
+        if let caps = transport.senderCaps {
+            let filter = try Element(factory: "capsfilter")
+            filter.set("caps", caps: try Caps(caps))
+            chain.append(filter)
+        }
+        pipeline.add(chain)
+        try pipeline.linkChain(chain)
+        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else {
+            throw BenchError("the sender has no pads")
+        }
+        try last.link(target)
+        for element in chain.reversed() { element.syncStateWithParent() }
+        if let input {
+            try input.pad.link(first)
+            source = input
+            try input.start()
+        } else {
+            try echo.input.link(first)
+        }
+    }
+
+    private func buildReceiver(from pad: Pad) throws {
+        guard !hasReceiver else { return }
+        hasReceiver = true
+        if case .echo = sending {
+            let depayloader = try Element(factory: "rtpvp8depay")
+            depayloader.set("request-keyframe", true)
+            pipeline.add(depayloader)
+            guard let sink = depayloader.staticPad("sink"), let source = depayloader.staticPad("src") else { return }
+            try source.link(echo.output)
+            depayloader.syncStateWithParent()
+            try pad.link(sink)
+            return
+        }
+        let sink = try Element(factory: "fakesink")
+        sink.set("sync", false)
+        sink.set("async", false)
+        let first: Element
+        switch receiving {
+        case .decode: first = try VideoDecoderBin.make(codec: .vp8)
+        case .discard: first = try Element(factory: "rtpvp8depay")
+        }
+        pipeline.add([first, sink])
+        try first.link(sink)
+        let last = sink.staticPad("sink")
+        let decodes = receiving == .decode
+        last?.addProbe(.buffer) { [progress] item in
+            guard case .buffer(let buffer) = item else { return .pass }
+            // The decoder pads to whole macroblocks; 1280 is one already, so rows follow each other.
+            let number =
+                decodes ? buffer.withBytes { $0.baseAddress.flatMap { TestPicture.number(in: $0, stride: TestPicture.width) } } ?? nil : nil
+            progress.received(number)
+            return .pass
+        }
+        sink.syncStateWithParent()
+        first.syncStateWithParent()
+        if let input = first.staticPad("sink") { try pad.link(input) }
+    }
+
+    func stop() {
+        transport.close()
+        pipeline.setState(.null)
+        source?.stop()
+        echo.stop()
+        pipeline.remove(transport.element)
+        transport.dismantle()
+        source = nil
+        forward.call = nil
+    }
+}
+
+/// The transport's way to its call, cut when the call stops.
+final class FactForward: Sendable {
+    private struct Weak: Sendable { weak var call: Call? }
+    private let target = Mutex(Weak())
+    var call: Call? {
+        get { target.withLock { $0.call } }
+        set { target.withLock { $0.call = newValue } }
+    }
+}
+
+/// Hands encoded frames from the receiver to the sender. Two bare pads, for elements would make the pipeline a ring.
+// @unchecked: the flag belongs to the receiver's streaming thread.
+final class EchoBridge: @unchecked Sendable {
+    /// Linked after the depayloader.
+    let output = Pad(name: "echo_out", direction: .sink)
+    /// Linked before the payloader.
+    let input = Pad(name: "echo_in", direction: .source)
+    private var announced = false
+
+    init(pipeline: Pipeline) {
+        let (output, input) = (output.unowned, input.unowned)
+        self.output.setChainFunction { [weak self, weak pipeline] buffer in
+            guard let self, let copy = buffer.copyOfMetadata(), let now = pipeline?.currentRunningTime else { return .ok }
+            announce()
+            copy.pts = now
+            copy.dts = nil
+            _ = input.push(copy)
+            return .ok
+        }
+        self.output.setEventFunction { _ in .handled(true) }
+        // The near side's wish for a key frame is handed on as a new event: the old one names the wrong SSRC.
+        self.input.setEventFunction { event in
+            if event.isForceKeyUnit { output.push(Event.forceKeyUnitUpstream()) }
+            return .handled(true)
+        }
+        self.output.setActive(true)
+        self.input.setActive(true)
+    }
+
+    private func announce() {
+        guard !announced else { return }
+        announced = true
+        input.push(Event.streamStart(id: "decart-bench/echo", groupID: Event.nextGroupID()))
+        if let caps = try? Caps(Payloader.clipCaps) { input.push(Event.caps(caps)) }
+        input.push(Event.timeSegment())
+    }
+
+    func stop() {
+        input.setActive(false)
+        output.setActive(false)
+    }
+}
+
+enum Payloader {
+    static let clipCaps = "video/x-vp8, profile=(string)0, width=(int)1280, height=(int)720, framerate=(fraction)30/1"
+
+    /// As the product's encoder bin sets it.
+    static func make(_ parameters: RTPSendParameters) throws -> Element {
+        let payloader = try Element(factory: "rtpvp8pay")
+        payloader.set("pt", parameters.payloadType)
+        payloader.set("ssrc", Int(parameters.ssrc))
+        payloader.set("mtu", parameters.mtu)
+        payloader.set("picture-id-mode", "15-bit")
+        if let id = parameters.transportWideCCExtension {
+            payloader.addRTPHeaderExtension(uri: "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01", id: id)
+        }
+        return payloader
+    }
+}

@@ -1,0 +1,61 @@
+import GStreamerKit
+import Glibc
+import Synchronization
+import WebRTCTransport
+
+/// VP8 frames that were encoded once and are sent again and again: media without the cost of an encoder.
+struct Clip: Sendable {
+    let frames: [[UInt8]]
+
+    static let bitrate = 2_500_000
+
+    /// Encodes 720p30 with our tuning; the first frame is a key frame.
+    static func encode(frames count: Int) throws -> Clip {
+        let run = try EncoderRun(tuned: true)
+        let frames = try run.encode(count, from: TestPicture())
+        return Clip(frames: frames)
+    }
+
+    // A file: frames of a length (UInt32, this machine's order) and as many bytes.
+    func write(to path: String) throws {
+        guard let file = fopen(path, "w") else { throw BenchError("cannot write \(path)") }
+        defer { fclose(file) }
+        for frame in frames {
+            var length = UInt32(frame.count)
+            guard fwrite(&length, 4, 1, file) == 1, fwrite(frame, 1, frame.count, file) == frame.count else {
+                throw BenchError("cannot write \(path)")
+            }
+        }
+    }
+
+    init(frames: [[UInt8]]) { self.frames = frames }
+
+    init(contentsOf path: String) throws {
+        guard let file = fopen(path, "r") else { throw BenchError("cannot read \(path)") }
+        defer { fclose(file) }
+        var frames: [[UInt8]] = []
+        var length: UInt32 = 0
+        while fread(&length, 4, 1, file) == 1 {
+            var frame = [UInt8](repeating: 0, count: Int(length))
+            guard fread(&frame, 1, frame.count, file) == frame.count else { break }
+            frames.append(frame)
+        }
+        guard !frames.isEmpty else { throw BenchError("\(path) holds no frames") }
+        self.frames = frames
+    }
+
+    /// Gives the clip's frames round and round, from its key frame again after a gap.
+    func player() -> (Bool) -> Buffer {
+        var index = 0
+        return { skipped in
+            if skipped { index = 0 }
+            defer { index = (index + 1) % frames.count }
+            return frames[index].withUnsafeBytes { Buffer(copying: $0) }
+        }
+    }
+}
+
+struct BenchError: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}

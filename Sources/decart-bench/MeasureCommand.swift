@@ -1,0 +1,158 @@
+import ArgumentParser
+import Dispatch
+import GStreamerKit
+import Glibc
+
+/// One measurement in a process of its own; what it found comes out as lines "name value".
+struct MeasureCommand: ParsableCommand {
+    enum Subject: String, ExpressibleByArgument { case connect, load, latency, cycles, encoder }
+
+    static let configuration = CommandConfiguration(
+        commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
+
+    @Argument var subject: Subject
+    @Option var contender = Contender.ours
+    @Option var far = Contender.ours
+    @Option var sessions = 1
+    @Option var seconds = 6
+    @Option var cycles = 50
+    @Option var clip: String?
+    @Flag var threadNames = false
+
+    func run() throws {
+        signal(SIGPIPE, SIG_IGN)
+        GStreamerRuntime.initialise()
+        switch subject {
+        case .connect: try connect()
+        case .load: try load()
+        case .latency: try latency()
+        case .cycles: try runCycles()
+        case .encoder: try encoder()
+        }
+    }
+
+    private func report(_ name: String, _ value: Double) { writeAll("\(name) \(fixed(value, 4))\n", to: STDOUT_FILENO) }
+
+    private func storedClip() throws -> Clip { try clip.map { try Clip(contentsOf: $0) } ?? Clip.encode(frames: 120) }
+
+    // MARK: Time to connected and to the first frame
+
+    private func connect() throws {
+        let far = try FarSide(far)
+        defer { far.end() }
+        let picture = TestPicture()
+        for index in 0..<sessions {
+            let near = try NearCall(contender, far: far, sending: .pictures(picture), receiving: .decode)
+            defer { near.stop() }
+            try near.progress.waitForFrames(3)
+            // The first one loads libraries and asks for memory: told apart.
+            let prefix = index == 0 ? "first-" : ""
+            for (name, step) in [("answered", CallProgress.Step.answered), ("ice", .ice), ("connected", .connected), ("frame", .firstFrame)] {
+                if let time = near.progress.time(step) { report(prefix + name, time.milliseconds) }
+            }
+        }
+    }
+
+    // MARK: CPU, threads, descriptors, memory
+
+    private func load() throws {
+        let clip = try storedClip()
+        let before = ProcessFigures.now()
+        if contender == .none {
+            let sources = try (0..<sessions).map { _ in try SourceOnly(clip) }
+            defer { for source in sources { source.stop() } }
+            try measureLoad(since: before, frames: { 0 })
+            return
+        }
+        let far = try FarSide(far)
+        defer { far.end() }
+        let calls = try (0..<sessions).map { _ in
+            let near = try NearCall(contender, far: far, sending: .clip(clip), receiving: .discard)
+            try near.waitUntilFlowing(1)
+            return near
+        }
+        defer { for near in calls { near.stop() } }
+        try measureLoad(since: before) { calls.reduce(0) { $0 + $1.progress.frames } }
+    }
+
+    private func measureLoad(since before: ProcessFigures, frames: () -> Int) throws {
+        pause(.milliseconds(1500))
+        let start = ProcessFigures.now()
+        let framesBefore = frames()
+        pause(.seconds(seconds))
+        let end = ProcessFigures.now()
+        let elapsed = (end.wall - start.wall).inSeconds
+        let count = Double(sessions)
+        report("cpu", (end.cpu - start.cpu).inSeconds / elapsed * 60 / count)
+        report("fps", Double(frames() - framesBefore) / elapsed / count)
+        report("threads", Double(end.threads))
+        report("fds", Double(end.descriptors))
+        report("rss", Double(end.residentKilobytes))
+        report("rss-before", Double(before.residentKilobytes))
+        if threadNames {
+            for (name, count) in ProcessFigures.threadNames.sorted(by: { $0.key < $1.key }) {
+                writeAll("thread-\(name) \(count)\n", to: STDERR_FILENO)
+            }
+        }
+    }
+
+    // MARK: Latency
+
+    private func latency() throws {
+        let far = try FarSide(far)
+        defer { far.end() }
+        let near = try NearCall(contender, far: far, sending: .pictures(TestPicture()), receiving: .decode)
+        defer { near.stop() }
+        try near.waitUntilFlowing(30)
+        _ = near.progress.takeDelays()
+        pause(.seconds(seconds))
+        let delays = Samples(near.progress.takeDelays())
+        report("p50", delays.percentile(50) ?? .nan)
+        report("p95", delays.percentile(95) ?? .nan)
+        report("fps", Double(delays.values.count) / Double(seconds))
+    }
+
+    // MARK: Growth
+
+    private func runCycles() throws {
+        let clip = try storedClip()
+        let far = try FarSide(far)
+        defer { far.end() }
+        var slowestStop = 0.0
+        let step = max(1, cycles / 5)
+        for cycle in 1...max(1, cycles) {
+            let near = try NearCall(contender, far: far, sending: .clip(clip), receiving: .discard)
+            try near.waitUntilFlowing(5)
+            let begun = ContinuousClock.now
+            near.stop()
+            slowestStop = max(slowestStop, (.now - begun).milliseconds)
+            if cycle % step == 0 {
+                // Closing goes on behind the call, on the network's threads.
+                pause(.milliseconds(300))
+                let figures = ProcessFigures.now()
+                report("cycle", Double(cycle))
+                report("rss", Double(figures.residentKilobytes))
+                report("fds", Double(figures.descriptors))
+                report("threads", Double(figures.threads))
+            }
+        }
+        report("slowest-stop", slowestStop)
+    }
+
+    // MARK: Encoder
+
+    private func encoder() throws {
+        let picture = TestPicture()
+        for (name, tuned, count) in [("tuned", true, 90), ("defaults", false, 12)] {
+            var times = Samples()
+            let run = try EncoderRun(tuned: tuned)
+            let frames = try run.encode(count, from: picture) { times.add($0.milliseconds) }
+            // The key frame at the start is another kind.
+            let rest = Samples(Array(times.values.dropFirst()))
+            report("\(name)-median", rest.median ?? .nan)
+            report("\(name)-p95", rest.percentile(95) ?? .nan)
+            report("\(name)-first", times.values.first ?? .nan)
+            report("\(name)-kilobits", Double(frames.reduce(0) { $0 + $1.count }) * 8 / Double(count) * 30 / 1000)
+        }
+    }
+}

@@ -1,0 +1,67 @@
+import GStreamerKit
+import Synchronization
+
+/// A live source of one thread: gives a buffer 30 times a second, by the pipeline's clock. A push that blocks costs
+/// frames, not time: the source goes on with the frame that is due.
+// @unchecked: the counter is the streaming thread's own, the rest is constant or atomic.
+final class PacedSource: @unchecked Sendable {
+    static let interval: ClockTime = 1_000_000_000 / 30
+
+    let pad: Pad
+    private let pipeline: Pipeline
+    private let caps: String
+    /// Makes the buffer; the flag says that frames before it were left out.
+    private let next: (_ skipped: Bool) -> Buffer
+    private let stopped = Atomic(false)
+    private let wait = Mutex<ClockWait?>(nil)
+    private var due: ClockTime?
+
+    init(caps: String, pipeline: Pipeline, next: @escaping (_ skipped: Bool) -> Buffer) {
+        pad = Pad(name: "paced", direction: .source)
+        self.pipeline = pipeline
+        self.caps = caps
+        self.next = next
+    }
+
+    /// After the pad is linked; frames flow once the pipeline has a clock.
+    func start() throws {
+        pad.setActive(true)
+        pad.push(Event.streamStart(id: "decart-bench/paced", groupID: Event.nextGroupID()))
+        pad.push(Event.caps(try Caps(caps)))
+        pad.push(Event.timeSegment())
+        pad.startTask { [weak self] in self?.step() }
+    }
+
+    private func step() {
+        guard !stopped.load(ordering: .acquiring), let clock = pipeline.currentClock, let now = pipeline.currentRunningTime
+        else {
+            pad.pauseTask()
+            return
+        }
+        var skipped = due == nil
+        var time = due ?? now
+        if now > time + 3 * Self.interval {
+            time = now
+            skipped = true
+        }
+        due = time + Self.interval
+        if time > now {
+            let wait = clock.makeWait(until: pipeline.baseTime + time)
+            self.wait.withLock { $0 = wait }
+            _ = wait.wait()
+            guard !stopped.load(ordering: .acquiring) else { return }
+        }
+        let buffer = next(skipped)
+        buffer.pts = time
+        buffer.duration = Self.interval
+        if pad.push(buffer) == .flushing { pad.pauseTask() }
+    }
+
+    /// After the pipeline reached NULL, so that a blocked push has returned.
+    func stop() {
+        stopped.store(true, ordering: .releasing)
+        wait.withLock { $0 }?.cancel()
+        pad.setActive(false)
+        pad.stopTask()
+    }
+}

@@ -1,0 +1,42 @@
+import ArgumentParser
+import GStreamerKit
+import Glibc
+import Synchronization
+
+/// The far side: answers calls and sends back what it gets, without decoding it. Lines come on standard input.
+struct PeerCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "peer", abstract: "The far side of a measurement; started by the others.", shouldDisplay: false)
+
+    @Option var far = Contender.ours
+
+    func run() throws {
+        signal(SIGPIPE, SIG_IGN)
+        GStreamerRuntime.initialise()
+        var calls: [Int: Call] = [:]
+        var early: [Int: [PeerMessage]] = [:]
+        let output = Mutex(STDOUT_FILENO)
+        readLines(from: STDIN_FILENO) { line in
+            guard let (number, message) = PeerMessage.parse(line) else { return }
+            switch message {
+            case .stop:
+                calls.removeValue(forKey: number)?.stop()
+                early[number] = nil
+            case .offer:
+                let call = try? Call(far, sending: .echo, receiving: .discard) { message in
+                    output.withLock { writeAll(message.line(call: number), to: $0) }
+                }
+                // What is measured is the near side: this one shall not hold the first packets for its jitter buffer's sake.
+                if far == .webrtcbin { call?.transport.element.set("latency", 10) }
+                calls[number] = call
+                call?.receive(message)
+                for candidate in early.removeValue(forKey: number) ?? [] { call?.receive(candidate) }
+            default:
+                if let call = calls[number] { call.receive(message) } else { early[number, default: []].append(message) }
+            }
+        }
+        for call in calls.values { call.stop() }
+    }
+}
+
+extension Contender: ExpressibleByArgument {}

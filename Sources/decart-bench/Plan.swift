@@ -1,0 +1,219 @@
+import Glibc
+
+/// The measurements, their order and their tables.
+struct Plan {
+    let quick: Bool
+    let cycles: Int
+    let clip: String
+    let folder: String
+
+    /// The values that one process reported, by name, in their order.
+    typealias Figures = [String: [Double]]
+
+    /// Runs one measurement; what went wrong is a sentence for the report.
+    private func measure(_ arguments: [String], problems: inout [String]) -> Figures {
+        do {
+            let child = try Child(["measure"] + arguments)
+            child.closeInput()
+            var figures: Figures = [:]
+            readLines(from: child.output) { line in
+                let parts = line.split(separator: " ")
+                if parts.count == 2, let value = Double(parts[1]) { figures[String(parts[0]), default: []].append(value) }
+            }
+            let status = child.wait()
+            if status != 0 { problems.append("`measure \(arguments.joined(separator: " "))` ended with \(status)") }
+            return figures
+        } catch {
+            problems.append("\(error)")
+            return [:]
+        }
+    }
+
+    private func table(_ header: [String], _ rows: [[String]]) -> String {
+        var lines = ["| " + header.joined(separator: " | ") + " |", "|" + String(repeating: "---|", count: header.count)]
+        lines += rows.map { "| " + $0.joined(separator: " | ") + " |" }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private func notes(_ problems: [String]) -> String { problems.map { "\n\($0)\n" }.joined() }
+
+    // MARK: Connecting
+
+    func connect() -> String {
+        var samples: [String: Samples] = [:]
+        var problems: [String] = []
+        let fars: [Contender] = [.ours, .webrtcbin]
+        for _ in 0..<(quick ? 1 : 3) {
+            for far in fars {
+                for contender in [Contender.ours, .webrtcbin] {
+                    let figures = measure(
+                        ["connect", "--contender", contender.rawValue, "--far", far.rawValue, "--sessions", quick ? "4" : "8"],
+                        problems: &problems)
+                    for (name, values) in figures {
+                        for value in values { samples["\(contender.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value) }
+                    }
+                }
+            }
+        }
+        var rows: [[String]] = []
+        for far in fars {
+            for (title, name) in [
+                ("answer is there", "answered"), ("ICE connected", "ice"), ("**connected** (DTLS done)", "connected"),
+                ("**first decoded frame** back", "frame"), ("connected, first session of a process", "first-connected"),
+            ] {
+                let ours = samples["ours \(far.rawValue) \(name)"] ?? Samples()
+                let theirs = samples["webrtcbin \(far.rawValue) \(name)"] ?? Samples()
+                rows.append([far.rawValue, title, ours.text(), theirs.text(), ratio(ours.median, theirs.median)])
+            }
+        }
+        return """
+            ## From start to connected and to the first decoded frame
+
+            ms since the near side's transport was asked for; 720p30 live, encoded, echoed by the far side's process \
+            without decoding, decoded. Median (smallest–largest). Each line holds what comes before it.
+
+            \(table(["far side", "until", "ours", "webrtcbin", "ours / webrtcbin"], rows))\(notes(problems))
+            """
+    }
+
+    // MARK: Load
+
+    func load() -> String {
+        let counts = quick ? [1, 4] : [1, 4, 16]
+        var samples: [String: Samples] = [:]
+        var problems: [String] = []
+        for _ in 0..<(quick ? 1 : 3) {
+            for count in counts {
+                for contender in Contender.allCases {
+                    let figures = measure(
+                        [
+                            "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds", quick ? "4" : "6",
+                            "--clip", clip,
+                        ], problems: &problems)
+                    for (name, values) in figures {
+                        for value in values { samples["\(contender.rawValue) \(count) \(name)", default: Samples()].add(value) }
+                    }
+                }
+            }
+        }
+        func sample(_ contender: Contender, _ count: Int, _ name: String) -> Samples {
+            samples["\(contender.rawValue) \(count) \(name)"] ?? Samples()
+        }
+        func net(_ contender: Contender, _ count: Int, _ name: String, per divisor: Double) -> Double? {
+            guard let value = sample(contender, count, name).median, let base = sample(.none, count, name).median else { return nil }
+            return (value - base) / divisor
+        }
+        var cpu: [[String]] = []
+        var rest: [[String]] = []
+        for count in counts {
+            let ours = net(.ours, count, "cpu", per: 1)
+            let theirs = net(.webrtcbin, count, "cpu", per: 1)
+            cpu.append([
+                "\(count)", sample(.ours, count, "cpu").text(2), sample(.webrtcbin, count, "cpu").text(2),
+                sample(.none, count, "cpu").text(2), fixed(ours ?? .nan, 2), fixed(theirs ?? .nan, 2), ratio(ours, theirs),
+                "\(sample(.ours, count, "fps").text(1)) / \(sample(.webrtcbin, count, "fps").text(1))",
+            ])
+            for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
+                let divisor = Double(count) * unit
+                let ours = net(.ours, count, name, per: divisor)
+                let theirs = net(.webrtcbin, count, name, per: divisor)
+                rest.append([
+                    title, "\(count)", fixed(ours ?? .nan, 1), fixed(theirs ?? .nan, 1), ratio(ours, theirs),
+                    fixed((sample(.ours, count, name).median ?? .nan) / unit, 0),
+                    fixed((sample(.webrtcbin, count, name).median ?? .nan) / unit, 0),
+                    fixed((sample(.none, count, name).median ?? .nan) / unit, 0),
+                ])
+            }
+        }
+        return """
+            ## CPU of a session that sends and receives
+
+            Seconds of CPU (user + system, all threads of the near process) a minute of media a session; VP8 720p30 at \
+            2.5 Mbit/s encoded beforehand, echoed, depayloaded, not decoded. "none" is source and payloader alone; net = \
+            without it.
+
+            \(table(["sessions", "ours", "webrtcbin", "none", "ours net", "webrtcbin net", "net ratio", "fps back"], cpu))
+            ## Threads, file descriptors, memory
+
+            A session's share, net of "none" (so one-off costs of a process weigh less with more sessions), and the \
+            whole process.
+
+            \(table(["what", "sessions", "ours", "webrtcbin", "ratio", "process: ours", "webrtcbin", "none"], rest))\(notes(problems))
+            """
+    }
+
+    // MARK: Latency
+
+    func latency() -> String {
+        var problems: [String] = []
+        var median: [Contender: Samples] = [:]
+        var late: [Contender: Samples] = [:]
+        for _ in 0..<(quick ? 1 : 3) {
+            for contender in [Contender.ours, .webrtcbin] {
+                let figures = measure(
+                    ["latency", "--contender", contender.rawValue, "--seconds", quick ? "4" : "6"], problems: &problems)
+                for value in figures["p50"] ?? [] { median[contender, default: Samples()].add(value) }
+                for value in figures["p95"] ?? [] { late[contender, default: Samples()].add(value) }
+            }
+        }
+        let rows = [("p50", median), ("p95", late)].map { name, samples in
+            let ours = samples[.ours] ?? Samples()
+            let theirs = samples[.webrtcbin] ?? Samples()
+            return [name, ours.text(), theirs.text(), ratio(ours.median, theirs.median)]
+        }
+        return """
+            ## Latency, capture to decoded
+
+            ms from a picture's capture to its return through the echo, by a number in its luma: encoding, sending, \
+            echoing, receiving and decoding at 720p30.
+
+            \(table(["", "ours", "webrtcbin", "ratio"], rows))\(notes(problems))
+            """
+    }
+
+    // MARK: Growth
+
+    func growth() -> String {
+        var problems: [String] = []
+        var rows: [[String]] = []
+        for contender in [Contender.ours, .webrtcbin] {
+            let figures = measure(
+                ["cycles", "--contender", contender.rawValue, "--cycles", "\(cycles)", "--clip", clip], problems: &problems)
+            let marks = figures["cycle"] ?? []
+            for (title, name, unit) in [("RSS, MB", "rss", 1024.0), ("fds", "fds", 1.0), ("threads", "threads", 1.0)] {
+                let values = figures[name] ?? []
+                let course = zip(marks, values).map { "\(fixed($1 / unit, unit > 1 ? 2 : 0)) @\(fixed($0, 0))" }
+                rows.append([contender.rawValue, title, course.joined(separator: ", ")])
+            }
+            rows.append([contender.rawValue, "slowest stop, ms", fixed(figures["slowest-stop"]?.first ?? .nan)])
+        }
+        return """
+            ## Growth over \(cycles) connect/stream/stop cycles
+
+            \(table(["", "what", "after so many cycles"], rows))\(notes(problems))
+            """
+    }
+
+    // MARK: Plugin
+
+    func pluginLoad(_ plugin: String?) -> String {
+        let head = "## Loading the plugin\n\n"
+        guard let plugin else { return head + "Left out: no `--plugin`.\n" }
+        return head + PluginLoad(folder: folder, repetitions: quick ? 3 : 11).report(plugin)
+    }
+
+    // MARK: Encoder
+
+    func encoder() -> String {
+        var problems: [String] = []
+        let figures = measure(["encoder"], problems: &problems)
+        let rows = [("ours", "tuned"), ("vp8enc's defaults", "defaults")].map { title, name in
+            [title] + ["median", "p95", "first", "kilobits"].map { fixed(figures["\(name)-\($0)"]?.first ?? .nan, $0 == "kilobits" ? 0 : 1) }
+        }
+        return """
+            ## VP8 encoder at 720p, 2.5 Mbit/s
+
+            \(table(["settings", "ms CPU a frame, median", "p95", "first (key) frame", "kbit/s"], rows))\(notes(problems))
+            """
+    }
+}

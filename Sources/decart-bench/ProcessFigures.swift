@@ -1,0 +1,131 @@
+import Dispatch
+import Glibc
+
+/// What the kernel says about this process.
+struct ProcessFigures: Sendable {
+    var cpu: Duration
+    var wall: ContinuousClock.Instant
+    var residentKilobytes: Int
+    var threads: Int
+    var descriptors: Int
+
+    static func now() -> ProcessFigures {
+        let status = lines(of: "/proc/self/status")
+        return ProcessFigures(
+            cpu: cpuTime, wall: .now, residentKilobytes: value("VmRSS:", in: status), threads: value("Threads:", in: status),
+            descriptors: entries(of: "/proc/self/fd"))
+    }
+
+    /// User and system time of all threads.
+    static var cpuTime: Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    /// Anonymous and file-backed resident memory.
+    static var residentParts: (anonymous: Int, file: Int) {
+        let status = lines(of: "/proc/self/status")
+        return (value("RssAnon:", in: status), value("RssFile:", in: status))
+    }
+
+    static func lines(of path: String) -> [Substring] {
+        guard let file = fopen(path, "r") else { return [] }
+        defer { fclose(file) }
+        var text = ""
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        while true {
+            let count = fread(&buffer, 1, buffer.count, file)
+            guard count > 0 else { break }
+            text += String(decoding: buffer[..<count], as: UTF8.self)
+        }
+        return text.split(separator: "\n")
+    }
+
+    private static func value(_ key: String, in lines: [Substring]) -> Int {
+        for line in lines where line.hasPrefix(key) {
+            return line.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap { Int($0) } ?? 0
+        }
+        return 0
+    }
+
+    /// The names of all threads, for finding out whose they are.
+    static var threadNames: [String: Int] {
+        var counts: [String: Int] = [:]
+        forEachEntry(of: "/proc/self/task") { name in
+            let line = lines(of: "/proc/self/task/\(name)/comm").first.map(String.init) ?? "?"
+            // Numbers tell one session's thread from another's, not their kinds.
+            counts[line.filter { !$0.isNumber }, default: 0] += 1
+        }
+        return counts
+    }
+
+    private static func entries(of folder: String) -> Int {
+        var count = 0
+        forEachEntry(of: folder) { _ in count += 1 }
+        // The folder itself was open while it was read.
+        return count - 1
+    }
+
+    private static func forEachEntry(of folder: String, _ body: (String) -> Void) {
+        guard let directory = opendir(folder) else { return }
+        defer { closedir(directory) }
+        while let entry = readdir(directory) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            if !name.hasPrefix(".") { body(name) }
+        }
+    }
+}
+
+/// The machine, as the report's head names it.
+enum Machine {
+    static var description: String {
+        let processor = ProcessFigures.lines(of: "/proc/cpuinfo").first { $0.hasPrefix("model name") }
+        let model = processor?.split(separator: ":").last.map { String($0).trimmed } ?? "unknown processor"
+        let release = ProcessFigures.lines(of: "/etc/os-release").first { $0.hasPrefix("PRETTY_NAME=") }
+        let system = release?.split(separator: "=").last.map { $0.filter { $0 != "\"" } } ?? "Linux"
+        return "\(model), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) cores, \(system)"
+    }
+
+    static var load: String {
+        ProcessFigures.lines(of: "/proc/loadavg").first.map { $0.split(separator: " ").prefix(3).joined(separator: " ") } ?? "?"
+    }
+}
+
+extension String {
+    var trimmed: String {
+        var slice = self[...]
+        while slice.first?.isWhitespace == true { slice.removeFirst() }
+        while slice.last?.isWhitespace == true { slice.removeLast() }
+        return String(slice)
+    }
+}
+
+extension Duration {
+    var milliseconds: Double {
+        let (seconds, attoseconds) = components
+        return Double(seconds) * 1000 + Double(attoseconds) / 1e15
+    }
+    var inSeconds: Double { milliseconds / 1000 }
+}
+
+/// Lets time pass; a benchmark has nothing to wait for but the clock.
+func pause(_ duration: Duration) {
+    _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(Int(duration.milliseconds)))
+}
+
+extension ProcessFigures {
+    /// "NAME=value" of every variable.
+    static var entriesOfEnvironment: [String] {
+        guard let file = fopen("/proc/self/environ", "r") else { return [] }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        while true {
+            let count = fread(&buffer, 1, buffer.count, file)
+            guard count > 0 else { break }
+            bytes += buffer[..<count]
+        }
+        return bytes.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+    }
+}

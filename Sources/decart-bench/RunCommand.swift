@@ -1,0 +1,89 @@
+import ArgumentParser
+import CGStreamer
+import GStreamerKit
+import Glibc
+
+/// Runs every measurement, the contenders in turn, and prints a report in Markdown.
+struct RunCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Runs everything and prints a report in Markdown (the default).",
+        discussion: """
+            Each measurement is a process of its own with the far side in another; the contenders take turns, so that \
+            a slow minute of the machine hits both. Traffic stays on this machine. Nothing is written but the report \
+            and, while it runs, a folder in the temporary directory.
+            """)
+
+    @Flag(help: "About a minute: one repetition, fewer sessions, 20 cycles.")
+    var quick = false
+
+    @Option(help: ArgumentHelp("Connect/stream/stop cycles for the test of growth.", valueName: "number"))
+    var cycles: Int?
+
+    @Option(help: ArgumentHelp("The plugin whose loading is measured; without it that part is left out.", valueName: "file"))
+    var plugin: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Only these parts: connect, load, latency, growth, plugin, encoder. May be given more than once.",
+            valueName: "part"))
+    var only: [Part] = []
+
+    enum Part: String, CaseIterable, ExpressibleByArgument { case connect, load, latency, growth, plugin, encoder }
+
+    private static var library: String {
+        guard let text = gst_version_string() else { return "GStreamer" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    func validate() throws {
+        if let cycles, !(5...10_000).contains(cycles) { throw ValidationError("--cycles is a number from 5 to 10000.") }
+    }
+
+    func run() throws {
+        signal(SIGPIPE, SIG_IGN)
+        GStreamerRuntime.initialise()
+        let folder = try TemporaryFolder()
+        defer { folder.remove() }
+        let load = Machine.load
+        writeAll("Machine: \(Machine.description); \(Self.library). Load average at the start: \(load).\n\n", to: STDOUT_FILENO)
+        let parts = only.isEmpty ? Part.allCases : only
+        let clip = "\(folder.path)/clip"
+        if parts.contains(.load) || parts.contains(.growth) { try Clip.encode(frames: 120).write(to: clip) }
+        let plan = Plan(quick: quick, cycles: cycles ?? (quick ? 20 : 50), clip: clip, folder: folder.path)
+        for part in parts {
+            let section: String =
+                switch part {
+                case .connect: plan.connect()
+                case .load: plan.load()
+                case .latency: plan.latency()
+                case .growth: plan.growth()
+                case .plugin: plan.pluginLoad(plugin)
+                case .encoder: plan.encoder()
+                }
+            writeAll(section + "\n", to: STDOUT_FILENO)
+        }
+        writeAll("Load average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
+    }
+}
+
+/// A folder that goes when the report is done.
+struct TemporaryFolder {
+    let path: String
+
+    init() throws {
+        var template = Array("/tmp/decart-bench-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw BenchError("cannot make a folder in /tmp") }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    func remove() {
+        guard let directory = opendir(path) else { return }
+        while let entry = readdir(directory) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            if name != ".", name != ".." { unlink("\(path)/\(name)") }
+        }
+        closedir(directory)
+        rmdir(path)
+    }
+}

@@ -1,0 +1,164 @@
+import Dispatch
+import GStreamerKit
+import ICE
+import Synchronization
+import Testing
+import WebRTCTransport
+
+/// The end may come at any moment and from any thread, and leaves nothing behind.
+extension Transport {
+    @Suite(.timeLimit(.minutes(2)))
+    struct CloseTests {
+        /// Runs `body` and expects everything of its two peers to be gone afterwards.
+        private func withPair(_ body: (TestPeer, TestPeer) throws -> Void) throws {
+            let connections = Mutex<[Weak]>([])
+            try autoreleased {
+                let a = try TestPeer()
+                let b = try TestPeer()
+                connections.withLock { $0 = [Weak(a.connection), Weak(b.connection)] }
+                defer {
+                    let start = ContinuousClock.now
+                    a.stop()
+                    b.stop()
+                    #expect(ContinuousClock.now - start < .seconds(1))
+                }
+                try body(a, b)
+            }
+            #expect(settles(within: .seconds(3)) { connections.withLock { $0.allSatisfy { $0.isGone } } }, "a connection stays")
+        }
+
+        private struct Weak: @unchecked Sendable {
+            // Weak references are read and cleared atomically.
+            private weak var connection: PeerConnection?
+            init(_ connection: PeerConnection) { self.connection = connection }
+            var isGone: Bool { connection == nil }
+        }
+
+        @inline(never) private func autoreleased(_ body: () throws -> Void) rethrows { try body() }
+
+        enum Closer: CaseIterable, Sendable { case offerer, answerer, bothAtOnce, offererTwice }
+
+        @Test(arguments: [0, 1, 5, 20, 100], Closer.allCases)
+        func afterMilliseconds(_ delay: Int, by closer: Closer) throws {
+            try withPair { a, b in
+                try join(a, b)
+                try a.startMedia()
+                try b.startMedia()
+                let closed = DispatchGroup()
+                let closing = closer == .offerer ? [a] : closer == .answerer ? [b] : closer == .bothAtOnce ? [a, b] : [a, a]
+                for peer in closing {
+                    closed.enter()
+                    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(delay)) {
+                        peer.connection.close()
+                        closed.leave()
+                    }
+                }
+                #expect(closed.wait(timeout: .now() + 5) == .success)
+                for peer in closing { #expect(peer.seen.wait(.seconds(2)) { $0.state == .closed }) }
+            }
+        }
+
+        @Test func whileMediaFlows() throws {
+            try withPair { a, b in
+                try join(a, b)
+                try a.startMedia()
+                try b.startMedia()
+                #expect(a.waitForFrames(10) && b.waitForFrames(10))
+                a.connection.close()
+                #expect(a.seen.wait(.seconds(1)) { $0.state == .closed })
+                // close_notify tells the other side at once.
+                #expect(b.seen.wait(.seconds(1)) { $0.failed != nil })
+                #expect(b.error?.code == .dtls)
+                // Statistics of a connection that is over are an answer, not a crash.
+                #expect(a.connection.statistics().packetsSent > 0)
+            }
+        }
+
+        @Test func betweenOfferAndAnswer() throws {
+            try withPair { a, b in
+                let offer = try a.connection.createOffer()
+                let answer = try b.connection.createAnswer(to: offer)
+                a.connection.close()
+                #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(answer) }
+                a.connection.addRemoteCandidate(ICECandidate(candidate: "candidate:1 1 UDP 1 127.0.0.1 9 typ host", sdpMid: "0", sdpMLineIndex: 0))
+                a.connection.addRemoteCandidate(nil)
+            }
+        }
+
+        @Test func nothingStartsAfterTheEnd() throws {
+            try withPair { a, b in
+                a.connection.close()
+                b.connection.close()
+                b.connection.close()
+                b.connection.dismantle()
+                for attempt in [{ try a.connection.createOffer() }, { try b.connection.createAnswer(to: SampleOffer.browser) }] {
+                    do {
+                        _ = try attempt()
+                        Issue.record("a closed connection negotiates")
+                    } catch { #expect((error as? PeerConnectionError)?.code == .wrongState) }
+                }
+                #expect(a.connection.negotiatedCodec == nil)
+            }
+        }
+
+        /// A second description has no place in one connection.
+        @Test func negotiatesOnce() throws {
+            try withPair { a, b in
+                let offer = try a.connection.createOffer()
+                #expect(throws: PeerConnectionError.self) { try a.connection.createOffer() }
+                #expect(throws: PeerConnectionError.self) { try a.connection.createAnswer(to: offer) }
+                #expect(throws: PeerConnectionError.self) { try b.connection.setAnswer(offer) }
+                // What cannot be read does not use up the one attempt.
+                #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: "v=0\r\n") }
+                let answer = try b.connection.createAnswer(to: offer)
+                #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: offer) }
+                try a.connection.setAnswer(answer)
+                #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(answer) }
+                a.trickle { [weak b] in b?.connection.addRemoteCandidate($0) }
+                b.trickle { [weak a] in a?.connection.addRemoteCandidate($0) }
+                try a.startMedia()
+                try b.startMedia()
+                #expect(a.waitForFrames(5) && b.waitForFrames(5))
+            }
+        }
+
+        @Test func racingWithNegotiation() throws {
+            let offer = SampleOffer.browser
+            for round in 0..<40 {
+                try withPair { a, b in
+                    let done = DispatchGroup()
+                    for (peer, negotiates) in [(a, true), (b, true), (a, false), (b, false)] {
+                        done.enter()
+                        detachThread {
+                            if negotiates {
+                                _ = peer === a ? try? peer.connection.createOffer() : try? peer.connection.createAnswer(to: offer)
+                            } else {
+                                for _ in 0..<(round * 400) { _ = peer.connection.negotiatedCodec }
+                                peer.connection.close()
+                                peer.connection.dismantle()
+                            }
+                            done.leave()
+                        }
+                    }
+                    #expect(done.wait(timeout: .now() + 10) == .success)
+                    #expect(a.seen.wait(.seconds(2)) { $0.state == .closed })
+                    #expect(b.seen.wait(.seconds(2)) { $0.state == .closed })
+                }
+            }
+        }
+
+        @Test func fromACallback() throws {
+            try withPair { a, b in
+                let closing = Watched(false)
+                try join(a, b)
+                // On the network thread, between ICE and DTLS or later.
+                a.trickle { [weak a] _ in
+                    a?.connection.close()
+                    closing.change { $0 = true }
+                }
+                #expect(closing.wait(.seconds(2)) { $0 })
+                #expect(a.seen.wait(.seconds(2)) { $0.state == .closed })
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+import CGStreamer
+import Glibc
+import GStreamerKit
+import ICE
+import Testing
+import WebRTCTransport
+
+/// Connect, stream, stop, again and again: in a process of its own, for threads and files are the whole process's.
+extension Transport {
+    @Suite(.timeLimit(.minutes(3)))
+    struct CycleTests {
+        private static let cycles = 30
+        private static let isWorker = getenv("DECART_TEST_CYCLES") != nil
+
+        @Test func leaveNothingBehind() throws {
+            guard !Self.isWorker else {
+                try work()
+                return
+            }
+            let output = Watched<[String]>([])
+            let worker = try ChildProcess(
+                ["/proc/self/exe", "--filter", "CycleTests", "--testing-library", "swift-testing"],
+                environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks", "SWIFT_BACKTRACE": "enable=no"])
+            worker.readLines { line in
+                let text = String(decoding: line, as: UTF8.self)
+                output.change { $0.append(text) }
+            }
+            let status = worker.end(within: .seconds(150))
+            let text = output.value.joined(separator: "\n")
+            #expect(status == 0, "\(text)")
+            #expect(text.contains("after \(Self.cycles) cycles"), "the worker did not get to its end: \(text)")
+        }
+
+        private func work() throws {
+            GStreamerRuntime.initialise()
+            // libvpx, Dispatch and the heap's arenas settle within the first ones.
+            for _ in 0..<5 { try cycle() }
+            let before = Footprint.now
+            for _ in 5..<Self.cycles { try cycle() }
+            var after = Footprint.now
+            // The last agent's sockets go a moment after it.
+            _ = settles(within: .seconds(3)) {
+                after = Footprint.now
+                return after.files <= before.files && after.threads <= before.threads
+            }
+            print("before \(before)\nafter \(Self.cycles) cycles \(after)")
+            #expect(after.files <= before.files)
+            #expect(after.threads <= before.threads)
+            #expect(after.kilobytes - before.kilobytes < 8 * 1024)
+            #expect(before.objects["GstFakeSink"] == nil, "a stopped pipeline is still alive")
+            for (type, count) in after.objects where count > before.objects[type, default: 0] {
+                // Shared for good: caps of templates, and what pools keep.
+                guard !["GstCaps", "GstPadTemplate", "GstTaskPool"].contains(type) else { continue }
+                Issue.record("\(count - before.objects[type, default: 0]) more of \(type)")
+            }
+        }
+
+        private func cycle() throws {
+            let a = try TestPeer()
+            let b = try TestPeer()
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            try a.startMedia()
+            try b.startMedia()
+            #expect(a.waitForFrames(5) && b.waitForFrames(5))
+        }
+    }
+}
+
+/// What this process holds.
+private struct Footprint: CustomStringConvertible {
+    var files = 0
+    var threads = 0
+    var kilobytes = 0
+    var objects: [String: Int] = [:]
+
+    static var now: Footprint {
+        letTheNetworkThreadRun()
+        var footprint = Footprint()
+        footprint.files = entries("/proc/self/fd")
+        footprint.threads = entries("/proc/self/task")
+        if let file = fopen("/proc/self/statm", "r") {
+            var (size, resident) = (0, 0)
+            withUnsafeMutablePointer(to: &size) { size in
+                withUnsafeMutablePointer(to: &resident) { resident in
+                    withVaList([size, resident]) { _ = vfscanf(file, "%ld %ld", $0) }
+                }
+            }
+            fclose(file)
+            footprint.kilobytes = resident * Int(getpagesize()) / 1024
+        }
+        footprint.objects = liveObjects()
+        return footprint
+    }
+
+    private static func entries(_ directory: String) -> Int {
+        guard let opened = opendir(directory) else { return 0 }
+        defer { closedir(opened) }
+        var count = 0
+        while readdir(opened) != nil { count += 1 }
+        return count
+    }
+
+    /// By GType, from GStreamer's "leaks" tracer.
+    private static func liveObjects() -> [String: Int] {
+        var counts: [String: Int] = [:]
+        var item = gst_tracing_get_active_tracers()
+        while let node = item {
+            defer { item = node.pointee.next }
+            guard let tracer = node.pointee.data else { continue }
+            let type = decart_type_of_instance(tracer)
+            let signal = g_signal_lookup("get-live-objects", type)
+            guard signal != 0 else { continue }
+            var instance = GValue()
+            g_value_init(&instance, type)
+            g_value_set_object(&instance, tracer)
+            var result = GValue()
+            g_value_init(&result, decart_type_structure())
+            g_signal_emitv(&instance, signal, 0, &result)
+            if let structure = gst_value_get_structure(&result), let list = gst_structure_get_value(structure, "live-objects-list") {
+                for index in 0..<gst_value_list_get_size(list) {
+                    guard let entry = gst_value_list_get_value(list, index).flatMap({ gst_value_get_structure($0) }),
+                        let object = gst_structure_get_value(entry, "object")
+                    else { continue }
+                    counts[String(cString: g_type_name(decart_type_of_value(object))), default: 0] += 1
+                }
+            }
+            g_value_unset(&result)
+            g_value_unset(&instance)
+        }
+        return counts
+    }
+
+    var description: String {
+        let held = objects.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+        return "\(files) files, \(threads) threads, \(kilobytes) kB, objects: \(held)"
+    }
+}

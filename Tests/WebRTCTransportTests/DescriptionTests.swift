@@ -1,0 +1,171 @@
+import GStreamerKit
+import MediaSecurity
+import Testing
+import WebRTCTransport
+
+/// Offers and answers as text: what is taken, what is refused and with which words. No agent, no socket.
+@Suite(.timeLimit(.minutes(1)))
+struct DescriptionTests {
+    init() { GStreamerRuntime.initialise() }
+
+    private func offer(_ text: String, available: (VideoCodec) -> Bool = { _ in true }) throws -> RemoteDescription {
+        try RemoteDescription(parsing: text, isOffer: true, available: available)
+    }
+
+    private func code(_ text: String, isOffer: Bool = true) -> PeerConnectionError.Code? {
+        do {
+            _ = try RemoteDescription(parsing: text, isOffer: isOffer) { _ in true }
+            return nil
+        } catch {
+            #expect(!error.message.isEmpty)
+            return error.code
+        }
+    }
+
+    @Test func aBrowsersOffer() throws {
+        let remote = try offer(SampleOffer.browser)
+        #expect(remote.mediaIndex == 1)
+        #expect(remote.mid == "1")
+        #expect(remote.kinds == ["audio", "video", "application"])
+        #expect(remote.mids == ["0", "1", "2"])
+        #expect(remote.codec.codec == .vp8)
+        #expect(remote.codec.payloadType == 96)
+        #expect(remote.codec.retransmissionPayloadType == 97)
+        #expect(remote.codec.feedback == ["goog-remb", "transport-cc", "ccm fir", "nack", "nack pli"])
+        #expect(remote.extensions.transportWideCC == 4)
+        #expect(remote.extensions.absoluteSendTime == 2)
+        #expect(remote.extensions.mid == 9)
+        #expect(remote.direction == .sendrecv)
+        #expect(remote.transport.usernameFragment == "SAMP")
+        #expect(remote.transport.setup == "actpass")
+        #expect(remote.transport.fingerprints.count == 1)
+    }
+
+    @Test(arguments: [("vp9", 98, 99), ("h264", 102, 103)] as [(String, Int, Int)])
+    func aCodecThatIsNotFirst(name: String, type: Int, retransmission: Int) throws {
+        let remote = try offer(SampleOffer.browser) { $0.rawValue == name }
+        #expect(remote.codec.codec.rawValue == name)
+        #expect(remote.codec.payloadType == type)
+        #expect(remote.codec.retransmissionPayloadType == retransmission)
+    }
+
+    @Test func sectionsInAnotherOrder() throws {
+        let remote = try offer(SampleOffer.session + SampleOffer.application + SampleOffer.video() + SampleOffer.audio)
+        #expect(remote.mediaIndex == 1)
+        #expect(remote.kinds == ["application", "video", "audio"])
+        #expect(remote.mid == "1")
+    }
+
+    @Test func aRejectedVideoIsPassedOver() throws {
+        let rejected = SampleOffer.video().replacing("m=video 9 ", with: "m=video 0 ").replacing("a=mid:1", with: "a=mid:r")
+        #expect(code(SampleOffer.session + rejected) == .rejected)
+        let remote = try offer(SampleOffer.session + rejected + SampleOffer.video())
+        #expect(remote.mediaIndex == 1)
+    }
+
+    @Test func bundleOnlyHasPortZeroAndIsTaken() throws {
+        let video = SampleOffer.video(adding: "a=bundle-only\r\n").replacing("m=video 9 ", with: "m=video 0 ")
+        #expect(try offer(SampleOffer.session + SampleOffer.audio + video).mediaIndex == 1)
+    }
+
+    @Test func transportParametersOfTheBundleOrTheSession() throws {
+        let bare = SampleOffer.video(without: ["a=ice-ufrag", "a=ice-pwd", "a=fingerprint", "a=setup"])
+        let remote = try offer(SampleOffer.session + SampleOffer.audio + bare)
+        #expect(remote.transport.usernameFragment == "SAMP")
+        let session = SampleOffer.session + SampleOffer.transport + bare
+        #expect(try offer(session).transport.password == "0123456789abcdefghijklmn")
+    }
+
+    @Test func retransmissionThatBelongsToNothing() throws {
+        for line in ["a=fmtp:97 apt=96", "a=fmtp:97 rtx-time=3000"] {
+            let video = SampleOffer.video(without: ["a=fmtp:97"]) + (line.contains("rtx-time") ? line + "\r\n" : "")
+            #expect(try offer(SampleOffer.session + video).codec.retransmissionPayloadType == nil)
+        }
+        let elsewhere = SampleOffer.video().replacing("a=fmtp:97 apt=96", with: "a=fmtp:97 apt=98")
+        #expect(try offer(SampleOffer.session + elsewhere).codec.retransmissionPayloadType == nil)
+    }
+
+    @Test(arguments: [
+        ("42e01f;packetization-mode=1", true), ("42001f;packetization-mode=1", true), ("42E01F; packetization-mode=1", true),
+        ("42e01f;packetization-mode=0", false), ("42e01f", false), ("640c1f;packetization-mode=1", false),
+        ("4d001f;packetization-mode=1", false),
+    ])
+    func profilesOfH264(parameters: String, isTaken: Bool) throws {
+        let video = SampleOffer.video(without: ["a=fmtp:102"])
+            + "a=fmtp:102 level-asymmetry-allowed=1;profile-level-id=\(parameters)\r\n"
+        let remote = try? offer(SampleOffer.session + video) { $0 == .h264 }
+        #expect((remote?.codec.payloadType == 102) == isTaken)
+    }
+
+    @Test(arguments: [
+        ("15 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("0 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+        ("300 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("-1 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+        ("99999999999999999999 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+        ("", nil), ("/ /", nil), ("14/sendonly urn:ietf:params:rtp-hdrext:sdes:mid", 14),
+        ("14 urn:ietf:params:rtp-hdrext:sdes:mid with attributes", 14), ("1 urn:unknown", nil),
+    ] as [(String, UInt8?)])
+    func extensionNumbers(line: String, mid: UInt8?) {
+        #expect(HeaderExtensionIDs(extmap: [line]).mid == mid)
+    }
+
+    @Test func refusals() {
+        let whole = SampleOffer.session + SampleOffer.video()
+        func with(_ old: String, _ new: String) -> String { whole.replacing(old, with: new) }
+        #expect(code(whole) == nil)
+        let table: [(String, PeerConnectionError.Code)] = [
+            ("", .badDescription), ("v=0", .rejected), ("hello\r\n", .badDescription), ("v=1\r\n" + whole.dropFirst(5), .badDescription),
+            ("\u{0}" + whole, .badDescription), (with("s=-", "s=\u{0}"), .badDescription),
+            (SampleOffer.session, .rejected), (SampleOffer.session + SampleOffer.audio, .rejected),
+            (with("a=rtcp-mux\r\n", ""), .badDescription),
+            (with("a=setup:actpass", "a=setup:holdconn"), .badDescription), (with("a=setup:actpass", "a=setup:"), .badDescription),
+            (SampleOffer.session + SampleOffer.video(without: ["a=fingerprint"]), .badDescription),
+            (with("sha-256", "sha-1"), .badDescription), (with("sha-256 ", "sha-256 AA:"), .badDescription),
+            (SampleOffer.session + SampleOffer.video(without: ["a=ice-ufrag"]), .badDescription),
+            (with("a=ice-ufrag:SAMP", "a=ice-ufrag:S"), .badDescription),
+            (with("a=ice-pwd:0123456789abcdefghijklmn", "a=ice-pwd:short"), .badDescription),
+            (with("a=ice-pwd:", "a=ice-pwd:" + String(repeating: "x", count: 300)), .badDescription),
+            (with("UDP/TLS/RTP/SAVPF", "RTP/AVP"), .badDescription),
+            (SampleOffer.session + SampleOffer.video(without: ["a=rtpmap"]), .rejected),
+            (with(" VP8/", " AV1/").replacing(" VP9/", with: " H266/").replacing(" H264/", with: " X/"), .rejected),
+            (whole + String(repeating: SampleOffer.audio, count: 64), .badDescription),
+            (whole + "a=x:" + String(repeating: "y", count: 70_000) + "\r\n", .badDescription),
+        ]
+        for (text, expected) in table { #expect(code(text) == expected, "\(text.prefix(400))") }
+        #expect(code(with("actpass", "actpass"), isOffer: false) == .badDescription, "an answer must choose a role")
+        #expect(code(with("actpass", "active"), isOffer: false) == nil)
+    }
+
+    @Test func sixtyFourSectionsAreTheMost() throws {
+        let text = SampleOffer.session + String(repeating: SampleOffer.audio, count: 63) + SampleOffer.video()
+        #expect(try offer(text).mediaIndex == 63)
+    }
+
+    @Test func candidatesAreBounded() throws {
+        let line = "a=candidate:1 1 udp 2113937151 127.0.0.1 50000 typ host\r\n"
+        let remote = try offer(SampleOffer.session + SampleOffer.video(adding: String(repeating: line, count: 500)))
+        #expect(remote.candidates.count == 64)
+    }
+
+    /// Seeded, so that a failure comes again. None may trap, and none may take longer than its share.
+    @Test func mutatedDescriptions() {
+        var mutator = TextMutator(seed: 20_261_121)
+        let seeds = [
+            SampleOffer.browser, SampleOffer.session + SampleOffer.video(), SampleOffer.session + SampleOffer.transport
+                + SampleOffer.application + SampleOffer.video(adding: "a=end-of-candidates\r\n"),
+        ].map { Array($0.utf8) }
+        var (taken, refused) = (0, 0)
+        for round in 0..<20_000 {
+            let bytes = mutator.mutate(seeds[round % seeds.count])
+            let text = String(decoding: bytes, as: UTF8.self)
+            do {
+                let remote = try RemoteDescription(parsing: text, isOffer: round % 2 == 0) { _ in true }
+                #expect(remote.kinds.indices.contains(remote.mediaIndex) && remote.kinds.count == remote.mids.count)
+                taken += 1
+            } catch {
+                refused += 1
+            }
+        }
+        // Both ways were exercised.
+        #expect(taken > 1000 && refused > 1000, "\(taken) taken, \(refused) refused")
+    }
+}

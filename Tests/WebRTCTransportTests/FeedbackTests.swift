@@ -1,0 +1,105 @@
+import Testing
+import WebRTCTransport
+
+@Suite(.timeLimit(.minutes(1)))
+struct FeedbackTests {
+    private func estimate(_ bytes: [UInt8]) -> Int? { bytes.withUnsafeBytes { RTCPFeedback.remoteBitrateEstimate(in: $0) } }
+
+    @Test(arguments: [0, 1, 1000, 0x3ffff, 0x40000, 500_000, 2_500_000, 123_456_789, 1 << 40, Int.max, -5])
+    func roundTrip(bitrate: Int) throws {
+        let packet = RTCPFeedback.makeREMB(bitrate: bitrate, senderSSRC: 0x0102_0304, mediaSSRC: 0xfffe_fdfc)
+        #expect(packet.count == 8 + 24)
+        #expect(packet.count % 4 == 0)
+        let read = try #require(estimate(packet))
+        // 18 bits of mantissa, cut off.
+        #expect(read <= max(0, bitrate))
+        #expect(Double(read) >= Double(max(0, bitrate)) * (1 - 1.0 / 131_072))
+        #expect(Array(packet[28...]) == [0xff, 0xfe, 0xfd, 0xfc])
+    }
+
+    @Test func knownBytes() {
+        // RR, then REMB of 0x26b4a << 4 bit/s.
+        let bytes: [UInt8] = [0x80, 201, 0, 1, 1, 2, 3, 4, 0x8f, 206, 0, 5, 1, 2, 3, 4, 0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42, 1, 0x12, 0x6b, 0x4a, 9, 9, 9, 9]
+        #expect(estimate(bytes) == 2_536_608)
+    }
+
+    @Test func theLastOneCounts() {
+        let two = RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
+            + RTCPFeedback.makeREMB(bitrate: 200_000, senderSSRC: 1, mediaSSRC: 2)
+        #expect(estimate(two) == 200_000)
+    }
+
+    @Test func anExponentBeyondReasonSaturates() {
+        var packet = RTCPFeedback.makeREMB(bitrate: 1000, senderSSRC: 1, mediaSSRC: 2)
+        packet[25] = 0xff
+        #expect(estimate(packet) == Int.max)
+    }
+
+    @Test func whatIsNoEstimate() {
+        let good = RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
+        #expect(estimate([]) == nil)
+        #expect(estimate(Array(good.dropLast())) == nil)
+        #expect(estimate([0x8f, 206, 0, 1] + [UInt8](repeating: 0, count: 4)) == nil)
+        var other = good
+        other[20] = 0x51
+        #expect(estimate(other) == nil)
+        for length in 0...good.count { _ = estimate(Array(good.prefix(length))) }
+    }
+
+    @Test func anyBytesOfAnyLength() {
+        var generator = SeededGenerator(seed: 11)
+        for length in 0...1500 {
+            var bytes = generator.bytes(length)
+            if length > 4 { bytes.replaceSubrange(0..<4, with: [0x8f, 206, 0, UInt8(length % 12)]) }
+            _ = estimate(bytes)
+        }
+    }
+
+    // MARK: Our own estimate
+
+    private func run(_ estimator: inout ReceiveBitrateEstimator, from first: Int, count: Int, losing each: Int?) {
+        for index in first..<(first + count) where each.map({ index % $0 != 0 }) ?? true {
+            estimator.packet(sequence: UInt16(truncatingIfNeeded: index))
+        }
+        estimator.update()
+    }
+
+    @Test func startsAtTheCeilingAndStaysThere() {
+        var estimator = ReceiveBitrateEstimator(maximum: 2_000_000)
+        run(&estimator, from: 0, count: 100, losing: nil)
+        #expect(estimator.estimate == 2_000_000)
+    }
+
+    @Test func fallsWithLossRisesWithout() {
+        var estimator = ReceiveBitrateEstimator(maximum: 2_000_000)
+        run(&estimator, from: 1, count: 100, losing: 5)
+        let fallen = estimator.estimate
+        #expect(fallen > 1_700_000 && fallen < 1_900_000)
+        // Between 2 and 10 % nothing changes.
+        run(&estimator, from: 101, count: 100, losing: 20)
+        #expect(estimator.estimate == fallen)
+        run(&estimator, from: 201, count: 100, losing: nil)
+        #expect(estimator.estimate > fallen)
+    }
+
+    @Test func neverLeavesItsBounds() {
+        var estimator = ReceiveBitrateEstimator(maximum: 300_000)
+        for round in 0..<100 { run(&estimator, from: round * 100, count: 100, losing: 2) }
+        #expect(estimator.estimate == 100_000)
+        for round in 100..<200 { run(&estimator, from: round * 100, count: 100, losing: nil) }
+        #expect(estimator.estimate == 300_000)
+        #expect(ReceiveBitrateEstimator(maximum: -1).estimate == 100_000)
+    }
+
+    @Test func silenceAndDisorderChangeNothing() {
+        var estimator = ReceiveBitrateEstimator(maximum: 1_000_000)
+        estimator.update()
+        for sequence: UInt16 in [65_534, 65_535, 0, 2, 1, 3, 3, 2] { estimator.packet(sequence: sequence) }
+        estimator.update()
+        #expect(estimator.estimate == 1_000_000)
+        var generator = SeededGenerator(seed: 3)
+        for _ in 0..<10_000 { estimator.packet(sequence: UInt16.random(in: 0...UInt16.max, using: &generator)) }
+        estimator.update()
+        #expect((100_000...1_000_000).contains(estimator.estimate))
+    }
+}

@@ -1,0 +1,89 @@
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+/// RFC 8827 6.5: a certificate that signalling did not promise ends the connection before any media, in either role.
+extension Transport {
+    @Suite(.timeLimit(.minutes(2)))
+    struct FingerprintTests {
+        struct Case: Sendable, CustomTestStringConvertible {
+            let liarOffers: Bool
+            let honestIsActive: Bool
+            var testDescription: String {
+                "\(liarOffers ? "offer" : "answer") lies, honest side is \(honestIsActive ? "active" : "passive")"
+            }
+            static let all = [false, true].flatMap { liar in [false, true].map { Case(liarOffers: liar, honestIsActive: $0) } }
+        }
+
+        @Test(arguments: Case.all)
+        func twoOfOurs(_ wanted: Case) throws {
+            let a = try TestPeer()
+            let b = try TestPeer()
+            defer {
+                a.stop()
+                b.stop()
+            }
+            // An answerer is active but to an offer that insists on it.
+            let offererIsActive = wanted.honestIsActive != wanted.liarOffers
+            try join(
+                a, b, mangleAnswer: { wanted.liarOffers ? $0 : withWrongFingerprint($0) },
+                mangleOffer: { offer in
+                    let offer = offererIsActive ? offer.replacing("a=setup:actpass", with: "a=setup:active") : offer
+                    return wanted.liarOffers ? withWrongFingerprint(offer) : offer
+                })
+            try a.startMedia()
+            try b.startMedia()
+            let (honest, liar) = wanted.liarOffers ? (b, a) : (a, b)
+            try expectRefusal(by: honest)
+            #expect(liar.connection.statistics().packetsReceived == 0)
+            #expect(liar.frames == 0)
+        }
+
+        @Test(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), arguments: ["offer", "answer-active", "answer-passive"])
+        func aiortcLies(how: String) throws {
+            let role = how.hasSuffix("active") ? ["--dtls-role", "active"] : how.hasSuffix("passive") ? ["--dtls-role", "passive"] : []
+            let call = try Call(
+                .aiortc, .vp8, peerOffers: how == "offer", options: ["--wrong-fingerprint"] + role, startMedia: false)
+            defer { call.end() }
+            try call.ours.startMedia()
+            try expectRefusal(by: call.ours)
+            let theirs = try #require(call.theirs.stats())
+            #expect(theirs.packetsReceived == 0 && theirs.framesDecoded == 0)
+        }
+
+        /// webrtcbin 1.22 is no referee here: it does not compare fingerprints at all.
+        @Test(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), arguments: [false, true])
+        func weLieToAiortc(asOfferer: Bool) throws {
+            let call = try Call(.aiortc, .vp8, peerOffers: !asOfferer, startMedia: false, mangleOurs: withWrongFingerprint)
+            defer { call.end() }
+            try call.ours.startMedia()
+            #expect(call.theirs.seen.wait(.seconds(10)) { ["failed", "closed"].contains($0.state) })
+            let theirs = try #require(call.theirs.stats())
+            #expect(theirs.packetsReceived == 0 && theirs.framesDecoded == 0)
+            #expect(call.ours.connection.statistics().packetsReceived == 0)
+            #expect(call.ours.frames == 0)
+        }
+
+        private func expectRefusal(by honest: TestPeer) throws {
+            #expect(honest.seen.wait(.seconds(10)) { $0.failed != nil })
+            let seen = honest.seen.value
+            #expect(seen.error?.code == .fingerprintMismatch, "\(String(describing: seen.error))")
+            let took = try #require(seen.failed) - #require(seen.iceConnected)
+            #expect(took < .seconds(1))
+            #expect(seen.connected == nil)
+            // Time for media to slip through, were there any.
+            #expect(honest.seen.staysFalse(.milliseconds(300)) { $0.frames > 0 })
+            let statistics = honest.connection.statistics()
+            #expect(statistics.packetsSent == 0)
+            #expect(statistics.packetsReceived == 0)
+        }
+    }
+}
+
+/// Turns the last hexadecimal digit of every fingerprint.
+func withWrongFingerprint(_ sdp: String) -> String {
+    sdp.split(separator: "\r\n" as Character, omittingEmptySubsequences: false).map { line in
+        guard line.hasPrefix("a=fingerprint:"), let last = line.last else { return String(line) }
+        return line.dropLast() + (last == "0" ? "1" : "0")
+    }.joined(separator: "\r\n")
+}

@@ -1,0 +1,94 @@
+import Testing
+import WebRTCTransport
+
+@Suite(.timeLimit(.minutes(1)))
+struct HeaderExtensionTests {
+    private static var ids: HeaderExtensionIDs {
+        var ids = HeaderExtensionIDs()
+        (ids.mid, ids.absoluteSendTime, ids.transportWideCC) = (1, 2, 3)
+        return ids
+    }
+
+    private func write(
+        _ packet: [UInt8], ids: HeaderExtensionIDs = Self.ids, mid: String = "0", time: UInt64 = 0, reserve: Int = 20
+    ) -> [UInt8]? {
+        let writer = HeaderExtensionWriter(ids: ids, mid: mid)
+        return packet.withUnsafeBytes { writer.write($0, sendTime: time, reserve: reserve).map { Array($0.buffer[..<$0.length]) } }
+    }
+
+    private static let plain: [UInt8] = [0x80, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xaa, 0xbb, 0xcc]
+
+    @Test func addsBothToAPlainPacket() {
+        // 1.5 s in 6.18 fixed point is 0x060000.
+        #expect(
+            write(Self.plain, time: 1_500_000_000)
+                == [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 2, 0x10, 0x30, 0x22, 6, 0, 0, 0, 0, 0xaa, 0xbb, 0xcc])
+    }
+
+    @Test func sendTimeWrapsEverySixtyFourSeconds() {
+        let early = write(Self.plain, time: 1_000_000_000)
+        #expect(early == write(Self.plain, time: 65_000_000_000))
+        #expect(early != write(Self.plain, time: 2_000_000_000))
+        #expect(write(Self.plain, time: .max) != nil)
+    }
+
+    @Test func keepsWhatIsThere() {
+        // transport-cc, then padding.
+        let packet: [UInt8] = [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 1, 0x31, 7, 8, 0, 0xaa]
+        #expect(
+            write(packet)
+                == [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x31, 7, 8, 0x10, 0x30, 0x22, 0, 0, 0, 0, 0, 0, 0xaa])
+    }
+
+    @Test func contributingSourcesStayInPlace() {
+        let packet: [UInt8] = [0x82, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 1, 1, 2, 2, 2, 2, 0xaa]
+        let written = write(packet)
+        #expect(written?.prefix(22) == [0x92, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 1, 1, 2, 2, 2, 2, 0xbe, 0xde])
+        #expect(written?.last == 0xaa)
+    }
+
+    @Test func nothingNegotiatedNothingAdded() {
+        #expect(write(Self.plain, ids: HeaderExtensionIDs()) == Self.plain)
+        let twoBytes: [UInt8] = [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0x10, 0, 0, 0, 0xaa]
+        #expect(write(twoBytes) == twoBytes)
+    }
+
+    @Test func aMidThatDoesNotFitIsLeftOut() {
+        let sixteen = write(Self.plain, mid: String(repeating: "m", count: 16))
+        #expect(sixteen?[16] == 0x1f)
+        let seventeen = write(Self.plain, mid: String(repeating: "m", count: 17))
+        #expect(seventeen?[16] == 0x22, "a part of a mid is another mid")
+    }
+
+    @Test func refusesWhatIsNoPacket() {
+        for packet: [UInt8] in [
+            [], [0x80], Array(Self.plain.prefix(11)), [0x40] + Self.plain.dropFirst(), [0x8f] + Self.plain.dropFirst(),
+            [0x90] + Self.plain.dropFirst(), [0x90] + Self.plain[1..<12] + [0xbe, 0xde, 0xff, 0xff, 0],
+        ] {
+            #expect(write(packet) == nil, "\(packet)")
+        }
+    }
+
+    @Test func leavesTheRoomThatIsAskedFor() {
+        let most = HeaderExtensionWriter.capacity - 20 - 12
+        let longest = Self.plain.prefix(12) + [UInt8](repeating: 1, count: most - 12)
+        #expect(write(Array(longest))?.count == HeaderExtensionWriter.capacity - 20)
+        #expect(write(Array(longest) + [1]) == nil)
+        #expect(write(Array(longest) + [1], reserve: 0) != nil)
+    }
+
+    @Test func everyLengthAndAnyBytes() {
+        var generator = SeededGenerator(seed: 5)
+        let writer = HeaderExtensionWriter(ids: Self.ids, mid: "video0")
+        for length in 0...2100 {
+            for first: UInt8 in [0x80, 0x90, 0x9f, 0xbf] {
+                var packet = generator.bytes(length)
+                if length > 0 { packet[0] = first }
+                if length > 14, length % 2 == 0 { packet.replaceSubrange(12..<14, with: [0xbe, 0xde]) }
+                if length > 16, length % 4 == 0 { packet.replaceSubrange(14..<16, with: [0, UInt8(length % 64)]) }
+                let written = packet.withUnsafeBytes { writer.write($0, sendTime: generator.next(), reserve: 20)?.length }
+                #expect((written ?? 0) <= HeaderExtensionWriter.capacity - 20)
+            }
+        }
+    }
+}

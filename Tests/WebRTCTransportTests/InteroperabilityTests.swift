@@ -1,0 +1,105 @@
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+/// Our transport against peers that share no code with it.
+extension Transport {
+    @Suite(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), .timeLimit(.minutes(2)))
+    struct InteroperabilityTests {
+        struct Case: Sendable, CustomTestStringConvertible {
+            let referee: Referee
+            let codec: VideoCodec
+            let peerOffers: Bool
+            var testDescription: String { "\(referee.rawValue) \(codec.rawValue), \(peerOffers ? "offers" : "answers")" }
+
+            static let all = Referee.allCases.flatMap { referee in
+                referee.codecs.flatMap { codec in
+                    [false, true].map { Case(referee: referee, codec: codec, peerOffers: $0) }
+                }
+            }
+        }
+
+        @Test(arguments: Case.all)
+        func mediaBothWays(_ wanted: Case) throws {
+            let call = try Call(wanted.referee, wanted.codec, peerOffers: wanted.peerOffers)
+            defer { call.end() }
+            let (ours, theirs) = (call.ours, call.theirs)
+            #expect(ours.connection.negotiatedCodec == wanted.codec)
+            #expect(ours.waitForFrames(20), "nothing decoded here; \(theirs.seen.value.problems)")
+            let seen = theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }
+            #expect((seen?.framesDecoded ?? 0) >= 20, "nothing decoded there; \(theirs.seen.value.problems)")
+            #expect(ours.size == (320, 240))
+            #expect((seen?.width, seen?.height) == (640, 360))
+            let here = try #require(ours.seen.value.colour)
+            #expect(here.isNear(.blueish), "\(here)")
+            let there = try #require(seen?.meanRGB)
+            #expect(Colour(red: there[0], green: there[1], blue: there[2]).isNear(.reddish), "\(there)")
+
+            // A key frame answers a request, in either direction.
+            let sent = ours.seen.value.keyFramesSent
+            theirs.say(PeerLine("request-keyframe"))
+            #expect(ours.seen.wait(.seconds(5)) { $0.keyFramesSent > sent }, "their request was not answered")
+            let (received, asked) = (ours.seen.value.keyFramesReceived, theirs.stats()?.pli ?? 0)
+            ours.requestKeyFrame()
+            #expect(ours.seen.wait(.seconds(5)) { $0.keyFramesReceived > received }, "our request was not answered")
+            let after = theirs.stats(within: .seconds(5)) { ($0.pli ?? 0) > asked }
+            #expect((after?.pli ?? 0) > asked)
+            #expect(ours.connection.statistics().packetsRefused == 0)
+            #expect(theirs.seen.value.problems.isEmpty)
+            #expect(theirs.stop() == 0)
+        }
+
+        /// aiortc knows no transport-cc: it raises its rate by our REMB and sends its own if it sees abs-send-time.
+        @Test(arguments: [false, true])
+        func bitrateEstimatesBothWays(peerOffers: Bool) throws {
+            let call = try Call(.aiortc, .vp8, peerOffers: peerOffers)
+            defer { call.end() }
+            let theirs = call.theirs.stats(within: .seconds(15)) { ($0.rembReceived ?? 0) >= 2 }
+            #expect((theirs?.rembReceived ?? 0) >= 2)
+            #expect((theirs?.rembBitrate ?? 0) > 500_000)
+            #expect((theirs?.targetBitrate ?? 0) > 500_000)
+            #expect(call.ours.seen.wait(.seconds(15)) { $0.estimate != nil })
+            #expect((call.ours.seen.value.estimate ?? 0) > 0)
+            #expect(call.ours.connection.statistics().remoteBitrateEstimate != nil)
+        }
+    }
+
+    /// One of ours and one of theirs, connected, sending colours that tell them apart.
+    final class Call: Sendable {
+        let ours: TestPeer
+        let theirs: PythonPeer
+
+        init(
+            _ referee: Referee, _ codec: VideoCodec, peerOffers: Bool, options: [String] = [],
+            startMedia: Bool = true, mangleOurs: (String) -> String = { $0 }
+        ) throws {
+            var configuration = PeerConnectionConfiguration()
+            configuration.codec = codec
+            ours = try TestPeer(configuration)
+            theirs = try PythonPeer(
+                referee, peerOffers ? "offer" : "answer", codec, ["--size", "320x240"] + options)
+            if peerOffers {
+                let offer = try #require(theirs.description(), "no offer: \(theirs.seen.value.problems)")
+                theirs.say(description: mangleOurs(try ours.connection.createAnswer(to: offer)), as: "answer")
+            } else {
+                theirs.say(description: mangleOurs(try ours.connection.createOffer()), as: "offer")
+                let answer = try #require(theirs.description(), "no answer: \(theirs.seen.value.problems)")
+                try ours.connection.setAnswer(answer)
+            }
+            ours.trickle { [theirs] candidate in
+                // Its agent binds 127.0.0.1 only.
+                if candidate.map({ $0.candidate.contains(" 127.0.0.1 ") }) ?? true { theirs.say(candidate: candidate) }
+            }
+            theirs.trickle { [weak ours] in ours?.connection.addRemoteCandidate($0) }
+            if startMedia {
+                try ours.startMedia(width: 640, height: 360, framerate: 20, background: .reddish)
+                #expect(ours.waitForConnected(within: .seconds(15)), "\(String(describing: ours.error))")
+            }
+        }
+
+        func end() {
+            ours.stop()
+            theirs.stop()
+        }
+    }
+}

@@ -1,0 +1,160 @@
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+/// Every length of every kind of datagram, from the far side's own address and from a stranger's: a trap would be a
+/// remote denial of service, and the session must not even notice.
+extension Transport {
+    @Suite(.timeLimit(.minutes(2)))
+    struct LengthSweepTests {
+        /// RFC 7983 7, and RFC 5761 4 for the second byte.
+        enum Kind: CaseIterable, Sendable {
+            case stun, stunWithCookie, dtls, rtp, rtcp, other
+
+            func make(_ length: Int, _ generator: inout SeededGenerator) -> [UInt8] {
+                var bytes = generator.bytes(length)
+                func set(_ index: Int, _ value: UInt8) { if index < length { bytes[index] = value } }
+                switch self {
+                case .stun: set(0, UInt8(length % 4))
+                case .stunWithCookie:
+                    // A binding request with an honest length and attributes that are noise.
+                    let body = max(0, length - 20) & ~3
+                    for (index, value) in [0, 1, UInt8(body >> 8), UInt8(body & 255), 0x21, 0x12, 0xa4, 0x42].enumerated() { set(index, value) }
+                case .dtls: set(0, UInt8(20 + length % 44))
+                case .rtp:
+                    set(0, UInt8(128 + length % 64))
+                    set(1, 96 | UInt8(length % 2) << 7)
+                case .rtcp:
+                    set(0, UInt8(128 + length % 64))
+                    set(1, UInt8(192 + length % 32))
+                case .other: set(0, [4, 19, 64, 127, 192, 255][length % 6])
+                }
+                return bytes
+            }
+        }
+
+        private func sweep(_ path: LossyPath, _ side: LossyPath.Side, kinds: [Kind] = Kind.allCases) throws {
+            let stranger = try DatagramSocket()
+            let port = try #require(path.port(of: side))
+            var generator = SeededGenerator(seed: 42)
+            for length in 0...1500 {
+                for kind in kinds {
+                    let datagram = kind.make(length, &generator)
+                    path.inject(datagram, to: side)
+                    stranger.send(datagram, to: port)
+                }
+                // So that the kernel has no reason to drop any.
+                if length % 4 == 0 { letTheNetworkThreadRun() }
+            }
+            letTheNetworkThreadRun()
+        }
+
+        private func pair(_ path: LossyPath, _ body: (TestPeer, TestPeer) throws -> Void) throws {
+            let a = try TestPeer()
+            let b = try TestPeer()
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try body(a, b)
+        }
+
+        private func expectMedia(_ a: TestPeer, _ b: TestPeer) throws {
+            #expect(a.waitForConnected(), "\(String(describing: a.error))")
+            #expect(b.waitForConnected(), "\(String(describing: b.error))")
+            try a.startMedia()
+            try b.startMedia()
+            #expect(a.waitForFrames(20))
+            #expect(b.waitForFrames(20))
+        }
+
+        @Test func beforeTheAnswer() throws {
+            let path = try LossyPath()
+            try pair(path) { a, b in
+                let offer = try a.connection.createOffer()
+                a.trickle { if let candidate = $0 { _ = path.replace(candidate, of: .a) } }
+                #expect(settles(within: .seconds(5)) { path.port(of: .a) != nil })
+                try sweep(path, .a)
+                let answer = try b.connection.createAnswer(to: offer)
+                try a.connection.setAnswer(answer)
+                trickle(a, b, over: path)
+                try expectMedia(a, b)
+            }
+        }
+
+        @Test func duringTheHandshake() throws {
+            let path = try LossyPath()
+            try pair(path) { a, b in
+                path.holdHandshake(true)
+                try join(a, b, over: path)
+                #expect(a.seen.wait(.seconds(5)) { $0.iceConnected != nil })
+                #expect(b.seen.wait(.seconds(5)) { $0.iceConnected != nil })
+                try sweep(path, .a)
+                try sweep(path, .b)
+                #expect(a.seen.value.connected == nil, "the handshake was to be held")
+                path.holdHandshake(false)
+                try expectMedia(a, b)
+            }
+        }
+
+        @Test func withMediaFlowing() throws {
+            let path = try LossyPath()
+            try pair(path) { a, b in
+                try join(a, b, over: path)
+                try expectMedia(a, b)
+                try sweep(path, .a)
+                try sweep(path, .b)
+                for peer in [a, b] {
+                    let frames = peer.frames
+                    #expect(peer.waitForFrames(frames + 20, within: .seconds(5)))
+                    #expect(peer.error == nil)
+                    // RTP, RTCP and the undefined ones reach our demultiplexer; those of no length reach nobody.
+                    #expect(peer.connection.statistics().packetsRefused > 3 * 1400)
+                }
+            }
+        }
+
+        /// Records with the right header and noise in them, as a neighbour can make them who sees the path. They may end
+        /// a handshake, as they may end anyone's, but not an association that is up (RFC 6347 4.1.2.7).
+        @Test(arguments: [false, true])
+        func plausibleRecords(afterTheHandshake: Bool) throws {
+            let path = try LossyPath()
+            try pair(path) { a, b in
+                path.holdHandshake(!afterTheHandshake)
+                try join(a, b, over: path)
+                if afterTheHandshake {
+                    try expectMedia(a, b)
+                } else {
+                    #expect(a.seen.wait(.seconds(5)) { $0.iceConnected != nil })
+                }
+                var generator = SeededGenerator(seed: 9)
+                for length in 0...1487 {
+                    for type: UInt8 in [20, 21, 22, 23, 24, 25] {
+                        let epoch: UInt8 = UInt8(length % 3)
+                        let header = [type, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, UInt8(length >> 8), UInt8(length & 255), UInt8(length >> 8), UInt8(length & 255)]
+                        path.inject(header + generator.bytes(length), to: .a)
+                        path.inject(header + generator.bytes(length), to: .b)
+                    }
+                    if length % 4 == 0 { letTheNetworkThreadRun() }
+                }
+                // Alerts in the clear: close_notify and a fatal one.
+                for level: UInt8 in [1, 2] {
+                    for description: UInt8 in [0, 10, 20, 40, 80] {
+                        path.inject([21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, level, description], to: .a)
+                    }
+                }
+                letTheNetworkThreadRun()
+                if afterTheHandshake {
+                    for peer in [a, b] {
+                        let frames = peer.frames
+                        #expect(peer.waitForFrames(frames + 20, within: .seconds(5)))
+                        #expect(peer.error == nil, "\(String(describing: peer.error))")
+                    }
+                } else {
+                    path.holdHandshake(false)
+                    #expect(a.seen.wait(.seconds(20)) { $0.connected != nil || $0.failed != nil }, "neither up nor failed")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import GStreamerKit
+import ICE
+import Testing
+import WebRTCTransport
+
+/// Paths that are not a clean loopback.
+extension Transport {
+    @Suite(.timeLimit(.minutes(2)))
+    struct NetworkConditionTests {
+        private func withPair(
+            _ configuration: PeerConnectionConfiguration = PeerConnectionConfiguration(),
+            _ body: (TestPeer, TestPeer) throws -> Void
+        ) throws {
+            let a = try TestPeer(configuration)
+            let b = try TestPeer(configuration)
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try body(a, b)
+        }
+
+        @Test func overIPv6Only() throws {
+            try withPair { a, b in
+                try join(a, b, keep: { $0.candidate.contains(" ::1 ") })
+                try a.startMedia()
+                try b.startMedia()
+                #expect(a.waitForFrames(20))
+                #expect(b.waitForFrames(20))
+                let pair = try #require(a.connection.statistics().selectedPair)
+                #expect(pair.local.address.hasPrefix("[::1]") && pair.remote.address.hasPrefix("[::1]"))
+            }
+        }
+
+        @Test(.enabled(if: TurnServer.isInstalled, "coturn is not installed"), arguments: ["udp", "tcp"])
+        func overARelayOnly(transport: String) throws {
+            let turn = try TurnServer()
+            var configuration = PeerConnectionConfiguration()
+            configuration.iceServers = [try turn.server(transport)]
+            configuration.iceTransportPolicy = .relay
+            try withPair(configuration) { a, b in
+                try join(a, b)
+                try a.startMedia()
+                try b.startMedia()
+                #expect(a.waitForFrames(20))
+                #expect(b.waitForFrames(20))
+                for peer in [a, b] {
+                    for case let candidate? in peer.seen.value.candidates { #expect(candidate.candidate.contains(" typ relay")) }
+                    #expect(peer.connection.statistics().selectedPair?.isRelayed == true)
+                }
+            }
+        }
+
+        @Test(arguments: [1, 2, 3, 4] as [UInt64])
+        func handshakeUnderTwentyPercentLoss(seed: UInt64) throws {
+            let path = try LossyPath(loss: 0.2, seed: seed)
+            try withPair { a, b in
+                let start = ContinuousClock.now
+                try join(a, b, over: path)
+                #expect(a.waitForConnected(within: .seconds(8)), "\(String(describing: a.error))")
+                #expect(b.waitForConnected(within: .seconds(8)), "\(String(describing: b.error))")
+                #expect(ContinuousClock.now - start <= .seconds(8))
+                #expect(path.seen.dropped > 0)
+            }
+        }
+
+        /// NACK and RTX bring back what is lost, and nothing that leaves is too long for a tunnel.
+        @Test(arguments: VideoCodec.allCases)
+        func mediaUnderFivePercentLoss(codec: VideoCodec) throws {
+            let path = try LossyPath(seed: 7)
+            var configuration = PeerConnectionConfiguration()
+            configuration.codec = codec
+            try withPair(configuration) { a, b in
+                try join(a, b, over: path)
+                // Noise fills every packet.
+                try a.startMedia(pattern: "snow", bitrate: 1_200_000)
+                try b.startMedia()
+                #expect(a.waitForFrames(5) && b.waitForFrames(5))
+                path.setLoss(0.05)
+                let before = b.frames
+                #expect(b.seen.wait(.seconds(12)) { $0.frames >= before + 150 }, "\(b.frames - before) frames")
+                #expect(b.seen.value.longestGap < .milliseconds(1500), "\(b.seen.value.longestGap)")
+                let (sender, receiver) = (a.connection.statistics(), b.connection.statistics())
+                #expect(receiver.nacksSent > 0)
+                #expect(sender.nacksReceived > 0)
+                #expect(receiver.packetsRefused == 0)
+                #expect(path.seen.dropped > 10)
+                #expect(path.seen.largest <= 1200)
+                #expect(path.seen.largest > 1100, "this test is no test of length")
+            }
+        }
+
+        /// Everything is lost for a while: the session survives, and a key frame brings the picture back.
+        @Test func aShortOutage() throws {
+            let path = try LossyPath(seed: 3)
+            try withPair { a, b in
+                try join(a, b, over: path)
+                try a.startMedia()
+                try b.startMedia()
+                #expect(a.waitForFrames(10) && b.waitForFrames(10))
+                path.setLoss(1)
+                #expect(b.seen.staysFalse(.seconds(2)) { if case .failed = $0.state { true } else { false } })
+                let (before, healed) = (b.frames, ContinuousClock.now)
+                path.setLoss(0)
+                #expect(b.seen.wait(.seconds(5)) { $0.frames >= before + 10 })
+                #expect(ContinuousClock.now - healed < .seconds(2.5))
+                #expect(a.error == nil && b.error == nil)
+            }
+        }
+    }
+}

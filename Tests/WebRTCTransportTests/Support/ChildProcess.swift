@@ -1,0 +1,127 @@
+import Glibc
+import Synchronization
+
+/// A child with its standard input and output on a socket of ours; killed, by its id, when the object goes.
+// @unchecked: what changes is behind the mutex; the rest is constant.
+final class ChildProcess: @unchecked Sendable {
+    struct CannotStart: Error { let status: Int32 }
+
+    let process: pid_t
+    private let descriptor: Int32
+    private let ended = Mutex<Int32?>(nil)
+    /// The child is a zombie until `end` collects it, so its id stays its own.
+    private let hasExited = Watched(false)
+
+    /// `environment` is added to our own.
+    init(_ arguments: [String], environment: [String: String] = [:]) throws {
+        // A socket rather than pipes: a child that is gone must not cost us a SIGPIPE.
+        var ends: [Int32] = [0, 0]
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        guard let path = arguments.first, socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw CannotStart(status: errno) }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        posix_spawn_file_actions_adddup2(&actions, ends[1], 0)
+        posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+        var argv = arguments.map { strdup($0) } + [nil]
+        var variables = Self.environment(adding: environment).map { strdup($0) } + [nil]
+        var pid: pid_t = 0
+        let status = posix_spawn(&pid, path, &actions, nil, &argv, &variables)
+        posix_spawn_file_actions_destroy(&actions)
+        for text in argv + variables { free(text) }
+        close(ends[1])
+        process = pid
+        descriptor = ends[0]
+        guard status == 0 else {
+            close(ends[0])
+            throw CannotStart(status: status)
+        }
+        detachThread { [hasExited, process] in
+            var info = siginfo_t()
+            while waitid(P_PID, id_t(process), &info, Int32(WEXITED | WNOWAIT)) != 0, errno == EINTR {}
+            hasExited.change { $0 = true }
+        }
+    }
+
+    deinit {
+        _ = end(within: .zero)
+        close(descriptor)
+    }
+
+    private static func environment(adding extra: [String: String]) -> [String] {
+        var result: [String] = []
+        var at = environ
+        while let entry = at.pointee {
+            let text = String(cString: entry)
+            if !extra.keys.contains(where: { text.hasPrefix($0 + "=") }) { result.append(text) }
+            at += 1
+        }
+        return result + extra.map { "\($0)=\($1)" }
+    }
+
+    func write(_ bytes: [UInt8]) {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes[sent...].withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { return }
+            sent += count
+        }
+    }
+
+    /// Calls `line` for every line of output until the child's end, on a thread of its own.
+    func readLines(_ line: @escaping @Sendable ([UInt8]) -> Void) {
+        let descriptor = dup(descriptor)
+        detachThread {
+            var rest: [UInt8] = []
+            var buffer = [UInt8](repeating: 0, count: 65_536)
+            while true {
+                let count = read(descriptor, &buffer, buffer.count)
+                guard count > 0 else { break }
+                rest += buffer[..<count]
+                while let end = rest.firstIndex(of: 10) {
+                    line(Array(rest[..<end]))
+                    rest.removeSubrange(...end)
+                }
+            }
+            if !rest.isEmpty { line(rest) }
+            close(descriptor)
+        }
+    }
+
+    /// The exit status as waitpid gives it; a child that needs longer than `limit` is killed.
+    func end(within limit: Duration) -> Int32 {
+        ended.withLock { ended in
+            if let ended { return ended }
+            shutdown(descriptor, Int32(SHUT_WR))
+            if !hasExited.wait(limit, until: { $0 }) {
+                kill(process, SIGKILL)
+                _ = hasExited.wait(.seconds(5)) { $0 }
+            }
+            var status: Int32 = 0
+            waitpid(process, &status, 0)
+            ended = status
+            return status
+        }
+    }
+}
+
+extension Duration {
+    var milliseconds: Int64 { components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000 }
+    var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
+}
+
+/// A thread that needs no joining: for blocking reads, which must not hold up Swift's pool.
+func detachThread(_ body: @escaping @Sendable () -> Void) {
+    final class Box {
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+    var thread = pthread_t()
+    let data = Unmanaged.passRetained(Box(body)).toOpaque()
+    let status = pthread_create(
+        &thread, nil,
+        { data in
+            if let data { Unmanaged<Box>.fromOpaque(data).takeRetainedValue().body() }
+            return nil
+        }, data)
+    if status == 0 { pthread_detach(thread) } else { Unmanaged<Box>.fromOpaque(data).release() }
+}

@@ -1,0 +1,59 @@
+import Glibc
+
+/// A UDP socket on 127.0.0.1 with a port of its own.
+final class DatagramSocket: Sendable {
+    struct CannotBind: Error {}
+    let descriptor: Int32
+    let port: UInt16
+
+    init() throws {
+        descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        var address = Self.address(port: 0)
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let descriptor = descriptor
+        let bound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                bind(descriptor, raw, length) == 0 && getsockname(descriptor, raw, &length) == 0
+            }
+        }
+        port = UInt16(bigEndian: address.sin_port)
+        guard bound else {
+            close(descriptor)
+            throw CannotBind()
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    private static func address(port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        return address
+    }
+
+    func send(_ bytes: UnsafeRawBufferPointer, to port: UInt16) {
+        var address = Self.address(port: port)
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                _ = sendto(descriptor, bytes.baseAddress, bytes.count, 0, raw, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+
+    func send(_ bytes: [UInt8], to port: UInt16) { bytes.withUnsafeBytes { send($0, to: port) } }
+
+    /// One datagram that is there, and where it came from.
+    func receive(into buffer: UnsafeMutableRawBufferPointer) -> (count: Int, port: UInt16)? {
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let count = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                recvfrom(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT), raw, &length)
+            }
+        }
+        guard count >= 0 else { return nil }
+        return (count, UInt16(bigEndian: address.sin_port))
+    }
+}

@@ -1,0 +1,134 @@
+import Glibc
+import Synchronization
+import WebRTCTransport
+
+/// A network of two: the only path between a pair of peers, which loses datagrams by a seeded generator, measures them,
+/// and can slip in some of its own. Each peer is given this path's ports in place of the other's.
+final class LossyPath: Sendable {
+    struct Seen: Sendable {
+        var forwarded = 0
+        var dropped = 0
+        /// Bytes of UDP payload.
+        var largest = 0
+        var media = 0
+        var handshake = 0
+    }
+    enum Side: Int, Sendable {
+        case a, b
+        var other: Side { self == .a ? .b : .a }
+    }
+
+    var seen: Seen { core.seen.value }
+    private let core: Core
+
+    init(loss: Double = 0, seed: UInt64 = 1) throws {
+        core = try Core(loss: loss, seed: seed)
+        detachThread { [core] in core.run() }
+    }
+
+    deinit { core.stop() }
+
+    func setLoss(_ loss: Double) { core.state.withLock { $0.loss = loss } }
+
+    /// Keeps DTLS records back: ICE stays up and the handshake goes on trying.
+    func holdHandshake(_ held: Bool) { core.state.withLock { $0.holdsHandshake = held } }
+
+    /// A datagram that `side` takes for the other peer's.
+    func inject(_ bytes: [UInt8], to side: Side) {
+        guard let port = core.state.withLock({ $0.real[side.rawValue] }) else { return }
+        core.stands[side.other.rawValue].send(bytes, to: port)
+    }
+
+    /// The port that `side` listens on, for datagrams from anywhere else.
+    func port(of side: Side) -> UInt16? { core.state.withLock { $0.real[side.rawValue] } }
+
+    /// The candidate to hand on in place of one that `side` has gathered; nil for what would lead past this path.
+    func replace(_ candidate: ICECandidate, of side: Side) -> ICECandidate? {
+        var fields = candidate.candidate.split(separator: " ").map(String.init)
+        guard fields.count >= 8, fields[4] == "127.0.0.1", fields[7] == "host", let port = UInt16(fields[5]) else { return nil }
+        core.state.withLock { $0.real[side.rawValue] = port }
+        fields[5] = String(core.stands[side.rawValue].port)
+        var replaced = candidate
+        replaced.candidate = fields.joined(separator: " ")
+        return replaced
+    }
+
+    /// What the thread that carries datagrams uses.
+    private final class Core: Sendable {
+        struct State: Sendable {
+            var loss: Double
+            var generator: SeededGenerator
+            var holdsHandshake = false
+            /// The peers' own ports, once their candidates are known.
+            var real: [UInt16?] = [nil, nil]
+        }
+        let seen = Watched(Seen())
+        let state: Mutex<State>
+        /// Each stands for a peer towards the other one.
+        let stands: [DatagramSocket]
+        private let wake: DatagramSocket
+
+        init(loss: Double, seed: UInt64) throws {
+            state = Mutex(State(loss: loss, generator: SeededGenerator(seed: seed)))
+            stands = [try DatagramSocket(), try DatagramSocket()]
+            wake = try DatagramSocket()
+        }
+
+        func stop() { wake.send([0], to: wake.port) }
+
+        func run() {
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 16)
+            defer { buffer.deallocate() }
+            var items = (stands + [wake]).map(\.descriptor).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+            while poll(&items, nfds_t(items.count), -1) >= 0 || errno == EINTR {
+                if items[2].revents != 0 { return }
+                for side in [Side.a, .b] {
+                    while let (count, port) = stands[side.rawValue].receive(into: buffer) {
+                        carry(UnsafeRawBufferPointer(rebasing: buffer[..<count]), from: port, to: side)
+                    }
+                }
+            }
+        }
+
+        private func carry(_ datagram: UnsafeRawBufferPointer, from port: UInt16, to side: Side) {
+            let first = datagram.first ?? 0
+            let isHandshake = (20...63).contains(first)
+            let (target, isLost): (UInt16?, Bool) = state.withLock { state in
+                // Whoever else sends here is not part of this network.
+                guard port == state.real[side.other.rawValue] else { return (nil, false) }
+                if isHandshake, state.holdsHandshake { return (state.real[side.rawValue], true) }
+                return (state.real[side.rawValue], Double.random(in: 0..<1, using: &state.generator) < state.loss)
+            }
+            guard let target else { return }
+            seen.change { seen in
+                seen.largest = max(seen.largest, datagram.count)
+                if isLost { seen.dropped += 1 } else { seen.forwarded += 1 }
+                if (128...191).contains(first) { seen.media += 1 }
+                if isHandshake { seen.handshake += 1 }
+            }
+            if !isLost { stands[side.other.rawValue].send(datagram, to: target) }
+        }
+    }
+}
+
+/// Joins two peers over `path` and nothing else.
+func join(_ a: TestPeer, _ b: TestPeer, over path: LossyPath) throws {
+    let offer = try a.connection.createOffer()
+    let answer = try b.connection.createAnswer(to: offer)
+    try a.connection.setAnswer(answer)
+    trickle(a, b, over: path)
+}
+
+func trickle(_ a: TestPeer, _ b: TestPeer, over path: LossyPath) {
+    func hand(_ from: TestPeer, _ side: LossyPath.Side, to target: TestPeer) {
+        from.trickle { [weak target] candidate in
+            guard let candidate else {
+                target?.connection.addRemoteCandidate(nil)
+                return
+            }
+            if let replaced = path.replace(candidate, of: side) { target?.connection.addRemoteCandidate(replaced) }
+        }
+    }
+    hand(a, .a, to: b)
+    hand(b, .b, to: a)
+}
