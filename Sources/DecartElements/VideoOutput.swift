@@ -327,7 +327,8 @@ final class VideoOutput: @unchecked Sendable {
         let interval = (state.negotiated ?? state.preferred).interval
         // 145 ms at the defaults: downstream never waits 200 ms.
         let slack = min(state.latency, 100_000_000) &+ min(interval, 45_000_000)
-        let next = (state.lastTime ?? (now > slack ? now &- slack : 0)) &+ interval
+        // The first one is due at once: a start that moved on with `now` would never come.
+        let next = state.lastTime.map { $0 &+ interval } ?? (now > slack ? now &- slack : 0)
         let due = next &+ slack
         guard due <= now else {
             return .wait(until: .now() + .nanoseconds(Int(clamping: min(due &- now, 1_000_000_000))))
