@@ -111,7 +111,7 @@ extension ElementTests {
                     let held = pipeline.frames
                     #expect(pipeline.waitForFrames(10))
                     let seen = pipeline.current
-                    #expect(seen.discontinuities.contains { $0 >= held - 1 && $0 <= held + 4 })
+                    #expect(seen.discontinuities.contains { $0 >= held - 1 && $0 <= held + 4 }, "\(seen.discontinuities), held at \(held)")
                     let times = seen.times.compactMap { $0 }
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
                 }

@@ -1,0 +1,62 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// What leaves the element while the service sends nothing: never the raw input, unless the user asked for just that.
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct FallbackTests {
+        @Test(arguments: ["freeze", "black"]) func beforeTheFirstPictureItIsBlack(fallback: String) throws {
+            let raw = try Reference.input()
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) fallback=\(fallback)", forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(20))
+                    let picture = try #require(pipeline.latestPicture)
+                    #expect(picture.planes[0].allSatisfy { $0 == 16 })
+                    #expect(picture.planes[1].allSatisfy { $0 == 128 } && picture.planes[2].allSatisfy { $0 == 128 })
+                    #expect(pipeline.current.leaks == 0)
+                    let times = pipeline.current.times.compactMap { $0 }
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                }
+            }
+        }
+
+        @Test func freezeKeepsTheLastPictureWhenTheServiceGoes() throws {
+            let raw = try Reference.input()
+            let expected = raw.applying(prompt: "film noir")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "fallback=freeze max-retries=5", prompt: "film noir", forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(expected))
+                    standIn.server.stop()
+                    #expect(pipeline.waitForFrames(60))
+                    #expect(pipeline.latestPicture.map { $0.difference(from: expected) < 6 } == true)
+                    #expect(pipeline.current.leaks == 0)
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                }
+            }
+        }
+
+        @Test func passthroughShowsTheInputAsItWasAskedTo() throws {
+            let raw = try Reference.input()
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) fallback=passthrough")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw, within: 3))
+                    // And no longer than it is asked to.
+                    pipeline.transform.set("fallback", "black")
+                    #expect(pipeline.wait { $0.latest?.picture.planes[0].allSatisfy { $0 == 16 } == true })
+                    pipeline.forbid(raw)
+                    #expect(pipeline.waitForFrames(20))
+                    #expect(pipeline.current.leaks == 0)
+                }
+            }
+        }
+    }
+}
