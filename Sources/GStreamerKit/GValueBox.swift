@@ -65,7 +65,8 @@ package final class GValueBox: @unchecked Sendable {
     }
     package convenience init(strings: [String]) {
         self.init(type: decart_type_value_array())
-        for string in strings { gst_value_array_append_value(storage, GValueBox(string).storage) }
+        // withPointer keeps each item alive during the call; its bare pointer would outlive it.
+        for string in strings { GValueBox(string).withPointer { gst_value_array_append_value(storage, $0) } }
     }
 
     func withPointer<R>(_ body: (UnsafePointer<GValue>) -> R) -> R { body(UnsafePointer(storage)) }
