@@ -63,16 +63,24 @@ struct RefusalTests {
     static let malformed: [(String, @Sendable (String) -> [UInt8])] = [
         ("wrong hash", { RawServer.upgrade($0, accept: "AAAAAAAAAAAAAAAAAAAAAAAAAAA=") }),
         ("no hash", { _ in [UInt8]("HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".utf8) }),
-        ("no upgrade header", { request in
-            let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
-            return [UInt8](text.split(separator: "\r\n").filter { !$0.hasPrefix("Upgrade") }
-                .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
-        }),
-        ("another protocol", { request in
-            let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
-            return [UInt8](text.split(separator: "\r\n").map { $0.hasPrefix("Upgrade") ? "Upgrade: h2c" : $0 }
-                .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
-        }),
+        (
+            "no upgrade header",
+            { request in
+                let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
+                return [UInt8](
+                    text.split(separator: "\r\n").filter { !$0.hasPrefix("Upgrade") }
+                        .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
+            }
+        ),
+        (
+            "another protocol",
+            { request in
+                let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
+                return [UInt8](
+                    text.split(separator: "\r\n").map { $0.hasPrefix("Upgrade") ? "Upgrade: h2c" : $0 }
+                        .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
+            }
+        ),
         ("extension", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Extensions: permessage-deflate"]) }),
         ("subprotocol", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Protocol: chat"]) }),
         ("65 header fields", { RawServer.upgrade($0, extra: (0..<65).map { "X-\($0): y" }) }),
@@ -190,7 +198,7 @@ struct RefusalTests {
         let port = server.port
         try await server.shutdown()
         let client = try Client(port: port)
-            let error = try #require(await client.failure())
+        let error = try #require(await client.failure())
         #expect(error.message.contains("connection refused"))
         #expect(error.message.contains("127.0.0.1:\(port)"))
         #expect(!error.message.contains("canary"))
