@@ -44,6 +44,8 @@ final class HeaderExtensionWriter {
         self.mid = Array(mid.utf8.prefix(16))
     }
 
+    var transportWideCC: UInt8? { ids.transportWideCC }
+
     deinit { scratch.deallocate() }
 
     /// The packet with extensions, and its length, in memory valid until the next call; nil for what is no RTP packet

@@ -69,10 +69,10 @@ package struct CongestionController: Sendable {
             signal = .overuse
         }
         let trip = roundTrip ?? 100_000
+        var delivered: Int?
         if !feedback.arrivals.isEmpty, !endsSilence {
-            delay.update(
-                signal, received: feedback.arrivals.last.flatMap { received.bitrate(at: $0.arrival) },
-                sent: sent.bitrate(at: now), roundTrip: trip, now: now)
+            delivered = feedback.arrivals.last.flatMap { received.bitrate(at: $0.arrival) }
+            delay.update(signal, received: delivered, sent: sent.bitrate(at: now), roundTrip: trip, now: now)
         }
         let tried = sent.bitrate(at: now).map(Double.init)
         if endsSilence {
@@ -82,7 +82,9 @@ package struct CongestionController: Sendable {
             return publish(now)
         }
         loss.add(lost: feedback.lost, recovered: feedback.recovered, received: feedback.received)
-        loss.update(current: Double(published.target), sent: tried, evidence: evidence(now), roundTrip: trip, now: now)
+        loss.update(
+            current: Double(published.target), sent: tried, delivered: delivered.map(Double.init), evidence: evidence(now),
+            roundTrip: trip, now: now)
         return publish(now)
     }
 

@@ -47,9 +47,10 @@ package struct LossBasedController: Sendable {
     package mutating func forget() { (fresh, ripe, intervalStart) = (Count(), nil, nil) }
 
     /// Judges once there is enough to judge. `current` is the target in force, `sent` the rate that left us,
-    /// `evidence` a rate beyond which nothing has been tried; times in µs. `atOnce` for counts that cannot change.
+    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `evidence` a rate beyond which nothing has been tried; times in µs. `atOnce` for counts that cannot change.
     package mutating func update(
-        current: Double, sent: Double?, evidence: Double, roundTrip: Int64, atOnce: Bool = false, now: Int64
+        current: Double, sent: Double?, delivered: Double? = nil, evidence: Double, roundTrip: Int64, atOnce: Bool = false,
+        now: Int64
     ) {
         let from = intervalStart ?? now
         intervalStart = from
@@ -60,28 +61,28 @@ package struct LossBasedController: Sendable {
         fresh = Count()
         guard let judged, judged.total > 0 else { return }
         loss = min(1, Double(judged.lost) / Double(judged.total))
-        smoothed += 0.3 * (loss - smoothed)
+        smoothed += 0.5 * (loss - smoothed)
         let elapsed = min(1, lastJudged.map { Double(now &- $0) / 1e6 } ?? 0)
         lastJudged = now
         if loss > 0.1 {
             // The answer to a decrease takes a round trip to come back.
             if let last = lastDecrease, now &- last < 300_000 &+ roundTrip { return }
             lastDecrease = now
-            decrease(current: current, sent: sent)
+            decrease(current: current, delivered: delivered ?? sent.map { $0 * (1 - loss) })
         } else if loss < 0.02 {
-            if smoothed < 0.02 { episode = nil }
+            if smoothed < 0.01 { episode = nil }
             let next = estimate * (1 + Self.growth * elapsed) + 1000 * elapsed
             estimate = max(estimate, min(next, evidence, ceiling))
         }
     }
 
-    private mutating func decrease(current: Double, sent: Double?) {
+    private mutating func decrease(current: Double, delivered: Double?) {
         let from = min(estimate, current)
         var next = from * (1 - 0.5 * loss)
-        if loss > Self.flood {
+        if loss > Self.flood, smoothed > 0.3 {
             // So much that what came through is the capacity: go there at once, not by halves.
-            if let sent, sent > 0 { next = min(next, max(sent * (1 - loss), from / 4)) }
-            episode = nil
+            if let delivered { next = min(next, max(delivered, from / 4)) }
+            if smoothed > Self.flood { episode = nil }
         } else {
             // Had the link been too small for the rate at which this began, it would have fit by now, since
             // 0.6 / (1 - 0.35) < 1. The loss is not ours; going lower would not help anybody.
@@ -89,6 +90,8 @@ package struct LossBasedController: Sendable {
             episode = began
             next = max(next, min(from, 0.6 * began))
         }
+        // The loss is older than what the delay-based controller has done about it.
+        if let delivered { next = max(next, min(from, 0.85 * delivered)) }
         estimate = min(estimate, next)
     }
 

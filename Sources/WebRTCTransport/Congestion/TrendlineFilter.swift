@@ -3,6 +3,9 @@
 /// of the last groups. It needs no noise model and sees a drop of capacity within a few groups.
 package struct TrendlineFilter: Sendable {
     private static let window = 20
+    /// ms. A pacer makes many small groups; twenty of them would be a line through noise.
+    private static let span = 500.0
+    private static let most = 100
     private static let smoothing = 0.9
     private static let gain = 4.0
     private static let countCap = 60.0
@@ -13,7 +16,7 @@ package struct TrendlineFilter: Sendable {
     private var smoothed = 0.0
     private var count = 0.0
     private var slope = 0.0
-    package init() { points.reserveCapacity(Self.window + 1) }
+    package init() { points.reserveCapacity(Self.most + 1) }
 
     /// The offset that the detector compares with its threshold (m(i) of section 5.4), in the milliseconds that a
     /// queue growing at this slope would add over some tens of groups.
@@ -24,8 +27,10 @@ package struct TrendlineFilter: Sendable {
         accumulated += variation.delay
         smoothed = Self.smoothing * smoothed + (1 - Self.smoothing) * accumulated
         points.append((Double(variation.time &- start) / 1000, smoothed))
-        if points.count > Self.window { points.removeFirst() }
-        if points.count == Self.window, let fitted = fit() { slope = fitted }
+        while points.count > Self.window, let first = points.first, let last = points.last,
+            last.time - first.time > Self.span || points.count > Self.most
+        { points.removeFirst() }
+        if points.count >= Self.window, let fitted = fit() { slope = fitted }
         return count * slope * Self.gain
     }
 
