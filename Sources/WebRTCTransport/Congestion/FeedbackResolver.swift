@@ -5,6 +5,12 @@ package struct ResolvedFeedback: Sendable {
         /// µs on the far side's clock.
         package var arrival: Int64
         package var size: Int
+
+        package init(sendTime: Int64, arrival: Int64, size: Int) {
+            self.sendTime = sendTime
+            self.arrival = arrival
+            self.size = size
+        }
     }
     /// Packets that arrived and were not reported before, by sequence number.
     package var arrivals: [Arrival] = []

@@ -9,6 +9,12 @@ package struct PacketGroups: Sendable {
         package var delay: Double { arrival - send }
         /// When the later group was complete, µs on the far side's clock.
         package var time: Int64
+
+        package init(send: Double, arrival: Double, time: Int64) {
+            self.send = send
+            self.arrival = arrival
+            self.time = time
+        }
     }
 
     private struct Group {
