@@ -163,9 +163,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
             onEvent(.localCandidate(nil))
         case .stateChanged(.failed(let error)):
             fail(error.message)
-        case .remoteBitrateEstimate(let estimate):
-            encoder?.setBitrate(min(max(estimate, 100_000), bitrate))
-        case .stateChanged, .iceConnected, .warning:
+        case .bitrateTarget(let target):
+            encoder?.setBitrate(min(target.target, bitrate))
+        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:
             break
         }
     }
