@@ -33,6 +33,10 @@ final class InputChain: @unchecked Sendable {
         /// Before the queue; `input` and `rotation` are behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
+        /// Smaller than the target while the network is narrow.
+        var scale = DegradationLadder.Scale.full
+        /// Of the frames that leave now.
+        var frameSize = (width: 0, height: 0)
         var segment: Event?
         /// By the rank of the media path; `rawRank` is the fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]

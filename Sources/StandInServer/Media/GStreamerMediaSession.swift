@@ -62,7 +62,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private func makePipeline(answering offer: String) throws -> String {
         GStreamerRuntime.initialise()
         // Candidates are found while the answer is still being made: by way of the queue they follow it.
-        let connection = try PeerConnection(configuration: PeerConnectionConfiguration()) { [weak self] event in
+        var configuration = PeerConnectionConfiguration()
+        configuration.bitrateRange = min(100_000, bitrate)...bitrate
+        let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
             self.queue.async { self.handle(event) }
         }
