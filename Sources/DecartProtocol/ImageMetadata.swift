@@ -27,6 +27,7 @@ extension ByteReader {
         var offset = 2
         while let prefix = byte(offset), prefix == 0xFF, let marker = byte(offset + 1) {
             if marker == 0xFF {
+                output.append(0xFF)
                 offset += 1
                 continue
             }
