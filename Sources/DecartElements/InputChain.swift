@@ -17,6 +17,7 @@ struct EncoderFrame {
 final class InputChain: @unchecked Sendable {
     let gate = InputGate()
     private let queue: Element
+    private let plain: Element
     private let crop: Element
     private let scale: Element
     private let scaled: Element
@@ -56,6 +57,7 @@ final class InputChain: @unchecked Sendable {
         queue.set("max-size-bytes", 0)
         queue.set("max-size-time", "0")
         let unify = try Element(factory: "videoconvert", name: "input-unify")
+        plain = try Element(factory: "capsfilter", name: "input-plain")
         let deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
         // One picture out for one in, from lines of that picture alone: no delay.
         deinterlace.set("fields", "top")
@@ -67,8 +69,21 @@ final class InputChain: @unchecked Sendable {
         scaled = try Element(factory: "capsfilter", name: "input-scaled")
         flip = try Element(factory: "videoflip", name: "input-rotate")
         sized = try Element(factory: "capsfilter", name: "input-sized")
-        elements = [queue, unify, deinterlace, crop, scale, convert, scaled, flip, sized]
+        elements = [queue, unify, plain, deinterlace, crop, scale, convert, scaled, flip, sized]
         for element in elements { element.set("qos", false) }
+        gate.onLiveness { [queue] isLive in queue.set("leaky", isLive ? "downstream" : "no") }
+    }
+
+    /// What videocrop can cut: it says yes to every other format as well, and then fails.
+    private static let plainFormats =
+        "{ I420, YV12, Y42B, Y444, Y41B, NV12, NV21, YUY2, UYVY, YVYU, AYUV, RGBx, BGRx, xRGB, xBGR, RGBA, BGRA, ARGB, ABGR, "
+        + "RGB, BGR, RGB16, RGB15, GRAY8, GRAY16_LE, GRAY16_BE, v210, I420_10LE, I420_10BE, I422_10LE, I422_10BE, "
+        + "Y444_10LE, Y444_10BE, I420_12LE, I420_12BE, I422_12LE, I422_12BE, Y444_12LE, Y444_12BE }"
+
+    private static func plainCaps(for input: VideoInfo?) -> String {
+        // By way of RGB, for videoconvert 1.22 copies samples from full to limited range when the matrix is the same.
+        let isFullRange = input?.isFullRangeYUV ?? false
+        return "video/x-raw, format=(string)\(isFullRange ? "BGRx" : plainFormats)"
     }
 
     /// Adds everything to the element's bin and gives the pad that its sink pad stands for.
@@ -119,13 +134,10 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// A live input is never held up: the oldest frame gives way. Anything else waits.
-    func setLeaky(_ leaky: Bool) { queue.set("leaky", leaky ? "downstream" : "no") }
-
-    /// Called when the queue gave a frame up.
+    /// Called when the queue gave a frame up: it is leaky for a live input, whose oldest frame gives way. Any other waits.
     func onOverrun(_ handler: @escaping @Sendable () -> Void) {
-        queue.connect("overrun") { _ in
-            handler()
+        queue.connect("overrun") { [gate] _ in
+            if gate.isLive { handler() }
             return nil
         }
     }
@@ -160,7 +172,7 @@ final class InputChain: @unchecked Sendable {
             return (state.arriving, state.onShape)
         }
         guard let handler, let info = arriving.info else { return }
-        handler((info.height > info.width) != arriving.rotation.swapsSides)
+        handler(info.isShownHigherThanWide != arriving.rotation.swapsSides)
     }
 
     private func take(_ event: Event) {
@@ -190,6 +202,7 @@ final class InputChain: @unchecked Sendable {
         }
         guard let (full, factor, fit, rotation, input) = changed else { return }
         let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
+        if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let colour = "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
         let turned = try? Caps(
@@ -214,6 +227,10 @@ final class InputChain: @unchecked Sendable {
         if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
         for delivery in deliveries { delivery.value(frame) }
     }
+}
+
+extension VideoInfo {
+    fileprivate var isShownHigherThanWide: Bool { height &* pixelAspectRatio.1 > width &* pixelAspectRatio.0 }
 }
 
 /// Pixels to take off each side so that the rest has the target's shape; even, for subsampled chroma.

@@ -114,9 +114,17 @@ final class InputGate: Sendable {
         }
     }
 
+    /// Called with the first frame of a stream, before it goes on.
+    func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
+    private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
+
+    /// Not known counts as live: nobody is held up.
+    var isLive: Bool { state.withLock { $0.isLive ?? true } }
+
     private func learnLiveness(_ pad: Pad) -> Bool {
         let live = pad.queryPeerLatency()?.live ?? true
         state.withLock { $0.isLive = live }
+        livenessHandler.withLock { $0 }?(live)
         return live
     }
 

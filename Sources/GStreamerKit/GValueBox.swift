@@ -69,8 +69,12 @@ package final class GValueBox: @unchecked Sendable {
         for string in strings { GValueBox(string).withPointer { gst_value_array_append_value(storage, $0) } }
     }
 
-    func withPointer<R>(_ body: (UnsafePointer<GValue>) -> R) -> R { body(UnsafePointer(storage)) }
-    func withMutablePointer<R>(_ body: (UnsafeMutablePointer<GValue>) -> R) -> R { body(storage) }
+    func withPointer<R>(_ body: (UnsafePointer<GValue>) -> R) -> R {
+        withExtendedLifetime(self) { body(UnsafePointer(storage)) }
+    }
+    func withMutablePointer<R>(_ body: (UnsafeMutablePointer<GValue>) -> R) -> R {
+        withExtendedLifetime(self) { body(storage) }
+    }
 
     private func holds(_ type: GType) -> Bool { decart_value_holds(storage, type) != 0 }
 

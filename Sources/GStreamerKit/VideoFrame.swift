@@ -16,6 +16,11 @@ package struct VideoInfo: @unchecked Sendable {
     package var size: Int { Int(info.size) }
     package var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
     package var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
+    /// YUV whose samples use all code values, as a camera's JPEG pictures do.
+    package var isFullRangeYUV: Bool {
+        guard info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255, let format = info.finfo else { return false }
+        return format.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0
+    }
     package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 

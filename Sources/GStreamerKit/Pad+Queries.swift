@@ -1,0 +1,27 @@
+internal import CGStreamer
+
+// What a sink asks of the stream that reaches it.
+extension Pad {
+    /// Stream time of what the peer gives at present; nil when it does not know.
+    package func queryPeerPosition() -> ClockTime? {
+        var position: gint64 = -1
+        guard gst_pad_peer_query_position(pad, GST_FORMAT_TIME, &position) != 0, position >= 0 else { return nil }
+        return ClockTime(position)
+    }
+
+    package func queryPeerDuration() -> ClockTime? {
+        var duration: gint64 = -1
+        guard gst_pad_peer_query_duration(pad, GST_FORMAT_TIME, &duration) != 0, duration >= 0 else { return nil }
+        return ClockTime(duration)
+    }
+
+    /// Whether the peer can seek in time; nil when it does not answer.
+    package func queryPeerSeekable() -> Bool? {
+        guard let query = gst_query_new_seeking(GST_FORMAT_TIME) else { return nil }
+        defer { decart_mini_object_unref(query) }
+        guard gst_pad_peer_query(pad, query) != 0 else { return nil }
+        var seekable: gboolean = 0
+        gst_query_parse_seeking(query, nil, &seekable, nil, nil)
+        return seekable != 0
+    }
+}

@@ -1,0 +1,104 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct CapsChangeTests {
+        /// The middle capsfilter is what a test changes; conversions before it do as they are told.
+        private static func source(_ caps: String) -> String {
+            "videotestsrc is-live=true pattern=\(TransformPipeline.pattern) ! capsfilter name=in caps=\"video/x-raw,\(caps)\""
+        }
+
+        @Test func theInputChangesAndTheOutputDoesNot() throws {
+            let raw = try Reference.input()
+            let expected = raw.applying(prompt: "film noir")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(
+                        standIn, "fit=stretch", prompt: "film noir",
+                        source: Self.source("format=I420,width=320,height=176,framerate=20/1"), forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(expected))
+                    let filter = try #require(pipeline.pipeline.child(named: "in"))
+                    let changes = [
+                        "format=I420,width=640,height=360,framerate=20/1", "format=RGBA,width=640,height=360,framerate=20/1",
+                        "format=RGBA,width=160,height=90,framerate=10/1", "format=NV12,width=33,height=321,framerate=30/1",
+                        "format=I420,width=320,height=176,framerate=20/1",
+                    ]
+                    for change in changes {
+                        filter.set("caps", caps: try Caps("video/x-raw,\(change)"))
+                        let before = pipeline.frames
+                        #expect(pipeline.waitForFrames(10, seconds: 10), "after \(change)")
+                        #expect(pipeline.frames > before)
+                    }
+                    #expect(pipeline.waitForPicture(expected))
+                    let seen = pipeline.current
+                    #expect(seen.capsTexts.count == 1)
+                    #expect(seen.leaks == 0)
+                    #expect(pipeline.takeProblems().isEmpty)
+                    #expect(standIn.sessions.first?.offerCount == 1)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func downstreamMayFixTheSize() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, prompt: "film noir", downstream: "video/x-raw,width=640,height=360")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    let picture = try #require(pipeline.latestPicture)
+                    #expect(picture.width == 640 && picture.height == 360)
+                    let caps = try #require(pipeline.current.latest?.caps)
+                    #expect(caps.contains("framerate=(fraction)20/1") && caps.contains("pixel-aspect-ratio=(fraction)1/1"))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        /// A file writer trusts what caps say: as many frames a second as they promise.
+        @Test(arguments: [10, 40]) func downstreamMayFixTheFrameRate(rate: Int) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, prompt: "film noir", downstream: "video/x-raw,framerate=\(rate)/1")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2 * rate))
+                    let seen = pipeline.current
+                    #expect(seen.latest?.caps.contains("framerate=(fraction)\(rate)/1") == true)
+                    let times = seen.times.compactMap { $0 }
+                    let first = try #require(times.dropFirst(rate / 2).first)
+                    let last = try #require(times.last)
+                    let perSecond = Double(times.count - 1 - rate / 2) * 1e9 / Double(last - first)
+                    #expect(abs(perSecond - Double(rate)) < Double(rate) / 5, "\(perSecond) frames a second")
+                }
+            }
+        }
+
+        @Test func whatDownstreamCannotTakeIsAnError() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, downstream: "identity ! video/x-raw,format=RGBA")) { pipeline in
+                    pipeline.play()
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.text.contains("videoconvert"))
+                    #expect(error.domain == "gst-core-error-quark")
+                }
+            }
+        }
+
+        @Test func receivedSizeFollowsTheService() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "output-size=received", prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    let picture = try #require(pipeline.latestPicture)
+                    #expect(picture.width == 320 && picture.height == 176)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import GStreamerKit
+import Glibc
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// Many sessions, one after the other, in a process of their own: what other tests leave running does not count there.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct CycleTests {
+        private static let variable = "DECART_TEST_CYCLES"
+        private static var isChild: Bool { getenv(variable) != nil }
+
+        @Test(.enabled(if: !isChild)) func fiftySessionsLeaveNothing() throws {
+            try TemporaryFolder.with { folder in
+                let log = folder.path("objects.log")
+                let output = folder.path("output.log")
+                let status = try ChildProcess.run(
+                    [
+                        "/proc/self/exe", "--testing-library", "swift-testing", "--filter",
+                        "ElementTests.CycleTests/fiftySessions",
+                    ],
+                    environment: [
+                        Self.variable: "50", "GST_DEBUG": "GST_TRACER:7", "GST_DEBUG_FILE": log, "GST_DEBUG_NO_COLOR": "1",
+                        "GST_TRACERS": "leaks(filters=\"GstElement,GstPad,GstBus,GstBuffer,GstEvent,GstCaps\")",
+                    ],
+                    output: output)
+                let words = String(decoding: try readFile(output), as: UTF8.self)
+                #expect(status == 0, "\(words.suffix(3000))")
+                let text = String(decoding: try readFile(log), as: UTF8.self)
+                let alive = text.split(separator: "\n").filter { $0.contains("object-alive") }
+                #expect(alive.isEmpty, "\(alive.count) objects: \(alive.prefix(10).joined(separator: "\n"))")
+            }
+        }
+
+        /// The child's part.
+        @Test(.enabled(if: isChild)) func fiftySessions() throws {
+            let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 50
+            try StandIn.run { standIn in
+                var before = Figures()
+                for cycle in 1...count {
+                    try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
+                    }
+                    #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } })
+                    if cycle == min(10, count / 2) { before = Figures() }
+                }
+                // Pools let go of threads that have nothing to do only after some seconds.
+                _ = eventually(seconds: 12) { Figures().threads <= before.threads }
+                let after = Figures()
+                print("cycles 10 → \(count): \(before) → \(after)")
+                #expect(after.descriptors <= before.descriptors)
+                #expect(after.threads <= before.threads)
+                // The heap of a process of several threads needs some cycles to find its size.
+                #expect(after.resident - before.resident < (count - 10) * 64 << 10, "\(after.resident - before.resident) bytes")
+                standIn.expectGoodConduct()
+            }
+            Self.tellWhatIsAlive()
+        }
+
+        private struct Figures: CustomStringConvertible {
+            let descriptors = Process.descriptorCount
+            let threads = Process.threadCount
+            let resident = Process.residentSize
+            var description: String { "\(descriptors) fds, \(threads) threads, \(resident >> 10) KiB" }
+        }
+
+        /// The leaks tracer writes its list when GStreamer is shut down, which nothing but the end of a process may do.
+        private static func tellWhatIsAlive() {
+            guard let symbol = dlsym(nil, "gst_deinit") else {
+                Issue.record("no gst_deinit")
+                return
+            }
+            unsafeBitCast(symbol, to: (@convention(c) () -> Void).self)()
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import GStreamerKit
+import Glibc
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// What cannot work is one error with the right name and a sentence that says what to do.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct FailureTests {
+        // GStreamer's numbers: GstResourceError and GstStreamError in their headers.
+        static let notFound = "resource 3"
+        static let openReadWrite = "resource 7"
+        static let settings = "resource 13"
+        static let notAuthorized = "resource 15"
+
+        private func expectError(
+            _ name: String, code: String, saying words: String, _ properties: String, settings: [(String, String)] = [],
+            mustBeImmediate: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            try TransformPipeline.run(try .init(properties, settings: settings), sourceLocation: sourceLocation) { pipeline in
+                let result = pipeline.play()
+                if mustBeImmediate { #expect(result == .failure, sourceLocation: sourceLocation) }
+                let error = try #require(pipeline.waitForError(), sourceLocation: sourceLocation)
+                #expect(error.name == name, sourceLocation: sourceLocation)
+                #expect(error.source == "t", sourceLocation: sourceLocation)
+                #expect(error.details?.string("code") == code, sourceLocation: sourceLocation)
+                #expect(
+                    error.text.lowercased().contains(words.lowercased()), "\(error.text)", sourceLocation: sourceLocation)
+                #expect(error.text.last.map { ".!?".contains($0) } == true, "\(error.text)", sourceLocation: sourceLocation)
+                let said = error.text + error.debug + (error.details?.description ?? "")
+                #expect(!said.contains(TransformPipeline.key), sourceLocation: sourceLocation)
+                // The source may complain that its stream ended for no reason; the element itself speaks once.
+                let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                #expect(errors.count == 1, "\(errors.map(\.text))", sourceLocation: sourceLocation)
+                #expect(pipeline.frames == 0, sourceLocation: sourceLocation)
+            }
+        }
+
+        private static let key = "api-key=\(TransformPipeline.key)"
+
+        @Test func noKey() throws {
+            unsetenv("DECART_API_KEY")
+            try expectError(
+                Self.notAuthorized, code: "INVALID_API_KEY", saying: "DECART_API_KEY",
+                "base-url=ws://127.0.0.1:9 \(TransformPipeline.custom)", mustBeImmediate: true)
+        }
+
+        @Test func aKeyFileThatIsNotThere() throws {
+            try expectError(
+                Self.notAuthorized, code: "INVALID_API_KEY", saying: "api-key-file",
+                "base-url=ws://127.0.0.1:9 api-key-file=/nonexistent/key \(TransformPipeline.custom)", mustBeImmediate: true)
+        }
+
+        @Test(arguments: ["ftp://example.com", "nonsense", "wss://", "wss://user:secret@example.com"])
+        func aBadURL(url: String) throws {
+            try expectError(
+                Self.settings, code: "INVALID_BASE_URL", saying: "base-url", "\(Self.key) \(TransformPipeline.custom)",
+                settings: [("base-url", url)], mustBeImmediate: true)
+        }
+
+        @Test(arguments: ["ws://192.0.2.1:9001", "http://example.com"])
+        func anUnencryptedURLToAnotherMachine(url: String) throws {
+            try expectError(
+                Self.settings, code: "INVALID_BASE_URL", saying: "insecure", "\(Self.key) \(TransformPipeline.custom)",
+                settings: [("base-url", url)], mustBeImmediate: true)
+        }
+
+        @Test func anUnknownHost() throws {
+            try expectError(
+                Self.openReadWrite, code: "NETWORK_ERROR", saying: "nobody.invalid",
+                "base-url=wss://nobody.invalid \(Self.key) \(TransformPipeline.custom)")
+        }
+
+        @Test func aRefusedConnection() throws {
+            // Bound and closed again: nobody listens there.
+            let server = try SilentServer(.opens)
+            server.close()
+            try expectError(
+                Self.openReadWrite, code: "NETWORK_ERROR", saying: "127.0.0.1",
+                "base-url=\(server.url) \(Self.key) \(TransformPipeline.custom)")
+        }
+
+        @Test func aRefusedKey() throws {
+            try StandIn.run { standIn in
+                try expectError(
+                    Self.notAuthorized, code: "INVALID_API_KEY", saying: "key",
+                    "base-url=\(standIn.url) api-key=\(StandIn.rejectedKey) \(TransformPipeline.custom)")
+                #expect(standIn.sessions.isEmpty)
+            }
+        }
+
+        @Test func aServerThatKeepsSilent() throws {
+            try SilentServer.with { server in
+                let time = try measured {
+                    try expectError(
+                        Self.openReadWrite, code: "CONNECTION_TIMEOUT", saying: "within 1 s",
+                        "base-url=\(server.url) connection-timeout=1 \(Self.key) \(TransformPipeline.custom)")
+                }
+                #expect(time < .seconds(4), "\(time)")
+            }
+        }
+
+        @Test func aServiceThatNeverAnswersTheOffer() throws {
+            try StandIn.run(engine: SilentEngine()) { standIn in
+                let time = try measured {
+                    try TransformPipeline.run(try .init(standIn, "connection-timeout=1")) { pipeline in
+                        pipeline.play()
+                        let error = try #require(pipeline.waitForError())
+                        #expect(error.details?.string("code") == "CONNECTION_TIMEOUT")
+                    }
+                }
+                #expect(time < .seconds(4), "\(time)")
+            }
+        }
+
+        @Test func aModelOfUnknownSize() throws {
+            try expectError(
+                Self.notFound, code: "MODEL_NOT_FOUND", saying: "width", "base-url=ws://127.0.0.1:9 \(Self.key) model=unheard-of",
+                mustBeImmediate: true)
+        }
+
+        @Test func anEncoderThatDoesNotExist() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "encoder=nosuchencoder")) { pipeline in
+                    pipeline.play()
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.text.contains("nosuchencoder"), "\(error.text)")
+                    let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                    #expect(errors.count == 1)
+                }
+            }
+        }
+
+        @Test(arguments: ["stun-server=nonsense", "turn-servers=<\"nonsense\">"])
+        func aBadServer(property: String) throws {
+            try expectError(
+                Self.settings, code: "INVALID_OPTIONS", saying: "-server",
+                "base-url=ws://127.0.0.1:9 \(Self.key) \(TransformPipeline.custom) \(property)", mustBeImmediate: true)
+        }
+
+        @Test func aServiceThatGoesAway() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    standIn.server.stop()
+                    _ = try #require(pipeline.waitForError())
+                    let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                    #expect(errors.count == 1)
+                }
+            }
+        }
+
+        @Test func theKeyComesFromTheEnvironmentOrAFile() throws {
+            try TemporaryFolder.with { folder in
+                let path = try folder.write("key", Array("key-of-a-file\n".utf8))
+                try StandIn.run({ $0.keys = KeyPolicy(accepted: ["key-of-a-file"]) }) { standIn in
+                    let properties = "base-url=\(standIn.url) \(TransformPipeline.custom)"
+                    try TransformPipeline.run(try .init(properties + " api-key-file=\(path)")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1))
+                    }
+                }
+                try StandIn.run({ $0.keys = KeyPolicy(accepted: ["key-of-the-environment"]) }) { standIn in
+                    setenv("DECART_API_KEY", "key-of-the-environment", 1)
+                    defer { unsetenv("DECART_API_KEY") }
+                    let properties = "base-url=\(standIn.url) \(TransformPipeline.custom)"
+                    try TransformPipeline.run(try .init(properties + " api-key-file=\(path)")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1))
+                    }
+                }
+            }
+        }
+
+        @Test func withoutPropertiesEveryStateIsSurvived() throws {
+            try #require(ElementTests.isReady)
+            let element = try Element(factory: "decarttransform")
+            for _ in 0..<3 {
+                #expect(element.setState(.ready) == .success)
+                #expect(element.setState(.playing) == .failure)
+                #expect(element.setState(.null) == .success)
+                #expect(element.setState(.paused) == .failure)
+                #expect(element.setState(.null) == .success)
+            }
+        }
+    }
+}

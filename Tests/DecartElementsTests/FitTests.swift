@@ -1,0 +1,108 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// How a picture of another shape is brought to the model's, seen through passthrough.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct FitTests {
+        /// Twice as high as the session is: 320 × 352 for 320 × 176.
+        private static let tall = TransformPipeline.source(caps: "format=I420,width=320,height=352,framerate=20/1")
+        private static let tallOnce = TransformPipeline.source(
+            "num-buffers=1", caps: "format=I420,width=320,height=352,framerate=20/1")
+
+        private func expect(
+            _ properties: String, source: String, reference: Picture, width: Int = 320, height: Int = 176,
+            within limit: Double = 5, sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, properties, source: source)) { pipeline in
+                    pipeline.play()
+                    let isRight = pipeline.waitForPicture(reference, within: limit)
+                    let latest = pipeline.latestPicture
+                    #expect(
+                        isRight,
+                        "\(latest?.width ?? 0)x\(latest?.height ?? 0) differs by \(latest?.difference(from: reference) ?? -1)",
+                        sourceLocation: sourceLocation)
+                }
+                standIn.expectGoodConduct(sourceLocation: sourceLocation)
+            }
+        }
+
+        @Test func cropCutsOff() throws {
+            try expect(
+                "orientation=landscape fit=crop", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88"))
+        }
+
+        @Test func letterboxAddsBlackBorders() throws {
+            let reference = try Reference.picture(
+                Self.tallOnce + " ! videoscale ! video/x-raw,width=160,height=176 ! videobox left=-80 right=-80")
+            #expect(reference.mean(x: 0.05, y: 0.5).luma < 20)
+            try expect("orientation=landscape fit=letterbox", source: Self.tall, reference: reference)
+        }
+
+        @Test func stretchChangesTheShape() throws {
+            try expect("orientation=landscape fit=stretch", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))
+        }
+
+        @Test func fitChangesWhilePlaying() throws {
+            let cropped = try Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88")
+            let stretched = try Reference.picture(
+                Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "orientation=landscape fit=crop", source: Self.tall)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(cropped, within: 5))
+                    pipeline.transform.set("fit", "stretch")
+                    #expect(pipeline.waitForPicture(stretched, within: 5))
+                    pipeline.transform.set("fit", "crop")
+                    #expect(pipeline.waitForPicture(cropped, within: 5))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test(arguments: [
+            ("rotate-90", "90r"), ("rotate-180", "180"), ("rotate-270", "90l"), ("flip-rotate-0", "horiz"),
+        ])
+        func theOrientationTagTurnsThePictureAndGoesNoFurther(tag: String, direction: String) throws {
+            let reference = try Reference.picture(
+                TransformPipeline.source("num-buffers=1")
+                    + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1")
+            let source = TransformPipeline.liveSource + " ! taginject tags=\"image-orientation=\(tag),title=kept\""
+            try StandIn.run { standIn in
+                // Landscape whatever the input's shape: the picture is what is looked at here.
+                try TransformPipeline.run(
+                    try .init(standIn, "fit=stretch orientation=landscape", source: source)
+                ) { pipeline in
+                    pipeline.play()
+                    let isRight = pipeline.waitForPicture(reference, within: 6)
+                    #expect(isRight, "differs by \(pipeline.latestPicture?.difference(from: reference) ?? -1)")
+                    let seen = pipeline.current
+                    #expect(seen.orientationTags.isEmpty)
+                    #expect(seen.events.contains(.tag), "the other tags are lost")
+                }
+            }
+        }
+
+        @Test func portraitSwapsTheSides() throws {
+            let source = TransformPipeline.source(caps: "format=I420,width=176,height=320,framerate=20/1")
+            let reference = try Reference.picture(
+                source.replacing("is-live=true", with: "num-buffers=1"), width: 176, height: 320)
+            try expect("orientation=portrait", source: source, reference: reference)
+        }
+
+        @Test func autoTakesThePortraitOfTheInput() throws {
+            let source = TransformPipeline.source(caps: "format=I420,width=176,height=320,framerate=20/1")
+            let reference = try Reference.picture(
+                source.replacing("is-live=true", with: "num-buffers=1"), width: 176, height: 320)
+            try expect("orientation=auto", source: source, reference: reference)
+        }
+
+        @Test func autoTakesTheShapeAfterTheRotationTag() throws {
+            let source = TransformPipeline.liveSource + " ! taginject tags=\"image-orientation=rotate-90\""
+            let reference = try Reference.picture(
+                TransformPipeline.source("num-buffers=1") + " ! videoflip video-direction=90r", width: 176, height: 320)
+            try expect("orientation=auto", source: source, reference: reference)
+        }
+    }
+}

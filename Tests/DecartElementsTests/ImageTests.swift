@@ -1,0 +1,116 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct ImageTests {
+        private static func makeImage(_ folder: TemporaryFolder, _ name: String, encoder: String, pattern: String) throws -> String {
+            try #require(ElementTests.isReady)
+            let path = folder.path(name)
+            let pipeline = try Pipeline(
+                description: "videotestsrc num-buffers=1 pattern=\(pattern) ! video/x-raw,width=32,height=32 ! videoconvert ! \(encoder) ! filesink location=\(path)")
+            defer { pipeline.setState(.null) }
+            pipeline.setState(.playing)
+            var isWritten = false
+            while !isWritten, let message = pipeline.bus.next(timeout: .seconds(10)) { isWritten = message.kind == .eos }
+            #expect(isWritten)
+            return path
+        }
+
+        private func tint(_ path: String) throws -> Look {
+            let bytes = try readFile(path)
+            return Look(prompt: nil, imageHash: StableHash.fnv1a(bytes))
+        }
+
+        @Test(arguments: ["pngenc", "jpegenc"]) func anImageTints(encoder: String) throws {
+            let raw = try Reference.input()
+            try TemporaryFolder.with { folder in
+                let first = try Self.makeImage(folder, "first", encoder: encoder, pattern: "red")
+                let second = try Self.makeImage(folder, "second", encoder: encoder, pattern: "ball")
+                let (withFirst, withSecond) = (raw.applying(try tint(first)), raw.applying(try tint(second)))
+                try StandIn.run { standIn in
+                    try TransformPipeline.run(try .init(standIn, "reference-image=\(first)", forbidden: raw)) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForPicture(withFirst))
+                        #expect(standIn.sessions.first?.imageCount == 1)
+                        pipeline.transform.set("reference-image", GValueBox(second))
+                        #expect(pipeline.waitForPicture(withSecond))
+                        #expect(pipeline.current.leaks == 0)
+                        pipeline.forbid(nil)
+                        pipeline.transform.set("reference-image", GValueBox(String?.none))
+                        #expect(pipeline.waitForPicture(raw, within: 4))
+                        #expect(pipeline.takeProblems().isEmpty)
+                    }
+                    standIn.expectGoodConduct()
+                }
+            }
+        }
+
+        @Test func imageAndPromptSetTogetherAreOneMessage() throws {
+            let raw = try Reference.input()
+            try TemporaryFolder.with { folder in
+                let path = try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red")
+                let look = Look(prompt: "film noir", imageHash: StableHash.fnv1a(try readFile(path)))
+                try StandIn.run { standIn in
+                    try TransformPipeline.run(try .init(standIn, prompt: "anime")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1))
+                        pipeline.transform.set(
+                            together: [("reference-image", GValueBox(path)), ("prompt", GValueBox("film noir"))])
+                        #expect(pipeline.waitForPicture(raw.applying(look)))
+                        #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
+                        #expect(standIn.sessions.first?.imageCount == 1)
+                    }
+                }
+            }
+        }
+
+        @Test(arguments: ["/nonexistent/image.png", "/", "text", "large", "empty", "/dev/zero"])
+        func whatIsNoImageIsNotSent(file: String) throws {
+            try TemporaryFolder.with { folder in
+                let path =
+                    switch file {
+                    case "text": try folder.write("text.png", Array("this is no picture\n".utf8))
+                    case "large": try folder.makeSparse("large.png", size: (10 << 20) + 1)
+                    case "empty": try folder.write("empty.png", [])
+                    default: file
+                    }
+                try StandIn.run { standIn in
+                    // At the start an error: what was asked for cannot be shown.
+                    try TransformPipeline.run(try .init(standIn, "reference-image=\(path)")) { pipeline in
+                        #expect(pipeline.play() == .failure)
+                        let error = try #require(pipeline.waitForError())
+                        #expect(error.text.contains("reference image"))
+                        #expect(error.details?.string("code") == "INVALID_INPUT")
+                        #expect(error.name == FailureTests.settings)
+                    }
+                    #expect(standIn.sessions.isEmpty)
+                    // Later a warning: what is shown stays.
+                    try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1))
+                        pipeline.transform.set("reference-image", GValueBox(path))
+                        let warning = try #require(pipeline.waitForProblem(.warning))
+                        #expect(warning.text.contains("reference image"))
+                        #expect(pipeline.waitForFrames(3))
+                        #expect(standIn.sessions.first?.imageCount == 0)
+                    }
+                }
+            }
+        }
+
+        @Test func aModelWithoutImagesSaysSo() throws {
+            try TemporaryFolder.with { folder in
+                let path = try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red")
+                try TransformPipeline.run(
+                    try .init("base-url=ws://127.0.0.1:9 api-key=x model=lucy-restyle-2 reference-image=\(path)")
+                ) { pipeline in
+                    #expect(pipeline.play() == .failure)
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.text.contains("lucy-restyle-2"))
+                    #expect(error.details?.string("code") == "INVALID_OPTIONS")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// Whatever raw video comes in, the service gets the model's size and the user a picture that is right.
+    @Suite(.serialized, .timeLimit(.minutes(5))) struct InputFormatTests {
+        static let prompt = "film noir"
+
+        private func expect(
+            source: String, _ properties: String = "fit=stretch orientation=landscape", reference: String? = nil, within limit: Double = 7,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            // Stretched, as the plain pipeline does it.
+            let raw = try Reference.picture(reference ?? source.replacing("is-live=true", with: "num-buffers=1"))
+            let expected = raw.applying(prompt: Self.prompt)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, properties, prompt: Self.prompt, source: source, forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    let isRight = pipeline.waitForPicture(expected, within: limit)
+                    let difference = pipeline.latestPicture?.difference(from: expected)
+                    #expect(isRight, "differs by \(difference ?? -1)", sourceLocation: sourceLocation)
+                    #expect(pipeline.current.leaks == 0, sourceLocation: sourceLocation)
+                }
+                standIn.expectGoodConduct(sourceLocation: sourceLocation)
+            }
+        }
+
+        @Test(arguments: ["RGBA", "NV12", "YUY2", "P010_10LE", "BGRx", "UYVY", "Y444", "RGB16"])
+        func everyFormatIsTaken(format: String) throws {
+            try expect(
+                source: TransformPipeline.source(caps: "format=\(format),width=320,height=176,framerate=20/1"))
+        }
+
+        @Test(arguments: [(641, 361), (17, 9), (1, 1), (1920, 1080), (3, 200), (320, 177)])
+        func everySizeIsTaken(size: (Int, Int)) throws {
+            // Grey has no noise at edges that two ways of scaling would place differently.
+            try expect(
+                source: TransformPipeline.source(caps: "format=I420,width=\(size.0),height=\(size.1),framerate=20/1"),
+                within: 10)
+        }
+
+        @Test func interlacedInputBecomesWholePictures() throws {
+            let source = TransformPipeline.source()
+            try expect(
+                source: source + " ! capssetter caps=\"video/x-raw,interlace-mode=interleaved,field-order=top-field-first\"",
+                reference: source.replacing("is-live=true", with: "num-buffers=1"))
+        }
+
+        @Test func pixelsThatAreNotSquareAreAccountedFor() throws {
+            // 160 × 176 with pixels twice as wide as high has the session's shape: nothing is cut off.
+            try expect(
+                source: TransformPipeline.source(
+                    caps: "format=I420,width=160,height=176,framerate=20/1,pixel-aspect-ratio=2/1"), "fit=crop",
+                reference: TransformPipeline.source("num-buffers=1", caps: "format=I420,width=160,height=176,framerate=20/1"))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// The source pad as GStreamer's conventions want it.
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct OutputTests {
+        @Test func eventsComeInOrderAndTimesRise() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
+                    #expect(pipeline.frames == 0)
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(40))
+                    let seen = pipeline.current
+                    #expect(Array(seen.events.prefix(3)) == [.streamStart, .caps, .segment])
+                    let times = seen.times.compactMap { $0 }
+                    #expect(times.count == seen.times.count)
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                    #expect(seen.discontinuities.first == 0)
+                    // On the pipeline's running time: not far in the past, never in the future.
+                    let now = try #require(pipeline.transform.currentRunningTime)
+                    let last = try #require(times.last)
+                    #expect(last <= now && now - last < 1_000_000_000)
+                    #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
+                }
+            }
+        }
+
+        @Test func itIsLiveAndSaysHowLate() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "latency=150", prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    let latency = try #require(pipeline.sink.queryPeerLatency())
+                    #expect(latency.live)
+                    #expect(latency.minimum >= 150_000_000 && latency.minimum < 400_000_000)
+                    #expect(pipeline.sink.queryPeerSeekable() == false)
+                    #expect(pipeline.sink.queryPeerDuration() == nil)
+                    let before = try #require(pipeline.sink.queryPeerPosition())
+                    #expect(pipeline.waitForFrames(3))
+                    let after = try #require(pipeline.sink.queryPeerPosition())
+                    #expect(after > before)
+                }
+            }
+        }
+
+        @Test func aKeyFrameRequestReachesTheService() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    let keyFrames = Watched(0)
+                    let seenByInput = Watched(0)
+                    try #require(pipeline.transform.staticPad("sink")).addProbe(.upstreamEvent) { item in
+                        if case .event(let event) = item, event.isForceKeyUnit { seenByInput.change { $0 += 1 } }
+                        return .pass
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    let decoder = try #require(pipeline.pipeline.allElements.first { $0.factoryName == "vp8dec" })
+                    try #require(decoder.staticPad("sink")).addProbe(.buffer) { item in
+                        if case .buffer(let buffer) = item, !buffer.isDeltaUnit { keyFrames.change { $0 += 1 } }
+                        return .pass
+                    }
+                    #expect(pipeline.waitForFrames(20))
+                    #expect(keyFrames.value == 0)
+                    let requests = pipeline.count("plis-sent")
+                    #expect(pipeline.sink.push(Event.forceKeyUnitUpstream()))
+                    #expect(keyFrames.wait(seconds: 5) { $0 == 1 })
+                    #expect(eventually { pipeline.count("plis-sent") == requests + 1 })
+                    #expect(seenByInput.value == 0)
+                }
+            }
+        }
+
+        @Test func aSinkInTimeWithTheClockGetsEveryFrame() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.output.set("sync", true)
+                    pipeline.output.set("qos", true)
+                    pipeline.output.set("max-lateness", "20000000")
+                    let rendered = Watched(0)
+                    pipeline.output.set("signal-handoffs", true)
+                    pipeline.output.connect("handoff") { _ in
+                        rendered.change { $0 += 1 }
+                        return nil
+                    }
+                    pipeline.play()
+                    #expect(rendered.wait(seconds: 20) { $0 >= 30 })
+                    #expect(pipeline.frames - rendered.value <= 6, "\(rendered.value) of \(pipeline.frames)")
+                }
+            }
+        }
+
+        /// A sink that stands still for a while costs old frames and no latency.
+        @Test func aSlowSinkGetsTheNewestFrames() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    let isHeld = Watched(false)
+                    let isFree = Watched(false)
+                    pipeline.sink.addProbe(.buffer) { _ in
+                        if isHeld.value { _ = isFree.wait(seconds: 10) { $0 } }
+                        return .pass
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    isHeld.change { $0 = true }
+                    let late = pipeline.count("frames-late")
+                    #expect(eventually(seconds: 10) { pipeline.count("frames-late") >= late + 10 })
+                    isFree.change { $0 = true }
+                    isHeld.change { $0 = false }
+                    let held = pipeline.frames
+                    #expect(pipeline.waitForFrames(10))
+                    let seen = pipeline.current
+                    #expect(seen.discontinuities.contains { $0 >= held - 1 && $0 <= held + 4 })
+                    let times = seen.times.compactMap { $0 }
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// The main job: what comes out is what the service makes of what went in, and never what went in.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct PictureTests {
+        @Test(arguments: ["film noir", "anime street", "Lego World", "cyberpunk", "a garden"])
+        func theFirstFrameIsTransformed(prompt: String) throws {
+            let raw = try Reference.input()
+            let expected = raw.applying(prompt: prompt)
+            #expect(expected.difference(from: raw) > 2 * TransformPipeline.leakLimit)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: prompt, forbidden: raw)) { pipeline in
+                    #expect(pipeline.play() != .failure)
+                    #expect(pipeline.waitForFrames(10))
+                    let seen = pipeline.current
+                    #expect(seen.leaks == 0)
+                    let first = try #require(seen.first)
+                    let latest = try #require(seen.latest)
+                    // One key frame has to do with few bits.
+                    #expect(first.picture.difference(from: expected) < 12)
+                    #expect(latest.picture.difference(from: expected) < 6)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+                let session = try #require(standIn.sessions.first)
+                #expect(session.offerCount == 1)
+                #expect(session.prompts == [prompt])
+                #expect(session.receivedEndOfCandidates)
+                #expect(session.request.model == "test-model")
+            }
+        }
+
+        @Test func withoutAPromptThePictureComesBackAsItWas() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw, within: 3))
+                    let session = try #require(standIn.sessions.first)
+                    #expect(session.passthroughCount == 1)
+                    #expect(session.promptCount == 0)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test(arguments: ["vp8", "h264", "vp9"])
+        func everyCodecCarriesThePicture(codec: String) throws {
+            let decoders = ["h264": "avdec_h264", "vp9": "vp9dec", "vp8": "vp8dec"]
+            try #require(ElementTests.isReady)
+            guard GStreamerRuntime.hasElement(decoders[codec] ?? "") else { return }
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "codec=\(codec)", prompt: "film noir", forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.current.leaks == 0)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct PromptTests {
+        @Test func aNewPromptShowsInThePicture() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    for prompt in ["anime", "Lego World", "film noir"] {
+                        pipeline.transform.set("prompt", GValueBox(prompt))
+                        #expect(pipeline.waitForPicture(raw.applying(prompt: prompt)), "\(prompt)")
+                    }
+                    #expect(pipeline.current.leaks == 0)
+                    let session = try #require(standIn.sessions.first)
+                    #expect(session.prompts == ["film noir", "anime", "Lego World", "film noir"])
+                    // No renegotiation.
+                    #expect(session.offerCount == 1)
+                    #expect(pipeline.current.capsTexts.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                #expect(standIn.sessions.count == 1)
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func promptPropertiesSetTogetherAreOneMessage() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    pipeline.transform.set(together: [("enrich", GValueBox(true)), ("prompt", GValueBox("anime"))])
+                    // One that is told apart follows: by then all messages of the first are there.
+                    pipeline.transform.set("prompt", GValueBox("lego"))
+                    #expect(standIn.wait { $0.first?.prompts.last == "lego" })
+                    #expect(standIn.sessions.first?.prompts == ["film noir", "anime", "lego"])
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func anEmptyPromptIsPassthrough() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    pipeline.transform.set("prompt", GValueBox(""))
+                    #expect(pipeline.waitForPicture(raw, within: 3))
+                    #expect(standIn.sessions.first?.passthroughCount == 1)
+                    pipeline.transform.set("prompt", GValueBox("anime"))
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func aRefusedInitialPromptIsAnErrorAndNothingIsOffered() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "please refuse-me now")) { pipeline in
+                    pipeline.play()
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.source == "t")
+                    #expect(error.text.contains("refused by moderation"))
+                    #expect(error.details?.string("code") != nil)
+                    let errors = pipeline.collect(milliseconds: 500).filter { $0.kind == .error }
+                    #expect(errors.count == 1)
+                    #expect(pipeline.frames == 0)
+                    #expect(pipeline.connectionState == "Ended by an error" || pipeline.connectionState == "error")
+                }
+                let session = try #require(standIn.sessions.first)
+                #expect(session.offerCount == 0)
+                #expect(session.frameCount == 0)
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func aLaterRefusalIsAWarningAndThePictureStays() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    pipeline.transform.set("prompt", GValueBox("refuse-me"))
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.text.contains("refused by moderation"))
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                    #expect(pipeline.current.leaks == 0)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func aPromptThatIsTooLongIsNotSent() throws {
+            let long = String(repeating: "x", count: 1001)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    pipeline.transform.set("prompt", GValueBox(long))
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.text.contains("1000"))
+                    #expect(standIn.sessions.first?.prompts == ["film noir"])
+                }
+                try TransformPipeline.run(try .init(standIn, prompt: long)) { pipeline in
+                    #expect(pipeline.play() == .failure)
+                    #expect(pipeline.waitForError()?.text.contains("1000") == true)
+                }
+                #expect(standIn.sessions.count == 1)
+            }
+        }
+
+        @Test func aPromptSetWhileConnectingIsTheOneThatIsShown() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    pipeline.transform.set("prompt", GValueBox("anime"))
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(pipeline.current.leaks == 0)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct PropertyTests {
+        private func element() throws -> Element {
+            try #require(ElementTests.isReady)
+            return try Element(factory: "decarttransform")
+        }
+
+        @Test(arguments: [
+            ("base-url", "wss://example.com/path"), ("ca-file", "/etc/ssl/some.pem"), ("api-key-file", "/run/key"),
+            ("model", "lucy-2.5"), ("prompt", "a \"quoted\" prompt, with ümlaut"), ("reference-image", "/tmp/x.png"),
+            ("stun-server", "stun://stun.example.com:3478"), ("encoder", "vp8enc"),
+        ])
+        func aTextReadsBack(name: String, value: String) throws {
+            let element = try element()
+            element.set(name, GValueBox(value))
+            #expect(element.string(name) == value)
+            element.set(name, GValueBox(String?.none))
+            #expect(element.string(name) != value)
+        }
+
+        @Test(arguments: [
+            ("width", 640, 0), ("height", 360, 0), ("framerate", 24, 0), ("connection-timeout", 7, 15),
+            ("min-bitrate", 400_000, 300_000), ("max-bitrate", 4_000_000, 2_500_000), ("max-framerate", 15, 26),
+            ("latency", 50, 100), ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
+            ("output-size", 1, 0),
+        ])
+        func aNumberHasItsDefaultAndReadsBack(name: String, value: Int, standard: Int) throws {
+            let element = try element()
+            #expect(element.int(name) == standard)
+            element.set(name, value)
+            #expect(element.int(name) == value)
+        }
+
+        @Test(arguments: ["insecure", "enrich"]) func aSwitchReadsBack(name: String) throws {
+            let element = try element()
+            #expect(element.bool(name) == false)
+            element.set(name, true)
+            #expect(element.bool(name) == true)
+        }
+
+        @Test func whatIsUnsetSaysSo() throws {
+            let element = try element()
+            #expect(element.string("base-url") == "wss://api.decart.ai")
+            #expect(element.string("model") == "lucy-restyle-2")
+            #expect(element.string("prompt") == "")
+            #expect(element.string("stun-server") == "stun://stun.l.google.com:19302")
+            for name in ["ca-file", "api-key-file", "reference-image", "session-id"] { #expect(element.string(name) == nil) }
+            #expect(element.value("turn-servers")?.strings == [])
+            #expect(element.int("connection-state") == 0)
+        }
+
+        @Test func theKeyCannotBeRead() throws {
+            let element = try element()
+            element.set("api-key", GValueBox(TransformPipeline.key))
+            #expect(element.hasProperty("api-key"))
+            #expect(element.value("api-key") == nil)
+        }
+
+        @Test(arguments: [
+            ("wss://user:secret@example.com/v1", "wss://redacted@example.com/v1"),
+            ("wss://example.com/v1?api_key=secret", "wss://example.com/v1?redacted"),
+            ("user:secret@example.com", "redacted@example.com"),
+        ])
+        func credentialsInURLsReadBackRedacted(url: String, shown: String) throws {
+            let element = try element()
+            element.set("base-url", GValueBox(url))
+            #expect(element.string("base-url") == shown)
+        }
+
+        @Test func credentialsOfRelaysReadBackRedacted() throws {
+            let element = try element()
+            let servers = [
+                "turn://user:secret@turn.example.com:3478?transport=tcp", "turns://u:p%40secret@[::1]:5349",
+                "turn:user:secret@old.example.com",
+            ]
+            element.set("turn-servers", GValueBox(strings: servers))
+            let shown = element.value("turn-servers")?.strings ?? []
+            #expect(shown.count == 3)
+            #expect(shown.first == "turn://redacted@turn.example.com:3478?transport=tcp")
+            #expect(!shown.joined().contains("secret"))
+            #expect(!shown.joined().contains("user"))
+        }
+
+        static let counters = [
+            "frames-in", "frames-sent", "frames-dropped", "frames-skipped", "frames-received", "frames-out", "frames-late",
+            "packets-sent", "bytes-sent", "packets-received", "bytes-received", "packets-refused", "nacks-sent",
+            "nacks-received", "plis-sent", "plis-received", "retries",
+        ]
+        static let unknowns = [
+            "packets-lost", "round-trip-time", "jitter", "target-bitrate", "remote-bitrate-estimate", "received-width",
+            "received-height", "time-to-first-frame", "connect-time", "connect-open-time", "connect-upgrade-time",
+            "connect-ack-time", "connect-ice-time", "connect-dtls-time",
+        ]
+
+        @Test func statsAreThereInEveryState() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    func check(_ state: String) throws {
+                        let stats = try #require(pipeline.stats)
+                        #expect(stats.name == "application/x-decarttransform-stats")
+                        for field in Self.counters + Self.unknowns + ["relayed", "local-candidate-type"] {
+                            #expect(stats.fields.contains(field), "\(field) is missing in \(state)")
+                        }
+                        for field in Self.counters { #expect((stats.int(field) ?? -1) >= 0, "\(field) in \(state)") }
+                        for field in Self.unknowns { #expect((stats.int(field) ?? -2) >= -1, "\(field) in \(state)") }
+                    }
+                    try check("NULL")
+                    for field in Self.counters { #expect(pipeline.count(field) == 0) }
+                    for field in Self.unknowns { #expect(pipeline.count(field) == -1, "\(field)") }
+                    pipeline.pipeline.setState(.ready)
+                    try check("READY")
+                    pipeline.pipeline.setState(.paused)
+                    try check("PAUSED")
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(20))
+                    // Round trip and jitter come with the first RTCP reports.
+                    #expect(eventually(seconds: 10) { pipeline.count("round-trip-time") >= 0 })
+                    try check("PLAYING")
+                    let stats = try #require(pipeline.stats)
+                    for field in [
+                        "frames-in", "frames-sent", "frames-received", "frames-out", "packets-sent", "bytes-sent",
+                        "packets-received", "bytes-received", "target-bitrate", "time-to-first-frame", "connect-time",
+                        "connect-ice-time", "connect-dtls-time", "connect-ack-time", "connect-open-time",
+                        "connect-upgrade-time",
+                    ] {
+                        #expect((stats.int(field) ?? 0) > 0, "\(field)")
+                    }
+                    #expect(stats.int("received-width") == 320)
+                    #expect(stats.int("received-height") == 176)
+                    #expect(stats.string("local-candidate-type") == "host")
+                    #expect(stats["relayed"]?.bool == false)
+                    let phases = ["connect-open-time", "connect-upgrade-time", "connect-ack-time"].map { stats.int($0) ?? 0 }
+                    #expect(phases.reduce(0, +) <= (stats.int("time-to-first-frame") ?? 0) * 3)
+                    pipeline.pipeline.setState(.null)
+                    try check("NULL again")
+                }
+            }
+        }
+
+        @Test func stateAndSessionAreToldAsTheyChange() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    let states = Watched<[Int]>([])
+                    let ids = Watched<[String]>([])
+                    let element = ElementBox(pipeline.transform)
+                    pipeline.transform.connect("notify::connection-state") { _ in
+                        if let state = element.value?.int("connection-state") { states.change { $0.append(state) } }
+                        return nil
+                    }
+                    pipeline.transform.connect("notify::session-id") { _ in
+                        if let id = element.value?.string("session-id") { ids.change { $0.append(id) } }
+                        return nil
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    // connecting, connected, generating
+                    #expect(states.wait(seconds: 5) { $0.last == 3 })
+                    #expect(states.value == [1, 2, 3])
+                    #expect(ids.value == standIn.sessions.map(\.sessionID))
+                    pipeline.pipeline.setState(.null)
+                    #expect(pipeline.transform.int("connection-state") == 0)
+                    element.value = nil
+                }
+            }
+        }
+
+        @Test func theEncoderCanBeSetUp() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    let encoders = Watched<[String]>([])
+                    pipeline.transform.connect("encoder-setup") { arguments in
+                        encoders.change { $0.append(arguments.first?.element?.factoryName ?? "?") }
+                        return nil
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    #expect(encoders.value == ["vp8enc"])
+                }
+            }
+        }
+
+        @Test func noPictureOfThePipelineShowsASecret() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "turn-servers=<\"turn://someone:credential-nobody-sees@127.0.0.1:9\">", prompt: "film noir")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    let dot = pipeline.pipeline.dotDescription()
+                    #expect(dot.contains("GstDecartTransform"))
+                    #expect(!dot.contains(TransformPipeline.key))
+                    #expect(!dot.contains("credential-nobody-sees"))
+                    #expect(pipeline.stats.map { !$0.description.contains(TransformPipeline.key) } == true)
+                }
+            }
+        }
+
+        @Test func manyThreadsMaySetAndRead() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    let transform = pipeline.transform
+                    Crowd.run(threads: 4, rounds: 60) { thread, round in
+                        switch (thread + round) % 5 {
+                        case 0: transform.set("prompt", GValueBox("prompt \(thread) \(round)"))
+                        case 1: _ = transform.structure("stats")
+                        case 2: transform.set("fit", round % 3)
+                        case 3: transform.set(together: [("enrich", GValueBox(round % 2 == 0)), ("prompt", GValueBox("noir"))])
+                        default: _ = transform.string("turn-servers"); _ = transform.int("connection-state")
+                        }
+                    }
+                    transform.set("prompt", GValueBox("the last word"))
+                    #expect(standIn.wait { $0.first?.prompts.last == "the last word" })
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}
+
+/// Lends an element to a handler that the element itself keeps, until it is emptied.
+// @unchecked: set before the handler can run and emptied after it can.
+final class ElementBox: @unchecked Sendable {
+    var value: Element?
+    init(_ value: Element) { self.value = value }
+}

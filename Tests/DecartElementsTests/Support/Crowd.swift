@@ -1,0 +1,14 @@
+import Dispatch
+
+/// Several threads that do things at the same time.
+enum Crowd {
+    static func run(threads: Int, rounds: Int, _ body: @escaping @Sendable (_ thread: Int, _ round: Int) -> Void) {
+        let group = DispatchGroup()
+        for thread in 0..<threads {
+            DispatchQueue(label: "crowd").async(group: group) {
+                for round in 0..<rounds { body(thread, round) }
+            }
+        }
+        group.wait()
+    }
+}

@@ -1,0 +1,93 @@
+import GStreamerKit
+import StandInServer
+
+/// An I420 picture without padding, copied out of a buffer.
+struct Picture: Sendable, Equatable {
+    let width: Int
+    let height: Int
+    /// Luma, blue, red.
+    var planes: [[UInt8]]
+
+    var chromaWidth: Int { (width + 1) / 2 }
+    var chromaHeight: Int { (height + 1) / 2 }
+
+    init(width: Int, height: Int, planes: [[UInt8]]) {
+        self.width = width
+        self.height = height
+        self.planes = planes
+    }
+
+    init?(_ buffer: Buffer, _ video: VideoInfo) {
+        let (width, height) = (video.width, video.height)
+        let copied = buffer.withVideoPlanes(video, writable: false) { planes -> [[UInt8]] in
+            guard planes.count == 3 else { return [] }
+            return planes.enumerated().map { index, plane in
+                let columns = index == 0 ? width : (width + 1) / 2
+                let rows = index == 0 ? height : (height + 1) / 2
+                var samples: [UInt8] = []
+                samples.reserveCapacity(columns * rows)
+                for row in 0..<rows {
+                    samples.append(contentsOf: UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: columns))
+                }
+                return samples
+            }
+        }
+        guard let copied, copied.count == 3 else { return nil }
+        self.init(width: width, height: height, planes: copied)
+    }
+
+    /// What the stand-in makes of it.
+    func applying(_ look: Look) -> Picture {
+        // Three arrays, for three places of one cannot be borrowed at once.
+        var (luma, blue, red) = (planes[0], planes[1], planes[2])
+        luma.withUnsafeMutableBytes { luma in
+            blue.withUnsafeMutableBytes { blue in
+                red.withUnsafeMutableBytes { red in
+                    guard let luma = Plane(luma, stride: width, width: width, height: height),
+                        let blue = Plane(blue, stride: chromaWidth, width: chromaWidth, height: chromaHeight),
+                        let red = Plane(red, stride: chromaWidth, width: chromaWidth, height: chromaHeight),
+                        let frame = I420Frame(luma: luma, blueChroma: blue, redChroma: red)
+                    else { return }
+                    look.apply(to: frame)
+                }
+            }
+        }
+        return Picture(width: width, height: height, planes: [luma, blue, red])
+    }
+
+    func applying(prompt: String) -> Picture { applying(Look(prompt: prompt, imageHash: nil)) }
+
+    /// The largest of the three planes' mean absolute differences, in code values; endless for another size.
+    func difference(from other: Picture) -> Double {
+        guard width == other.width, height == other.height else { return .infinity }
+        return zip(planes, other.planes).map(Self.meanDifference).max() ?? .infinity
+    }
+
+    private static func meanDifference(_ one: [UInt8], _ other: [UInt8]) -> Double {
+        guard one.count == other.count, !one.isEmpty else { return .infinity }
+        var sum = 0
+        one.withUnsafeBufferPointer { one in
+            other.withUnsafeBufferPointer { other in
+                for index in one.indices { sum &+= abs(Int(one[index]) &- Int(other[index])) }
+            }
+        }
+        return Double(sum) / Double(one.count)
+    }
+
+    /// Mean of a square of luma and of the chroma below it, around a point given as parts of the sides.
+    func mean(x: Double, y: Double, radius: Int = 2) -> (luma: Double, blue: Double, red: Double) {
+        func average(_ plane: Int, _ width: Int, _ height: Int) -> Double {
+            let (centreX, centreY) = (Int(x * Double(width)), Int(y * Double(height)))
+            var sum = 0
+            var count = 0
+            for row in max(0, centreY - radius)...min(height - 1, centreY + radius) {
+                for column in max(0, centreX - radius)...min(width - 1, centreX + radius) {
+                    sum += Int(planes[plane][row * width + column])
+                    count += 1
+                }
+            }
+            return Double(sum) / Double(max(1, count))
+        }
+        return (average(0, width, height), average(1, chromaWidth, chromaHeight), average(2, chromaWidth, chromaHeight))
+    }
+}

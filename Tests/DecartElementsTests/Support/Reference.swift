@@ -1,0 +1,36 @@
+import GStreamerKit
+import Testing
+
+/// Pictures made by GStreamer alone, to compare with.
+enum Reference {
+    /// What the element is given when nothing has to be done to it.
+    static func input() throws -> Picture { try picture(TransformPipeline.source("num-buffers=1")) }
+
+    /// The first picture of a pipeline description, as I420 of the given size. Plain videoscale does the rest.
+    static func picture(
+        _ description: String, width: Int = TransformPipeline.width, height: Int = TransformPipeline.height
+    ) throws -> Picture {
+        try #require(ElementTests.isReady)
+        let pipeline = try Pipeline(
+            description: """
+                \(description) ! videoconvert ! videoscale ! videoconvert ! \
+                video/x-raw,format=I420,width=\(width),height=\(height),colorimetry=bt601,pixel-aspect-ratio=1/1 \
+                ! fakesink name=out sync=false
+                """)
+        defer { pipeline.setState(.null) }
+        let pad = try #require(pipeline.child(named: "out")?.staticPad("sink"))
+        let picture = Watched<Picture?>(nil)
+        var video: VideoInfo?
+        pad.addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
+            case .buffer(let buffer): if let video { picture.change { $0 = $0 ?? Picture(buffer, video) } }
+            case .query: break
+            }
+            return .pass
+        }
+        pipeline.setState(.playing)
+        #expect(picture.wait(seconds: 10) { $0 != nil })
+        return try #require(picture.value)
+    }
+}

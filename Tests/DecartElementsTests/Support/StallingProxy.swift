@@ -1,0 +1,133 @@
+import Dispatch
+import Glibc
+
+/// Stands between an element and a stand-in, and lets only so many of the service's messages through: the conversation
+/// stops at a place of the test's choice.
+final class StallingProxy: Sendable {
+    let port: Int
+    private let descriptor: Int32
+    private let target: Int
+    private let passedFrames: Int
+    private let open = Watched<[Int32]>([])
+    private let passed = Watched(0)
+    private let threads = DispatchGroup()
+
+    var url: String { "ws://127.0.0.1:\(port)" }
+
+    /// - Parameter frames: WebSocket frames of the server that pass, after the answer to the upgrade.
+    static func with(to standIn: StandIn, frames: Int, _ body: (StallingProxy) throws -> Void) throws {
+        let proxy = try StallingProxy(target: standIn.port, frames: frames)
+        defer { proxy.close() }
+        try body(proxy)
+    }
+
+    private init(target: Int, frames: Int) throws {
+        self.target = target
+        passedFrames = frames
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        self.descriptor = descriptor
+        var address = SilentServer.loopback(port: 0)
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && listen(descriptor, 64) == 0 && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        guard descriptor >= 0, isListening else { throw SilentServer.Failure() }
+        port = Int(UInt16(bigEndian: address.sin_port))
+        run { self.acceptAll() }
+    }
+
+    /// Frames that went through so far, of all connections.
+    func waitForFrames(_ count: Int) -> Bool { passed.wait(seconds: 10) { $0 >= count } }
+
+    func close() {
+        shutdown(descriptor, Int32(SHUT_RDWR))
+        for descriptor in open.value { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        _ = threads.wait(timeout: .now() + .seconds(5))
+        for descriptor in open.value + [descriptor] { _ = Glibc.close(descriptor) }
+    }
+
+    private func run(_ body: @escaping @Sendable () -> Void) {
+        DispatchQueue(label: "stalling-proxy").async(group: threads, execute: body)
+    }
+
+    private func acceptAll() {
+        while true {
+            let client = accept(descriptor, nil, nil)
+            guard client >= 0 else { return }
+            let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            open.change { $0 += [client, server] }
+            var address = SilentServer.loopback(port: target)
+            let isConnected = withUnsafePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                }
+            }
+            guard isConnected else { return }
+            run { self.forward(from: client, to: server) }
+            run { self.forwardFrames(from: server, to: client) }
+        }
+    }
+
+    private func forward(from source: Int32, to sink: Int32) {
+        while let bytes = Self.read(source) { Self.write(bytes[...], to: sink) }
+        shutdown(sink, Int32(SHUT_WR))
+    }
+
+    /// The answer's head up to its empty line, then whole frames: RFC 6455 §5.2, a server's are not masked.
+    private func forwardFrames(from source: Int32, to sink: Int32) {
+        var buffer: [UInt8] = []
+        var isUpgraded = false
+        var count = 0
+        while let bytes = Self.read(source) {
+            buffer += bytes
+            if !isUpgraded, let end = Self.headEnd(buffer) {
+                isUpgraded = true
+                Self.write(buffer[..<end], to: sink)
+                buffer.removeFirst(end)
+            }
+            while isUpgraded, let length = Self.frameLength(buffer), buffer.count >= length {
+                if count < passedFrames {
+                    Self.write(buffer[..<length], to: sink)
+                    count += 1
+                    passed.change { $0 += 1 }
+                }
+                buffer.removeFirst(length)
+            }
+        }
+        shutdown(sink, Int32(SHUT_WR))
+    }
+
+    private static func headEnd(_ bytes: [UInt8]) -> Int? {
+        guard bytes.count >= 4 else { return nil }
+        return (4...bytes.count).first { Array(bytes[($0 - 4)..<$0]) == [13, 10, 13, 10] }
+    }
+
+    private static func frameLength(_ bytes: [UInt8]) -> Int? {
+        guard bytes.count >= 2 else { return nil }
+        switch bytes[1] & 0x7f {
+        case 126: return bytes.count >= 4 ? 4 + (Int(bytes[2]) << 8) + Int(bytes[3]) : nil
+        case 127: return bytes.count >= 10 ? 10 + bytes[2..<10].reduce(0) { $0 << 8 | Int($1) } : nil
+        case let short: return 2 + Int(short)
+        }
+    }
+
+    private static func read(_ descriptor: Int32) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: 65536)
+        let count = recv(descriptor, &bytes, bytes.count, 0)
+        return count > 0 ? Array(bytes[..<count]) : nil
+    }
+
+    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) {
+        bytes.withUnsafeBytes { bytes in
+            guard let base = bytes.baseAddress else { return }
+            var sent = 0
+            while sent < bytes.count {
+                let count = send(descriptor, base + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
+                guard count > 0 else { return }
+                sent += count
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+import StandInServer
+import Testing
+
+/// A stand-in on a free loopback port, stopped when the body is left.
+struct StandIn {
+    let server: StandInServer
+    let port: Int
+    var url: String { "ws://127.0.0.1:\(port)" }
+
+    static let rejectedKey = "rejected-key"
+
+    static func run(
+        _ configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
+        _ body: (StandIn) throws -> Void
+    ) throws {
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        configuration.keys = KeyPolicy(rejected: [rejectedKey])
+        configure(&configuration)
+        let server =
+            if let engine {
+                StandInServer(configuration: configuration, engine: engine)
+            } else {
+                StandInServer(configuration: configuration)
+            }
+        let port = try server.start()
+        defer { server.stop() }
+        try body(StandIn(server: server, port: port))
+    }
+
+    var sessions: [SessionRecord] { server.sessions }
+
+    func wait(seconds: Double = 20, until condition: ([SessionRecord]) -> Bool) -> Bool {
+        server.wait(milliseconds: Int(seconds * 1000), until: condition)
+    }
+
+    /// Every client has gone and none of them offered before its state was set, which would send its camera back.
+    func expectGoodConduct(sourceLocation: SourceLocation = #_sourceLocation) {
+        let areGone = wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }
+        #expect(areGone, "a session is still open", sourceLocation: sourceLocation)
+        for session in sessions {
+            #expect(!session.offeredBeforeState, sourceLocation: sourceLocation)
+            #expect(session.rawFrameCount == 0, sourceLocation: sourceLocation)
+            #expect(session.malformedCount == 0 && session.unknownCount == 0, sourceLocation: sourceLocation)
+        }
+    }
+}

@@ -1,0 +1,251 @@
+import DecartProtocol
+import GStreamerKit
+import Testing
+
+/// `source ! decarttransform name=t … ! downstream ! fakesink name=out`, with everything that leaves the element noted.
+// @unchecked: what changes is in `seen`; GStreamer objects lock themselves.
+final class TransformPipeline: @unchecked Sendable {
+    static let width = 320
+    static let height = 176
+    static let framerate = 20
+    /// A still picture with much colour: no look leaves it as it is.
+    static let pattern = "smpte-rp-219"
+    static let size = "width=\(width),height=\(height)"
+    static let liveSource = source()
+    static let key = "key-that-nobody-may-see"
+    static let custom = "model=test-model width=\(width) height=\(height) framerate=\(framerate)"
+    /// Only what the service sends leaves the element, and the first failure is final.
+    static let bare = "fallback=none max-retries=0"
+
+    static func source(_ options: String = "is-live=true", caps: String = "format=I420,\(size),framerate=20/1") -> String {
+        "videotestsrc name=source pattern=\(pattern) \(options) ! video/x-raw,\(caps)"
+    }
+
+    struct Frame: Sendable {
+        let picture: Picture
+        let pts: UInt64?
+        let isDiscontinuous: Bool
+        let caps: String
+    }
+
+    struct Seen: Sendable {
+        var frames = 0
+        var latest: Frame?
+        var first: Frame?
+        /// Frames that look like what was put in.
+        var leaks = 0
+        var times: [UInt64?] = []
+        var discontinuities: [Int] = []
+        var events: [Event.Kind] = []
+        var capsTexts: [String] = []
+        var orientationTags: [String] = []
+        var isEnded = false
+    }
+
+    let pipeline: Pipeline
+    let transform: Element
+    let output: Element
+    let sink: Pad
+    private let seen = Watched(Seen())
+    private var problems: [Problem] = []
+    /// Frames nearer to this picture than `leakLimit` are leaks.
+    private let forbidden: Watched<Picture?>
+    static let leakLimit = 5.0
+
+    struct Problem: Sendable {
+        let kind: Message.Kind
+        let source: String
+        let domain: String
+        let code: Int
+        let text: String
+        let debug: String
+        let details: Structure?
+        /// `resource.not-authorized` and the like, without GStreamer's numbers in every test.
+        var name: String { domain.replacing("gst-", with: "").replacing("-error-quark", with: "") + " \(code)" }
+    }
+
+    init(
+        _ properties: String, source: String = TransformPipeline.liveSource, downstream: String = "",
+        settings: [(String, String)] = [], forbidden: Picture? = nil
+    ) throws {
+        try #require(ElementTests.isReady)
+        let description =
+            "\(source) ! decarttransform name=t \(Self.bare) \(properties) ! \(downstream) "
+            + (downstream.isEmpty ? "" : "! ") + "fakesink name=out sync=false"
+        pipeline = try Pipeline(description: description)
+        transform = try #require(pipeline.child(named: "t"))
+        output = try #require(pipeline.child(named: "out"))
+        sink = try #require(output.staticPad("sink"))
+        self.forbidden = Watched(forbidden)
+        for (name, value) in settings { transform.set(name, GValueBox(value)) }
+        watch()
+    }
+
+    /// With the standard key, size and model, against a stand-in.
+    convenience init(
+        _ standIn: StandIn, _ properties: String = "", prompt: String = "", source: String = TransformPipeline.liveSource,
+        downstream: String = "", forbidden: Picture? = nil
+    ) throws {
+        try self.init(
+            "base-url=\(standIn.url) api-key=\(Self.key) \(Self.custom) \(properties)", source: source,
+            downstream: downstream, settings: prompt.isEmpty ? [] : [("prompt", prompt)], forbidden: forbidden)
+    }
+
+    private func watch() {
+        var video: VideoInfo?
+        var capsText = ""
+        let transformSource = transform.staticPad("src")
+        // At the element's own pad, whatever comes behind it.
+        transformSource?.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
+            guard let self else { return .pass }
+            switch item {
+            case .event(let event):
+                if let caps = event.caps {
+                    video = VideoInfo(caps: caps)
+                    capsText = caps.description
+                }
+                self.note(event, capsText)
+            case .buffer(let buffer):
+                if let video, let picture = Picture(buffer, video) { self.note(buffer, picture, capsText) }
+            case .query: break
+            }
+            return .pass
+        }
+        sink.addProbe(.downstreamEvent) { [weak self] item in
+            if case .event(let event) = item, event.kind == .eos { self?.seen.change { $0.isEnded = true } }
+            return .pass
+        }
+    }
+
+    private func note(_ event: Event, _ caps: String) {
+        if event.kind == .gap { return }
+        seen.change { seen in
+            seen.events.append(event.kind)
+            if event.kind == .caps { seen.capsTexts.append(caps) }
+            if let tag = event.imageOrientationTag { seen.orientationTags.append(tag) }
+        }
+    }
+
+    private func note(_ buffer: Buffer, _ picture: Picture, _ caps: String) {
+        let frame = Frame(picture: picture, pts: buffer.pts, isDiscontinuous: buffer.isDiscontinuous, caps: caps)
+        let isLeak = forbidden.value.map { picture.difference(from: $0) < Self.leakLimit } ?? false
+        seen.change { seen in
+            if frame.isDiscontinuous { seen.discontinuities.append(seen.frames) }
+            seen.frames += 1
+            seen.latest = frame
+            if seen.first == nil { seen.first = frame }
+            if isLeak { seen.leaks += 1 }
+            seen.times.append(frame.pts)
+        }
+    }
+
+    // MARK: Running
+
+    @discardableResult func play() -> StateChangeReturn { pipeline.setState(.playing) }
+
+    /// Makes a pipeline, lends it, takes it down, and checks that nothing of the element is left afterwards.
+    static func run(
+        _ make: @autoclosure () throws -> TransformPipeline, sourceLocation: SourceLocation = #_sourceLocation,
+        _ body: (TransformPipeline) throws -> Void
+    ) throws {
+        weak var implementation: (any ElementImplementation)?
+        do {
+            let pipeline = try make()
+            implementation = pipeline.transform.implementation
+            #expect(implementation != nil, sourceLocation: sourceLocation)
+            defer {
+                let time = measured { _ = pipeline.pipeline.setState(.null) }
+                #expect(time < .seconds(1), "NULL took \(time)", sourceLocation: sourceLocation)
+            }
+            try body(pipeline)
+        }
+        let isGone = eventually { implementation == nil }
+        #expect(isGone, "the element outlives its pipeline", sourceLocation: sourceLocation)
+    }
+
+    // MARK: What was seen
+
+    var current: Seen { seen.value }
+    var frames: Int { seen.read(\.frames) }
+    var isEnded: Bool { seen.read(\.isEnded) }
+
+    /// From now on.
+    func forbid(_ picture: Picture?) { forbidden.change { $0 = picture } }
+
+    func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
+        let holds = seen.wait(seconds: seconds, until: condition)
+        if !holds {
+            for problem in takeProblems() { Issue.record("\(problem.kind): \(problem.text) (\(problem.debug))") }
+        }
+        return holds
+    }
+
+    /// So many more than now.
+    func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {
+        let target = frames + count
+        return wait(seconds: seconds) { $0.frames >= target }
+    }
+
+    /// A frame that looks like the picture.
+    func waitForPicture(_ picture: Picture, within limit: Double = 6, seconds: Double = 20) -> Bool {
+        wait(seconds: seconds) { seen in
+            seen.latest.map { $0.picture.difference(from: picture) < limit } ?? false
+        }
+    }
+
+    var latestPicture: Picture? { seen.read(\.latest)?.picture }
+
+    // MARK: The bus
+
+    /// Errors and warnings posted so far, without waiting.
+    func takeProblems() -> [Problem] {
+        while let message = pipeline.bus.next(timeout: .zero) { keep(message) }
+        return problems
+    }
+
+    /// The first error, waiting for it.
+    func waitForError(seconds: Int = 20) -> Problem? { waitForProblem(.error, seconds: seconds) }
+
+    func waitForProblem(_ kind: Message.Kind, seconds: Int = 20) -> Problem? {
+        let deadline = ContinuousClock.now + .seconds(seconds)
+        while true {
+            if let problem = takeProblems().first(where: { $0.kind == kind }) { return problem }
+            let left = deadline - ContinuousClock.now
+            guard left > .zero, let message = pipeline.bus.next(timeout: left) else { return nil }
+            keep(message)
+        }
+    }
+
+    /// Whatever else is posted within the time.
+    func collect(milliseconds: Int) -> [Problem] {
+        let deadline = ContinuousClock.now + .milliseconds(milliseconds)
+        while case let left = deadline - ContinuousClock.now, left > .zero, let message = pipeline.bus.next(timeout: left) {
+            keep(message)
+        }
+        return problems
+    }
+
+    /// Waits for a message of any kind.
+    func waitForMessage(seconds: Int = 20, where matches: (Message) -> Bool) -> Message? {
+        let deadline = ContinuousClock.now + .seconds(seconds)
+        while case let left = deadline - ContinuousClock.now, left > .zero, let message = pipeline.bus.next(timeout: left) {
+            keep(message)
+            if matches(message) { return message }
+        }
+        return nil
+    }
+
+    private func keep(_ message: Message) {
+        guard let problem = message.problem else { return }
+        problems.append(
+            Problem(
+                kind: message.kind, source: message.sourceName, domain: problem.domain, code: problem.code,
+                text: problem.text, debug: problem.debug, details: problem.details))
+    }
+
+    // MARK: The element's own words
+
+    var stats: Structure? { transform.structure("stats") }
+    func count(_ field: String) -> Int { stats?.int(field) ?? -1 }
+    var connectionState: String? { transform.string("connection-state") }
+}

@@ -1,0 +1,59 @@
+import Dispatch
+import Synchronization
+
+/// A value that one thread changes and another waits for.
+final class Watched<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value
+        var waiters: [Int: DispatchSemaphore] = [:]
+        var nextWaiter = 0
+    }
+    private let state: Mutex<State>
+
+    init(_ value: Value) { state = Mutex(State(value: value)) }
+
+    var value: Value { state.withLock(\.value) }
+
+    func read<Result: Sendable>(_ body: (Value) -> Result) -> Result { state.withLock { body($0.value) } }
+
+    func change(_ body: (inout Value) -> Void) {
+        let waiters = state.withLock { state in
+            body(&state.value)
+            return Array(state.waiters.values)
+        }
+        for waiter in waiters { waiter.signal() }
+    }
+
+    /// - Returns: whether the condition held before the time was over.
+    func wait(seconds: Double, until condition: (Value) -> Bool) -> Bool {
+        let semaphore = DispatchSemaphore(value: 0)
+        let deadline = DispatchTime.now() + seconds
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            state.waiters[state.nextWaiter] = semaphore
+            return state.nextWaiter
+        }
+        defer { state.withLock { _ = $0.waiters.removeValue(forKey: id) } }
+        while true {
+            if state.withLock({ condition($0.value) }) { return true }
+            if semaphore.wait(timeout: deadline) == .timedOut { return state.withLock { condition($0.value) } }
+        }
+    }
+}
+
+/// For what tells nobody when it has come about (a thread that ends, a last reference): looks every 10 ms.
+func eventually(seconds: Double = 5, _ condition: () -> Bool) -> Bool {
+    let deadline = DispatchTime.now() + seconds
+    let never = DispatchSemaphore(value: 0)
+    while !condition() {
+        guard DispatchTime.now() < deadline else { return condition() }
+        _ = never.wait(timeout: .now() + .milliseconds(10))
+    }
+    return true
+}
+
+/// How long the body takes.
+func measured(_ body: () throws -> Void) rethrows -> Duration {
+    let clock = ContinuousClock()
+    return try clock.measure(body)
+}

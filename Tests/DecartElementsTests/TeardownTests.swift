@@ -1,0 +1,158 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// NULL at any moment returns within a second, whatever the other side does or does not do.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct TeardownTests {
+        /// `TransformPipeline.run` checks the time.
+        private func stopAfter(
+            milliseconds: Int, url: String, sourceLocation: SourceLocation = #_sourceLocation, until: () -> Bool
+        ) throws {
+            try TransformPipeline.run(
+                try .init("base-url=\(url) api-key=x \(TransformPipeline.custom) prompt=noir"), sourceLocation: sourceLocation
+            ) { pipeline in
+                #expect(pipeline.play() != .failure, sourceLocation: sourceLocation)
+                #expect(until(), "the phase was never reached", sourceLocation: sourceLocation)
+                _ = pipeline.collect(milliseconds: milliseconds)
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error }, sourceLocation: sourceLocation)
+            }
+        }
+
+        @Test func whileTheNetworkKeepsSilent() throws {
+            try SilentServer.with(.ignores) { server in
+                for delay in [0, 50, 300] { try stopAfter(milliseconds: delay, url: server.url) { true } }
+            }
+        }
+
+        @Test func whileTheServerKeepsSilent() throws {
+            try SilentServer.with { server in
+                for (index, delay) in [0, 50, 300].enumerated() {
+                    try stopAfter(milliseconds: delay, url: server.url) { server.waitForConnections(index + 1) }
+                }
+            }
+        }
+
+        @Test func whileANameIsLookedUp() throws {
+            for delay in [0, 5, 50] { try stopAfter(milliseconds: delay, url: "wss://nobody.invalid") { true } }
+        }
+
+        /// 0: upgraded, no word yet. 2: greeted, state asked for. 3: acknowledged, offered. 4: answered, no candidates.
+        /// 5 and 6: some candidates.
+        @Test(arguments: 0...6) func whileTheServiceOwesAnAnswer(frames: Int) throws {
+            try StandIn.run { standIn in
+                for delay in [0, 120] {
+                    try StallingProxy.with(to: standIn, frames: frames) { proxy in
+                        try stopAfter(milliseconds: delay, url: proxy.url) {
+                            frames == 0 ? standIn.wait { $0.contains(where: \.isOpen) } : proxy.waitForFrames(frames)
+                        }
+                    }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func whileTheAnswerIsNeverMade() throws {
+            try StandIn.run(engine: SilentEngine()) { standIn in
+                for delay in [0, 100] {
+                    try stopAfter(milliseconds: delay, url: standIn.url) { standIn.wait { $0.last?.offerCount == 1 } }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func atAnyMoment() throws {
+            var random = SeededRandom(seed: 7)
+            try StandIn.run { standIn in
+                for _ in 0..<30 {
+                    try stopAfter(milliseconds: Int.random(in: 0...300, using: &random), url: standIn.url) { true }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func aFileThatWaitsForTheSession() throws {
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init(
+                        "base-url=\(server.url) api-key=x \(TransformPipeline.custom)",
+                        source: TransformPipeline.source("num-buffers=40"))
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(server.waitForConnections(1))
+                    #expect(eventually { pipeline.count("frames-in") == 1 })
+                }
+            }
+        }
+
+        @Test func pauseKeepsTheSession() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    for _ in 0..<3 {
+                        #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
+                        let before = pipeline.frames
+                        _ = pipeline.collect(milliseconds: 300)
+                        #expect(pipeline.frames - before <= 1)
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(5))
+                    }
+                    #expect(pipeline.current.leaks == 0)
+                    #expect(standIn.sessions.count == 1)
+                    #expect(standIn.sessions.first?.isOpen == true)
+                    let times = pipeline.current.times.compactMap { $0 }
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func itPlaysAgainAfterNull() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+                    for round in 1...3 {
+                        #expect(pipeline.play() != .failure)
+                        #expect(pipeline.waitForFrames(5), "round \(round)")
+                        #expect(pipeline.pipeline.setState(round == 2 ? .ready : .null) == .success)
+                        #expect(pipeline.connectionState == "idle" || pipeline.connectionState == "Not started")
+                        #expect(pipeline.count("frames-in") == 0)
+                    }
+                    #expect(pipeline.current.leaks == 0)
+                }
+                #expect(standIn.sessions.count == 3)
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}
+
+/// Takes offers and never answers.
+struct SilentEngine: MediaEngine {
+    func makeSession(
+        offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) -> any MediaSession {
+        SilentSession()
+    }
+}
+
+final class SilentSession: MediaSession {
+    func addRemoteCandidate(_ candidate: CandidateMessage?) {}
+    func stop(completion: @escaping @Sendable () -> Void) { completion() }
+}
+
+/// SplitMix64: the same numbers on every run.
+struct SeededRandom: RandomNumberGenerator {
+    private var state: UInt64
+    init(seed: UInt64) { state = seed }
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
