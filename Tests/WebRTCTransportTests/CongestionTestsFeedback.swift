@@ -10,46 +10,91 @@ struct TransportFeedbackTests {
         let bytes: [UInt8]
         /// nil = refused.
         let expected: [Status]?
-        init(_ name: String, _ bytes: [UInt8], _ expected: [Status]?) { (testDescription, self.bytes, self.expected) = (name, bytes, expected) }
+        init(_ name: String, _ bytes: [UInt8], _ expected: [Status]?) {
+            (testDescription, self.bytes, self.expected) = (name, bytes, expected)
+        }
     }
 
     static func received(_ ticks: Int64) -> Status { .received(after: ticks * 250) }
     static let one = FeedbackBytes.message(base: 7, count: 1, chunks: [0x2001], deltas: [4])
 
     static let cases: [Case] = [
-        Case("run of small deltas", FeedbackBytes.message(base: 1, count: 3, chunks: [0x2003], deltas: [1, 2, 3]), [received(1), received(3), received(6)]),
+        Case(
+            "run of small deltas", FeedbackBytes.message(base: 1, count: 3, chunks: [0x2003], deltas: [1, 2, 3]),
+            [received(1), received(3), received(6)]),
         Case("run of lost", FeedbackBytes.message(base: 1, count: 3, chunks: [0x0003]), [.lost, .lost, .lost]),
-        Case("run of large deltas", FeedbackBytes.message(base: 1, count: 2, chunks: [0x4002], deltas: [0x01, 0x00, 0xff, 0xff]), [received(256), received(255)]),
-        Case("first delta negative", FeedbackBytes.message(base: 1, count: 1, chunks: [0x4001], deltas: [0x80, 0x00]), [received(-32768)]),
-        Case("largest small delta", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [255]), [received(255)]),
-        Case("received without time", FeedbackBytes.message(base: 1, count: 2, chunks: [0x6002]), [.receivedWithoutTime, .receivedWithoutTime]),
-        Case("run longer than the count", FeedbackBytes.message(base: 1, count: 2, chunks: [0x3fff], deltas: [1, 1]), [received(1), received(2)]),
-        Case("one-bit vector", FeedbackBytes.message(base: 1, count: 14, chunks: [0x8000 | 0b10_0000_0000_0001], deltas: [1, 1]),
+        Case(
+            "run of large deltas",
+            FeedbackBytes.message(base: 1, count: 2, chunks: [0x4002], deltas: [0x01, 0x00, 0xff, 0xff]),
+            [received(256), received(255)]),
+        Case(
+            "first delta negative", FeedbackBytes.message(base: 1, count: 1, chunks: [0x4001], deltas: [0x80, 0x00]),
+            [received(-32768)]),
+        Case(
+            "largest small delta", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [255]),
+            [received(255)]),
+        Case(
+            "received without time", FeedbackBytes.message(base: 1, count: 2, chunks: [0x6002]),
+            [.receivedWithoutTime, .receivedWithoutTime]),
+        Case(
+            "run longer than the count", FeedbackBytes.message(base: 1, count: 2, chunks: [0x3fff], deltas: [1, 1]),
+            [received(1), received(2)]),
+        Case(
+            "one-bit vector",
+            FeedbackBytes.message(base: 1, count: 14, chunks: [0x8000 | 0b10_0000_0000_0001], deltas: [1, 1]),
             [received(1)] + [Status](repeating: .lost, count: 12) + [received(2)]),
-        Case("one-bit vector, cut by the count", FeedbackBytes.message(base: 1, count: 2, chunks: [0xbfff], deltas: [1, 1]), [received(1), received(2)]),
-        Case("two-bit vector", FeedbackBytes.message(base: 1, count: 7, chunks: [0xc000 | 0b01_10_00_11_01_00_01], deltas: [1, 0, 2, 3, 4]),
+        Case(
+            "one-bit vector, cut by the count",
+            FeedbackBytes.message(base: 1, count: 2, chunks: [0xbfff], deltas: [1, 1]), [received(1), received(2)]),
+        Case(
+            "two-bit vector",
+            FeedbackBytes.message(
+                base: 1, count: 7, chunks: [0xc000 | 0b01_10_00_11_01_00_01], deltas: [1, 0, 2, 3, 4]),
             [received(1), received(3), .lost, .receivedWithoutTime, received(6), .lost, received(10)]),
-        Case("two-bit vector, cut by the count", FeedbackBytes.message(base: 1, count: 1, chunks: [0xffff]), [.receivedWithoutTime]),
-        Case("run, then vector", FeedbackBytes.message(base: 1, count: 4, chunks: [0x2002, 0xc000 | 0b01_00 << 10], deltas: [1, 1, 1]),
+        Case(
+            "two-bit vector, cut by the count", FeedbackBytes.message(base: 1, count: 1, chunks: [0xffff]),
+            [.receivedWithoutTime]),
+        Case(
+            "run, then vector",
+            FeedbackBytes.message(base: 1, count: 4, chunks: [0x2002, 0xc000 | 0b01_00 << 10], deltas: [1, 1, 1]),
             [received(1), received(2), received(3), .lost]),
-        Case("empty run is skipped", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2000, 0x2001], deltas: [9]), [received(9)]),
-        Case("whole words of padding", FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], deltas: [1, 1], padding: 4), [received(1), received(2)]),
-        Case("zeros after the deltas without the padding bit", FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], deltas: [1, 1, 0, 0, 0, 0]), [received(1), received(2)]),
-        Case("as many as are allowed", FeedbackBytes.message(base: 1, count: 4096, chunks: [0x1000]), [Status](repeating: .lost, count: 4096)),
+        Case(
+            "empty run is skipped", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2000, 0x2001], deltas: [9]),
+            [received(9)]),
+        Case(
+            "whole words of padding",
+            FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], deltas: [1, 1], padding: 4),
+            [received(1), received(2)]),
+        Case(
+            "zeros after the deltas without the padding bit",
+            FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], deltas: [1, 1, 0, 0, 0, 0]),
+            [received(1), received(2)]),
+        Case(
+            "as many as are allowed", FeedbackBytes.message(base: 1, count: 4096, chunks: [0x1000]),
+            [Status](repeating: .lost, count: 4096)),
         Case("more than are allowed", FeedbackBytes.message(base: 1, count: 4097, chunks: [0x1001]), nil),
-        Case("65,535 claimed by nine chunks", FeedbackBytes.message(base: 1, count: 65535, chunks: [UInt16](repeating: 0x1fff, count: 9)), nil),
+        Case(
+            "65,535 claimed by nine chunks",
+            FeedbackBytes.message(base: 1, count: 65535, chunks: [UInt16](repeating: 0x1fff, count: 9)), nil),
         Case("no statuses", FeedbackBytes.message(base: 1, count: 0, chunks: [0x2001], deltas: [1]), nil),
         Case("chunks missing", FeedbackBytes.message(base: 1, count: 100, chunks: [0x0001, 0x0001]), nil),
         Case("empty runs until the end", FeedbackBytes.message(base: 1, count: 1, chunks: [0, 0, 0, 0]), nil),
         Case("small deltas missing", FeedbackBytes.message(base: 1, count: 30, chunks: [0x201e], deltas: [1, 1]), nil),
-        Case("large delta cut in half", FeedbackBytes.message(base: 1, count: 1, chunks: [0x4001], deltas: [1, 1, 1], padding: 3), [received(257)]),
+        Case(
+            "large delta cut in half",
+            FeedbackBytes.message(base: 1, count: 1, chunks: [0x4001], deltas: [1, 1, 1], padding: 3), [received(257)]),
         Case("padding eats the deltas", FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], padding: 2), nil),
         Case("padding longer than the packet", Array(one.dropLast() + [200]), nil),
         Case("no padding in spite of the bit", Array(one.dropLast() + [0]), nil),
-        Case("length beyond the datagram", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], words: 60), nil),
-        Case("length below the fixed part", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], words: 2), nil),
+        Case(
+            "length beyond the datagram",
+            FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], words: 60), nil),
+        Case(
+            "length below the fixed part",
+            FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], words: 2), nil),
         Case("generic NACK", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], format: 1), nil),
-        Case("payload-specific", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], type: 206), nil),
+        Case(
+            "payload-specific", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], type: 206), nil),
         Case("version 1", [one[0] & 0x3f | 0x40] + one.dropFirst(), nil),
         Case("empty", [], nil),
         Case("three bytes", [0x8f, 205, 0], nil),
@@ -70,7 +115,8 @@ struct TransportFeedbackTests {
 
     @Test
     func headerFieldsAndNumbersThatWrap() throws {
-        let bytes = FeedbackBytes.message(base: 65534, count: 4, reference: 0xfe_dcba, feedbackCount: 200, chunks: [0x2004], deltas: [0, 0, 0, 0])
+        let bytes = FeedbackBytes.message(
+            base: 65534, count: 4, reference: 0xfe_dcba, feedbackCount: 200, chunks: [0x2004], deltas: [0, 0, 0, 0])
         let feedback = try #require(FeedbackBytes.parse(bytes).first)
         #expect(feedback.baseSequence == 65534)
         #expect(feedback.referenceTime == 0xfe_dcba)
@@ -98,7 +144,11 @@ struct TransportFeedbackTests {
     /// Every length of every prefix, and seeded damage: no trap, bounded output.
     @Test
     func damageNeverTraps() {
-        let seeds = Self.cases.map(\.bytes) + [FeedbackBytes.message(base: 100, arrivals: (0..<300).map { $0 % 7 == 0 ? nil : Int64($0) * 3000 }, feedbackCount: 1)]
+        let seeds =
+            Self.cases.map(\.bytes) + [
+                FeedbackBytes.message(
+                    base: 100, arrivals: (0..<300).map { $0 % 7 == 0 ? nil : Int64($0) * 3000 }, feedbackCount: 1)
+            ]
         for bytes in seeds { for length in 0...bytes.count { _ = FeedbackBytes.parse(Array(bytes.prefix(length))) } }
         var random = SeededNumbers(seed: 42)
         var parsed = 0
@@ -148,8 +198,11 @@ struct TransportFeedbackTests {
         let found = (receiver + sender).withUnsafeBytes(ReceptionReport.parse(compound:))
         #expect(found.count == 3)
         #expect(found.allSatisfy { $0 == found[0] })
-        #expect(found.first == ReceptionReport(
-            ssrc: 77, fractionLost: 64, highestSequence: 70_000, lastSenderReport: 0x1234_5678, delaySinceLastSenderReport: 32_768))
+        #expect(
+            found.first
+                == ReceptionReport(
+                    ssrc: 77, fractionLost: 64, highestSequence: 70_000, lastSenderReport: 0x1234_5678,
+                    delaySinceLastSenderReport: 32_768))
         // More blocks promised than there are.
         let short: [UInt8] = [0x9f, 201, 0, 7, 0, 0, 0, 9] + block
         #expect(short.withUnsafeBytes(ReceptionReport.parse(compound:)).count == 1)
@@ -162,7 +215,8 @@ struct TransportFeedbackTests {
         let report: [UInt8] = [0x80, 200, 0, 6, 0, 0, 0, 9] + ntp + [UInt8](repeating: 0, count: 12)
         report.withUnsafeBytes { times.note(compound: $0, now: 1_000_000) }
         var answer = ReceptionReport(
-            ssrc: 1, fractionLost: 0, highestSequence: 0, lastSenderReport: 0x1234_5678, delaySinceLastSenderReport: 32_768)
+            ssrc: 1, fractionLost: 0, highestSequence: 0, lastSenderReport: 0x1234_5678,
+            delaySinceLastSenderReport: 32_768)
         #expect(times.roundTrip(of: answer, now: 1_600_000) == 100_000)
         // Held longer than it was away: a lie.
         #expect(times.roundTrip(of: answer, now: 1_100_000) == nil)

@@ -4,12 +4,16 @@ import WebRTCTransport
 enum FeedbackBytes {
     /// From whole chunks and deltas; `words` overrides the length field.
     static func message(
-        base: UInt16, count: UInt16, reference: UInt32 = 0, feedbackCount: UInt8 = 0, chunks: [UInt16], deltas: [UInt8] = [],
+        base: UInt16, count: UInt16, reference: UInt32 = 0, feedbackCount: UInt8 = 0, chunks: [UInt16],
+        deltas: [UInt8] = [],
         padding: Int = 0, words: Int? = nil, type: UInt8 = 205, format: UInt8 = 15
     ) -> [UInt8] {
         var body: [UInt8] = [0, 0, 0, 1, 0, 0, 0, 2]
         body += big(base) + big(count)
-        body += [UInt8(truncatingIfNeeded: reference >> 16), UInt8(truncatingIfNeeded: reference >> 8), UInt8(truncatingIfNeeded: reference)]
+        body += [
+            UInt8(truncatingIfNeeded: reference >> 16), UInt8(truncatingIfNeeded: reference >> 8),
+            UInt8(truncatingIfNeeded: reference),
+        ]
         body.append(feedbackCount)
         for chunk in chunks { body += big(chunk) }
         body += deltas
@@ -56,7 +60,9 @@ enum FeedbackBytes {
                 at += min(run, 8191)
             } else {
                 var chunk: UInt16 = 0xc000
-                for (index, symbol) in symbols[at...].prefix(7).enumerated() { chunk |= symbol << (12 - 2 * UInt16(index)) }
+                for (index, symbol) in symbols[at...].prefix(7).enumerated() {
+                    chunk |= symbol << (12 - 2 * UInt16(index))
+                }
                 chunks.append(chunk)
                 at += 7
             }
@@ -66,7 +72,9 @@ enum FeedbackBytes {
             feedbackCount: feedbackCount, chunks: chunks, deltas: deltas)
     }
 
-    static func parse(_ bytes: [UInt8]) -> [TransportFeedback] { bytes.withUnsafeBytes(TransportFeedback.parse(compound:)) }
+    static func parse(_ bytes: [UInt8]) -> [TransportFeedback] {
+        bytes.withUnsafeBytes(TransportFeedback.parse(compound:))
+    }
 
     static func big(_ value: UInt16) -> [UInt8] { [UInt8(value >> 8), UInt8(value & 0xff)] }
     static func big(_ value: UInt32) -> [UInt8] { big(UInt16(value >> 16)) + big(UInt16(value & 0xffff)) }

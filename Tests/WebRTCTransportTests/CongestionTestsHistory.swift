@@ -7,18 +7,23 @@ struct SentPacketHistoryTests {
     func remembersAsManyAsItHasRoomFor() {
         var history = SentPacketHistory()
         #expect(history.entry(0) == nil)
-        for index in 0..<5000 { history.record(sequence: UInt16(truncatingIfNeeded: 64_000 + index), size: 100 + index, now: Int64(index)) }
+        for index in 0..<5000 {
+            history.record(sequence: UInt16(truncatingIfNeeded: 64_000 + index), size: 100 + index, now: Int64(index))
+        }
         #expect(history.totalBytes == (0..<5000).reduce(0) { $0 + 100 + UInt64($1) })
         // The wrap lies within what is kept; what has been overwritten is not mistaken for its successor.
         #expect(history.entry(UInt16(truncatingIfNeeded: 64_000 + 4999))?.sendTime == 4999)
-        #expect(history.entry(UInt16(truncatingIfNeeded: 64_000 + 5000 - SentPacketHistory.capacity))?.size == Int32(100 + 5000 - 4096))
+        #expect(
+            history.entry(UInt16(truncatingIfNeeded: 64_000 + 5000 - SentPacketHistory.capacity))?.size
+                == Int32(100 + 5000 - 4096))
         #expect(history.entry(64_000) == nil)
         history.record(sequence: nil, size: 7, now: 1)
         #expect(history.totalBytes == (0..<5000).reduce(7) { $0 + 100 + UInt64($1) })
     }
 
     private func feedback(_ base: UInt16, _ arrivals: [Int64?], count: UInt8) throws -> TransportFeedback {
-        try #require(FeedbackBytes.parse(FeedbackBytes.message(base: base, arrivals: arrivals, feedbackCount: count)).first)
+        try #require(
+            FeedbackBytes.parse(FeedbackBytes.message(base: base, arrivals: arrivals, feedbackCount: count)).first)
     }
 
     private func sent(_ count: Int, from base: UInt16 = 10) -> SentPacketHistory {
@@ -32,10 +37,11 @@ struct SentPacketHistoryTests {
         var history = sent(4)
         var resolver = FeedbackResolver()
         let result = resolver.resolve(try feedback(10, [128_000, nil, 130_000, 131_000], count: 0), with: &history)
-        #expect(result.arrivals == [
-            .init(sendTime: 0, arrival: 128_000, size: 1000), .init(sendTime: 2000, arrival: 130_000, size: 1000),
-            .init(sendTime: 3000, arrival: 131_000, size: 1000),
-        ])
+        #expect(
+            result.arrivals == [
+                .init(sendTime: 0, arrival: 128_000, size: 1000), .init(sendTime: 2000, arrival: 130_000, size: 1000),
+                .init(sendTime: 3000, arrival: 131_000, size: 1000),
+            ])
         #expect((result.lost, result.received, result.recovered) == (1, 3, 0))
         #expect(result.newestSendTime == 3000)
         // The same again is no news, but the lost one is when it came after all.

@@ -2,7 +2,10 @@ import WebRTCTransport
 
 /// A link, an encoder that follows the target and a receiver that sends feedback, on virtual time in steps of 1 ms.
 struct SimulatedCall {
-    enum Feedback { case transport, reports, estimate(Int) }
+    enum Feedback {
+        case transport, reports
+        case estimate(Int)
+    }
 
     // The link.
     var capacity: (Int64) -> Int = { _ in 5_000_000 }
@@ -53,7 +56,7 @@ struct SimulatedCall {
             let values = delays.filter { range.contains($0.time) }.map(\.delay).sorted()
             return values.isEmpty ? 0 : values[min(values.count - 1, Int(Double(values.count) * percentile))]
         }
-        /// First time at or after `from` at which the target is at or below (above) `limit` and stays there up to `until`; µs after `from`.
+        /// When, in µs after `from`, the target began to be as wanted and stayed so up to `until`.
         func timeUntil(_ from: Int64, until: Int64, _ holds: (Int) -> Bool) -> Int64? {
             var since: Int64?
             for sample in samples where sample.time >= from && sample.time < until {
@@ -149,13 +152,16 @@ struct SimulatedCall {
                 result.deliveredBytes += first.size
                 let wobble = jitter == 0 ? 0 : Int64.random(in: -jitter...jitter, using: &random)
                 lastTransit = leaves - first.entered + oneWay
-                lastArrival = keepsOrder ? max(lastArrival, leaves + oneWay + jitter + wobble) : leaves + oneWay + jitter + wobble
+                lastArrival =
+                    keepsOrder ? max(lastArrival, leaves + oneWay + jitter + wobble) : leaves + oneWay + jitter + wobble
                 arrivals.append((first, lastArrival))
             }
             // The far side; its clock began elsewhere.
             for arrival in arrivals where arrival.time <= now {
                 received[arrival.packet.sequence] = arrival.time + 7_000_000_000
-                if Int16(bitPattern: arrival.packet.sequence &- nextReported) < 0 { late.append(arrival.packet.sequence) }
+                if Int16(bitPattern: arrival.packet.sequence &- nextReported) < 0 {
+                    late.append(arrival.packet.sequence)
+                }
                 arrivedSince += 1
             }
             arrivals.removeAll { $0.time <= now }
@@ -164,8 +170,12 @@ struct SimulatedCall {
                 switch feedback {
                 case .transport:
                     // Up to the newest that came, from the oldest that was called lost too early.
-                    let newest = received.keys.max { Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported) }
-                    let base = late.min { Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported) } ?? nextReported
+                    let newest = received.keys.max {
+                        Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported)
+                    }
+                    let base =
+                        late.min { Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported) }
+                        ?? nextReported
                     late.removeAll()
                     if let newest, Int16(bitPattern: newest &- nextReported) >= 0 {
                         let times = (0...Int(newest &- base)).map { received[base &+ UInt16($0)] }
@@ -180,7 +190,8 @@ struct SimulatedCall {
                     let lost = max(0, Int(expected) - arrivedSince)
                     let fraction = expected == 0 ? 0 : min(255, lost * 256 / Int(expected))
                     let report = ReceptionReport(
-                        ssrc: 1, fractionLost: UInt8(fraction), highestSequence: highest, lastSenderReport: 1, delaySinceLastSenderReport: 0)
+                        ssrc: 1, fractionLost: UInt8(fraction), highestSequence: highest, lastSenderReport: 1,
+                        delaySinceLastSenderReport: 0)
                     (expectedBefore, arrivedSince) = (highest, 0)
                     if !lostOnTheWay { reports.append((now + oneWay, report, lastTransit + oneWay)) }
                 case .estimate(let bitrate): note(controller.remoteEstimate(bitrate, now: now), now)
@@ -196,7 +207,9 @@ struct SimulatedCall {
             }
             while let first = reports.first, first.time <= now {
                 reports.removeFirst()
-                note(controller.report(first.report, roundTrip: first.trip, totalBytes: history.totalBytes, now: now), now)
+                note(
+                    controller.report(first.report, roundTrip: first.trip, totalBytes: history.totalBytes, now: now),
+                    now)
             }
             if now % 250_000 == 0 { note(controller.tick(totalBytes: history.totalBytes, now: now), now) }
             if now % 20_000 == 0 {

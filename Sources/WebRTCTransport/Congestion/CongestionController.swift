@@ -31,12 +31,14 @@ package struct CongestionController: Sendable {
 
     /// An estimate that is not renewed ceases to bind: one lost packet must not hold us for ever.
     private static let remoteEstimateLife: Int64 = 15_000_000
+    private static let feedbackLife: Int64 = 10_000_000
     private static let publishInterval: Int64 = 100_000
     private static let silence: Int64 = 1_000_000
 
-    /// `range` and `start` in bit/s; the start is clamped to the range.
+    /// `range` and `start` in bit/s; the start is clamped to the range, the range to 10 Gbit/s.
     package init(range: ClosedRange<Int>, start: Int) {
-        self.range = max(1, range.lowerBound)...max(1, range.upperBound)
+        let sane = 1...10_000_000_000
+        self.range = range.clamped(to: sane)
         self.start = min(max(start, self.range.lowerBound), self.range.upperBound)
         delay = DelayBasedController(start: Double(self.start))
         loss = LossBasedController(start: Double(self.start), ceiling: Double(self.range.upperBound) * 1.5)
@@ -65,7 +67,9 @@ package struct CongestionController: Sendable {
             feedbackTrip = feedbackTrip.map { ($0 &* 3 &+ trip) / 4 } ?? trip
         }
         var signal = judge(feedback)
-        if let least = feedback.arrivals.map({ $0.arrival &- $0.sendTime }).min(), standing.update(oneWay: least, now: now) {
+        if let least = feedback.arrivals.map({ $0.arrival &- $0.sendTime }).min(),
+            standing.update(oneWay: least, now: now)
+        {
             signal = .overuse
         }
         let trip = roundTrip ?? 100_000
@@ -78,22 +82,32 @@ package struct CongestionController: Sendable {
         if endsSilence {
             // The path was away, and that was answered: what it swallowed says nothing about what it carries.
             loss.forget()
-            (groups, filter, detector, standing) = (PacketGroups(), TrendlineFilter(), OveruseDetector(), StandingQueue())
+            (groups, filter, detector, standing) = (
+                PacketGroups(), TrendlineFilter(), OveruseDetector(), StandingQueue()
+            )
             return publish(now)
         }
         loss.add(lost: feedback.lost, recovered: feedback.recovered, received: feedback.received)
         loss.update(
-            current: Double(published.target), sent: tried, delivered: delivered.map(Double.init), evidence: evidence(now),
+            current: Double(published.target), sent: tried, delivered: delivered.map(Double.init),
+            evidence: evidence(now),
             roundTrip: trip, now: now)
         return publish(now)
     }
 
     /// One reception report about our media; it counts only where no transport-cc feedback comes.
-    package mutating func report(_ report: ReceptionReport, roundTrip: Int64?, totalBytes: UInt64, now: Int64) -> BitrateTarget? {
+    package mutating func report(_ report: ReceptionReport, roundTrip: Int64?, totalBytes: UInt64, now: Int64)
+        -> BitrateTarget?
+    {
         count(totalBytes, now: now)
         let previous = highestReported
         highestReported = report.highestSequence
         let verdict = roundTrip.map { reportedTrip.update($0, now: now) } ?? .clear
+        if let last = lastFeedback, now &- last > Self.feedbackLife {
+            // It came once and comes no more, though the far side is there: go on by its reports.
+            lastFeedback = nil
+            loss.backOff(to: Double(published.target))
+        }
         guard lastFeedback == nil else { return publish(now) }
         if let previous {
             let expected = Int(Int32(bitPattern: report.highestSequence &- previous))
@@ -198,6 +212,7 @@ package struct CongestionController: Sendable {
             if whole >= range.upperBound { reason = .ceiling }
             if whole <= range.lowerBound { reason = .floor }
         }
-        return BitrateTarget(target: min(max(whole, range.lowerBound), range.upperBound), estimate: whole, reason: reason)
+        return BitrateTarget(
+            target: min(max(whole, range.lowerBound), range.upperBound), estimate: whole, reason: reason)
     }
 }

@@ -31,7 +31,9 @@ package struct FeedbackResolver: Sendable {
     private var lastCount: UInt8 = 0
     package init() {}
 
-    package mutating func resolve(_ feedback: TransportFeedback, with history: inout SentPacketHistory) -> ResolvedFeedback {
+    package mutating func resolve(_ feedback: TransportFeedback, with history: inout SentPacketHistory)
+        -> ResolvedFeedback
+    {
         var result = ResolvedFeedback()
         let reference = clock.microseconds(reference: feedback.referenceTime)
         skip(to: feedback, history: &history, into: &result)
@@ -65,7 +67,9 @@ package struct FeedbackResolver: Sendable {
     }
 
     /// Packets between the last feedback and this one: lost when the messages follow each other, else not known.
-    private mutating func skip(to feedback: TransportFeedback, history: inout SentPacketHistory, into result: inout ResolvedFeedback) {
+    private mutating func skip(
+        to feedback: TransportFeedback, history: inout SentPacketHistory, into result: inout ResolvedFeedback
+    ) {
         let end = feedback.baseSequence &+ UInt16(truncatingIfNeeded: feedback.packets.count)
         defer { lastCount = feedback.feedbackCount }
         guard let from = expected else {

@@ -47,9 +47,11 @@ package struct LossBasedController: Sendable {
     package mutating func forget() { (fresh, ripe, intervalStart) = (Count(), nil, nil) }
 
     /// Judges once there is enough to judge. `current` is the target in force, `sent` the rate that left us,
-    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `evidence` a rate beyond which nothing has been tried; times in µs. `atOnce` for counts that cannot change.
+    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `evidence` a rate beyond which nothing has
+    /// been tried; times in µs. `atOnce` for counts that cannot change.
     package mutating func update(
-        current: Double, sent: Double?, delivered: Double? = nil, evidence: Double, roundTrip: Int64, atOnce: Bool = false,
+        current: Double, sent: Double?, delivered: Double? = nil, evidence: Double, roundTrip: Int64,
+        atOnce: Bool = false,
         now: Int64
     ) {
         let from = intervalStart ?? now

@@ -3,6 +3,8 @@
 package struct RateWindow: Sendable {
     private static let bucket: Int64 = 20_000
     private static let buckets = 25
+    /// In buckets: 3 s.
+    private static let stepBack: Int64 = 150
     private var bytes = [Int](repeating: 0, count: buckets)
     /// Number of the newest bucket, and of the first one ever.
     private var newest: Int64?
@@ -24,13 +26,19 @@ package struct RateWindow: Sendable {
         let seen = min(Int64(Self.buckets), newest - first + 1)
         guard seen * Self.bucket >= 250_000 else { return nil }
         let sum = bytes.reduce(0, &+)
-        return Int(Double(sum) * 8e6 / Double(seen * Self.bucket))
+        return Int(min(1e12, Double(sum) * 8e6 / Double(seen * Self.bucket)))
     }
 
     private mutating func advance(to number: Int64) {
         guard let last = newest else {
             newest = number
             first = number
+            return
+        }
+        // Far back: another clock, by which everything in here would lie in the future for ever.
+        if last - number > Self.stepBack {
+            self = RateWindow()
+            (newest, first) = (number, number)
             return
         }
         guard number > last else { return }

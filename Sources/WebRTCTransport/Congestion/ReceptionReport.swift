@@ -10,7 +10,8 @@ package struct ReceptionReport: Sendable, Equatable {
     package var delaySinceLastSenderReport: UInt32
 
     package init(
-        ssrc: UInt32, fractionLost: UInt8, highestSequence: UInt32, lastSenderReport: UInt32, delaySinceLastSenderReport: UInt32
+        ssrc: UInt32, fractionLost: UInt8, highestSequence: UInt32, lastSenderReport: UInt32,
+        delaySinceLastSenderReport: UInt32
     ) {
         self.ssrc = ssrc
         self.fractionLost = fractionLost
@@ -60,7 +61,8 @@ package struct SenderReportTimes: Sendable {
 
     /// µs; nil where the report answers none of ours.
     package func roundTrip(of report: ReceptionReport, now: Int64) -> Int64? {
-        guard report.lastSenderReport != 0, let match = sent.last(where: { $0.middle == report.lastSenderReport }) else { return nil }
+        guard report.lastSenderReport != 0, let match = sent.last(where: { $0.middle == report.lastSenderReport })
+        else { return nil }
         let held = Int64(report.delaySinceLastSenderReport) &* 1_000_000 / 65_536
         let trip = now &- match.time &- held
         // The far side's clock may run a little fast; anything more is nonsense.

@@ -39,11 +39,15 @@ final class SendRateControl: @unchecked Sendable {
         var news: BitrateTarget?
         if let remoteEstimate { news = controller.remoteEstimate(remoteEstimate, now: now) }
         for feedback in TransportFeedback.parse(compound: packet) {
-            let (resolved, total) = outgoing.withLock { (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes) }
+            let (resolved, total) = outgoing.withLock {
+                (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes)
+            }
             news = controller.feedback(resolved, totalBytes: total, now: now) ?? news
         }
         for report in ReceptionReport.parse(compound: packet) where report.ssrc == ssrc {
-            let (trip, total) = outgoing.withLock { ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes) }
+            let (trip, total) = outgoing.withLock {
+                ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
+            }
             news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news
         }
         return news

@@ -98,9 +98,13 @@ package struct TransportFeedback: Sendable, Equatable {
             let run = min(Int(chunk & 0x1fff), room)
             symbols.append(contentsOf: repeatElement(UInt8(truncatingIfNeeded: chunk >> 13 & 3), count: run))
         } else if chunk & 0x4000 == 0 {
-            for index in 0..<min(14, room) { symbols.append(UInt8(truncatingIfNeeded: chunk >> (13 - UInt16(index)) & 1)) }
+            for index in 0..<min(14, room) {
+                symbols.append(UInt8(truncatingIfNeeded: chunk >> (13 - UInt16(index)) & 1))
+            }
         } else {
-            for index in 0..<min(7, room) { symbols.append(UInt8(truncatingIfNeeded: chunk >> (12 - 2 * UInt16(index)) & 3)) }
+            for index in 0..<min(7, room) {
+                symbols.append(UInt8(truncatingIfNeeded: chunk >> (12 - 2 * UInt16(index)) & 3))
+            }
         }
     }
 }
