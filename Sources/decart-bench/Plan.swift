@@ -87,7 +87,7 @@ struct Plan {
                 for contender in Contender.allCases {
                     let figures = measure(
                         [
-                            "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds", quick ? "4" : "6",
+                            "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds", quick ? "4" : "5",
                             "--clip", clip,
                         ], problems: &problems)
                     for (name, values) in figures {
@@ -122,6 +122,18 @@ struct Plan {
                     fixed((sample(.ours, count, name).median ?? .nan) / unit, 0),
                     fixed((sample(.webrtcbin, count, name).median ?? .nan) / unit, 0),
                     fixed((sample(.none, count, name).median ?? .nan) / unit, 0),
+                ])
+            }
+        }
+        if counts.contains(4), counts.contains(16) {
+            for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
+                func further(_ contender: Contender) -> Double? {
+                    guard let many = net(contender, 16, name, per: unit), let few = net(contender, 4, name, per: unit) else { return nil }
+                    return (many - few) / 12
+                }
+                let (ours, theirs) = (further(.ours), further(.webrtcbin))
+                rest.append([
+                    title, "each one more, 4 to 16", fixed(ours ?? .nan, 1), fixed(theirs ?? .nan, 1), ratio(ours, theirs), "", "", "",
                 ])
             }
         }
