@@ -21,9 +21,9 @@ done
 
 # The floors from below, each one module.
 for module in GStreamerKit ICE MediaSecurity WebRTCTransport; do
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2046,SC2086
     swiftc $flags -module-name "$module" -wmo -emit-module -emit-module-path "$module.swiftmodule" \
-        -emit-object -o "$module.o" "$root/Sources/$module"/*.swift
+        -emit-object -o "$module.o" $(find "$root/Sources/$module" -name '*.swift')
 done
 # shellcheck disable=SC2046,SC2086
 swiftc $flags -module-name fuzz -o fuzz "$root/Tests/Fuzz/sdp_fuzz.swift" ./*.o \
