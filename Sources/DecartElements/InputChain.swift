@@ -136,8 +136,9 @@ final class InputChain: @unchecked Sendable {
 
     /// Called when the queue gave a frame up: it is leaky for a live input, whose oldest frame gives way. Any other waits.
     func onOverrun(_ handler: @escaping @Sendable () -> Void) {
-        queue.connect("overrun") { [gate] _ in
-            if gate.isLive { handler() }
+        // Weakly, for the gate's handler holds the queue.
+        queue.connect("overrun") { [weak gate] _ in
+            if gate?.isLive == true { handler() }
             return nil
         }
     }

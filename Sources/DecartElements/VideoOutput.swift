@@ -303,7 +303,7 @@ final class VideoOutput: @unchecked Sendable {
         return state.withLock { state in
             guard state.active, !state.ended else { return .stop }
             if state.needsNegotiation, !state.waits || state.eos { return .negotiate }
-            if state.waits { return .wait(until: .distantFuture) }
+            if state.waits, !state.eos { return .wait(until: .distantFuture) }
             if state.announced, !state.events.isEmpty {
                 defer { state.events.removeAll() }
                 return .announce(state.events)

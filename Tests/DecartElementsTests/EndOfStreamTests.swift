@@ -10,7 +10,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
-                    #expect(pipeline.wait { _ in pipeline.isEnded })
+                    #expect(pipeline.wait { $0.isEnded })
                     // What was sent came back before the end.
                     #expect(pipeline.count("frames-sent") - pipeline.frames <= 2)
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
@@ -29,7 +29,7 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(10))
                     let time = measured {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
-                        #expect(pipeline.wait(seconds: 5) { _ in pipeline.isEnded })
+                        #expect(pipeline.wait(seconds: 5) { $0.isEnded })
                     }
                     #expect(time < .seconds(2), "\(time)")
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
@@ -48,7 +48,7 @@ extension ElementTests {
                     #expect(server.waitForConnections(1))
                     let time = measured {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
-                        #expect(pipeline.wait(seconds: 5) { _ in pipeline.isEnded })
+                        #expect(pipeline.wait(seconds: 5) { $0.isEnded })
                     }
                     #expect(time < .seconds(1), "\(time)")
                     #expect(pipeline.frames == 0)

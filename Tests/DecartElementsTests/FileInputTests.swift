@@ -14,7 +14,7 @@ extension ElementTests {
             pipeline.play()
             #expect(pipeline.waitForFrames(1), sourceLocation: sourceLocation)
             let start = clock.now
-            #expect(pipeline.wait(seconds: 20) { _ in pipeline.isEnded }, "no EOS", sourceLocation: sourceLocation)
+            #expect(pipeline.wait(seconds: 20) { $0.isEnded }, "no EOS", sourceLocation: sourceLocation)
             let time = clock.now - start
             // 40 frames at 20 a second: the last is due 1.95 s after the first; EOS follows in a second, or two when busy.
             let due = Duration.milliseconds(50 * (count - 1))
@@ -55,7 +55,7 @@ extension ElementTests {
                         """)
                 writer.setState(.playing)
                 var isWritten = false
-                while let message = writer.bus.next(timeout: .seconds(20)), !isWritten {
+                while !isWritten, let message = writer.bus.next(timeout: .seconds(20)) {
                     isWritten = message.kind == .eos
                     #expect(message.kind != .error)
                 }
@@ -76,7 +76,7 @@ extension ElementTests {
                 let source = TransformPipeline.source("num-buffers=90", caps: "format=I420,\(TransformPipeline.size),framerate=60/1")
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.wait { _ in pipeline.isEnded })
+                    #expect(pipeline.wait { $0.isEnded })
                     let stats = try #require(pipeline.stats)
                     let sent = try #require(stats.int("frames-sent"))
                     let skipped = try #require(stats.int("frames-skipped"))
@@ -93,7 +93,7 @@ extension ElementTests {
                 let source = TransformPipeline.source("num-buffers=10", caps: "format=I420,\(TransformPipeline.size),framerate=10/1")
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.wait { _ in pipeline.isEnded })
+                    #expect(pipeline.wait { $0.isEnded })
                     #expect(pipeline.count("frames-sent") == 10)
                 }
             }

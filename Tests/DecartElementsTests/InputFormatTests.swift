@@ -49,6 +49,27 @@ extension ElementTests {
                 reference: source.replacing("is-live=true", with: "num-buffers=1"))
         }
 
+        /// Whatever stands in the way of the network: the source keeps its pace and the newest frames are sent.
+        @Test func aLiveInputIsNeverHeldUp() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, prompt: Self.prompt)
+                ) { pipeline in
+                    pipeline.transform.set("encoder", GValueBox("identity sleep-time=400000 ! vp8enc deadline=1"))
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    let (before, sent) = (pipeline.count("frames-in"), pipeline.count("frames-sent"))
+                    #expect(pipeline.waitForFrames(5))
+                    let (taken, passed) = (pipeline.count("frames-in") - before, pipeline.count("frames-sent") - sent)
+                    // 20 a second against 2.5.
+                    #expect(taken >= passed * 5, "\(taken) in, \(passed) sent")
+                    #expect(pipeline.count("frames-dropped") >= taken - passed - 5)
+                    #expect(pipeline.waitForMessage { $0.kind == .qos && $0.sourceName == "t" } != nil)
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                }
+            }
+        }
+
         @Test func pixelsThatAreNotSquareAreAccountedFor() throws {
             // 160 × 176 with pixels twice as wide as high has the session's shape: nothing is cut off.
             try expect(

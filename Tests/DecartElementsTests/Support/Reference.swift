@@ -13,7 +13,7 @@ enum Reference {
         try #require(ElementTests.isReady)
         let pipeline = try Pipeline(
             description: """
-                \(description) ! videoconvert ! videoscale ! videoconvert ! \
+                \(description) ! videoconvert ! videoscale add-borders=false ! videoconvert ! \
                 video/x-raw,format=I420,width=\(width),height=\(height),colorimetry=bt601,pixel-aspect-ratio=1/1 \
                 ! fakesink name=out sync=false
                 """)
