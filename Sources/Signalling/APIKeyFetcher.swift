@@ -170,7 +170,9 @@ package final class APIKeyFetch: @unchecked Sendable {
 
     private func failed(_ error: any Error, certificate: NIOSSLCertificate?) {
         // The limit speaks of the WebSocket, which is not meant here.
-        if error is SessionError || error is KeyRequestHandler.TooLong { return finish(.failure(KeyAnswer.tooLong(host: url.host))) }
+        if error is SessionError || error is KeyRequestHandler.TooLong {
+            return finish(.failure(KeyAnswer.tooLong(host: url.host)))
+        }
         var failure =
             TLSFailure.error(error, host: url.host, certificate: certificate)
             ?? ConnectFailure.error(error, host: url.host, port: url.port)

@@ -1,5 +1,5 @@
-// A channel that first asks the user's backend for a key, and then opens the real one with it: one attempt of a session,
-// one key. The time-out of `open` covers both.
+// A channel that first asks the user's backend for a key, and then opens the real one with it: one attempt of a
+// session, one key. The time-out of `open` covers both.
 package import DecartProtocol
 package import DecartSession
 import Dispatch

@@ -11,8 +11,8 @@ struct StandInCommand: ParsableCommand {
         discussion: """
             Speaks the service's control channel over WebSocket and takes and returns video over WebRTC. The pictures \
             are really decoded, transformed and encoded. Prints one line, "listening on ws://127.0.0.1:PORT", once \
-            clients can connect, and with --control another one; everything else goes to standard error. No key and no prompt is ever printed. \
-            SIGINT and SIGTERM say goodbye to the clients and end the program.
+            clients can connect, and with --control another one; everything else goes to standard error. No key and no \
+            prompt is ever printed. SIGINT and SIGTERM say goodbye to the clients and end the program.
 
             WHAT A PROMPT DOES (upper and lower case are alike, the word may be anywhere, the first of the list counts)
               lego          mosaic of bricks, 16 x 16 pixels each
@@ -114,7 +114,7 @@ struct StandInCommand: ParsableCommand {
         do {
             return try FaultPlan(parsing: fault).faults
         } catch {
-            throw ValidationError("--fault: \(error).")
+            throw ValidationError("--fault: \(error)")
         }
     }
 

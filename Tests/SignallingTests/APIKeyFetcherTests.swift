@@ -184,7 +184,7 @@ struct APIKeyFetcherTests {
         ("https://host/a b", false), ("https://host/\r\nX: y", false), ("https://host:0/", false), ("", false),
     ])
     func urls(text: String, isGood: Bool) {
-        #expect((try? BackendURL(text)) != nil == isGood)
+        #expect(((try? BackendURL(text)) != nil) == isGood)
         #expect((try? BackendURL("http://backend.example/k", allowInsecure: true)) != nil)
     }
 
@@ -205,6 +205,6 @@ struct APIKeyFetcherTests {
         ("content-length", "5", false), ("Transfer-Encoding", "chunked", false), ("X", String(repeating: "x", count: 9000), false),
     ])
     func headerFields(name: String, value: String, isGood: Bool) {
-        #expect((try? RequestHeaders([(name, value)])) != nil == isGood)
+        #expect(((try? RequestHeaders([(name, value)])) != nil) == isGood)
     }
 }

@@ -173,7 +173,7 @@ struct FreshKeyChannelTests {
         try await withServers(nil) { backend, service in
             var fixture: Fixture? = try Fixture(backend: backend.port, service: service.port)
             fixture?.channel.open(timeout: .seconds(10))
-            weak var channel = fixture?.channel
+            weak let channel = fixture?.channel
             fixture = nil
             #expect(channel == nil)
         }

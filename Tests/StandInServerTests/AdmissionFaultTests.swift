@@ -76,7 +76,7 @@ struct AdmissionFaultTests {
             _ = try client.expectGreeting()
             try server.server.setFaults([try Fault(parsing: "refuse:for=0.3")])
             #expect(throws: RawSocket.ConnectError(code: ECONNREFUSED)) { try RawSocket(port: server.port) }
-            client.send(.ping, [1])
+            client.ping([1])
             #expect(try client.next() == .pong([1]))
             let deadline = ContinuousClock.now + .seconds(10)
             var isBack = false

@@ -86,7 +86,7 @@ struct ControlTests {
             let secondID = try second.expectGreeting().id
             _ = try ask(port, "POST", "/control/close?session=\(firstID)&code=1013")
             #expect(try first.next() == .closeFrame(code: 1013))
-            second.send(.ping, [1])
+            second.ping([1])
             #expect(try second.next() == .pong([1]))
             _ = try ask(port, "POST", "/control/drop?session=\(secondID)")
             #expect(try second.next() == .closed)

@@ -110,7 +110,7 @@ struct MediaFaultTests {
             #expect(peer.states.waitForICE())
             // The old one is answered with an alert; the others leave the client waiting.
             if spec == "dtls_old_version" { #expect(peer.states.waitForFailure()) }
-            peer.client.send(.ping, [7])
+            peer.client.ping([7])
             _ = try peer.client.next { $0 == .pong([7]) }
             #expect(peer.frameCount == 0)
             #expect(server.sessions.first?.isGenerating == false)

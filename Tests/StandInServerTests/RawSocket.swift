@@ -20,11 +20,8 @@ final class RawSocket {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        guard result == 0 else {
-            let code = errno
-            Glibc.close(descriptor)
-            throw ConnectError(code: code)
-        }
+        // The descriptor is closed by deinit, which runs all the same.
+        guard result == 0 else { throw ConnectError(code: errno) }
     }
 
     struct ConnectError: Error, Equatable { let code: Int32 }
@@ -60,7 +57,7 @@ final class RawSocket {
 
     func send(_ text: String) {
         let bytes = Array(text.utf8)
-        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL.rawValue))
+        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 
     /// Reads until the condition holds (nil), the peer ends, or the time is over.

@@ -108,7 +108,7 @@ struct SessionFaultTests {
         try withFaults("no_pong") { server in
             let client = try server.connect()
             _ = try client.expectGreeting()
-            client.send(.ping, [1])
+            client.ping([1])
             try client.send(lego)
             #expect(try client.next() == legoAck)
             client.close()
@@ -119,7 +119,7 @@ struct SessionFaultTests {
         try withFaults("mute:at=0") { server in
             let client = try server.connect()
             _ = try client.expectGreeting()
-            client.send(.ping, [1])
+            client.ping([1])
             try client.send(lego)
             #expect(throws: TestClient.TimedOut.self) { try client.next(milliseconds: 300) }
             #expect(server.server.sessions.first?.prompts == ["lego"])
@@ -145,7 +145,7 @@ struct SessionFaultTests {
             #expect(try client.next() == legoAck)
             try client.send(lego)
             try client.send(.setImage(.passthrough))
-            client.send(.ping, [9])
+            client.ping([9])
             #expect(try client.next() == .pong([9]))
             client.close()
         }
@@ -157,7 +157,7 @@ struct SessionFaultTests {
             _ = try client.expectGreeting()
             let start = ContinuousClock.now
             try client.send(lego)
-            client.send(.ping, [9])
+            client.ping([9])
             #expect(try client.next() == .pong([9]))
             #expect(try client.next() == legoAck)
             #expect(ContinuousClock.now - start >= .milliseconds(290))
@@ -318,7 +318,7 @@ struct SessionFaultTests {
                 if case .message(.answer) = $0 { true } else { false }
             }
             try client.send(.iceCandidate(CandidateMessage(candidate: "candidate:9", sdpMid: "0", sdpMLineIndex: 0)))
-            client.send(.ping, [])
+            client.ping([])
             loop: while true {
                 switch try client.next() {
                 case .message(.iceCandidate(let candidate)): found.append(candidate)
@@ -366,7 +366,7 @@ struct SessionFaultTests {
             _ = media.paint()
             #expect(try client.next() == .message(.generationStarted))
             #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: reason)))
-            client.send(.ping, [1])
+            client.ping([1])
             #expect(try client.next() == .pong([1]))
             #expect(media.stopCount == 1)
             client.close()

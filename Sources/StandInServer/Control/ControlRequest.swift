@@ -82,8 +82,9 @@ enum SessionsJSON {
         let (seconds, attoseconds) = record.age.components
         let milliseconds = seconds * 1000 + attoseconds / 1_000_000_000_000_000
         let fields: [(String, String)] = [
-            ("number", String(record.number)), ("id", quoted(record.sessionID)), ("model", quoted(record.request.model)),
-            ("state", quoted(state(record))), ("age_ms", String(milliseconds)), ("prompts", String(record.promptCount)),
+            ("number", String(record.number)), ("id", quoted(record.sessionID)),
+            ("model", quoted(record.request.model)), ("state", quoted(state(record))),
+            ("age_ms", String(milliseconds)), ("prompts", String(record.promptCount)),
             ("images", String(record.imageCount)), ("refusals", String(record.refusalCount)),
             ("frames_in", String(record.frameCount)), ("frames_out", String(record.sentFrameCount)),
             ("ticks", String(record.tickCount)),

@@ -29,7 +29,8 @@ enum CandidateFault {
     }
 
     private static let malformed: [FaultScript.Step] = [
-        "candidate:", "candidate:1 1 UDP", "no candidate at all", "candidate:1 1 UDP 2130706431 300.1.1.1 99999 typ host",
+        "candidate:", "candidate:1 1 UDP", "no candidate at all",
+        "candidate:1 1 UDP 2130706431 300.1.1.1 99999 typ host",
         "candidate:1 1 UDP 99999999999999999999 127.0.0.1 9 typ host", "candidate:1 0 UDP 1 127.0.0.1 0 typ nothing",
         "candidate:1 1 UDP 2130706431 \u{0} 9 typ host", "candidate:" + String(repeating: "9", count: 10_000),
         "candidate:1 1 UDP 2130706431 127.0.0.1 -1 typ host\r\na=ice-pwd:gone",

@@ -1,5 +1,5 @@
-// Certificates for tls_bad_*: made by the openssl command in a directory of their own, signed by an authority that lives
-// as long as the stand-in. Only so is each of them wrong in one way and right in every other.
+// Certificates for tls_bad_*: made by the openssl command in a directory of their own, signed by an authority that
+// lives as long as the stand-in. Only so is each of them wrong in one way and right in every other.
 import Glibc
 import NIOSSL
 
@@ -84,7 +84,9 @@ final class ThrowawayAuthority: Sendable {
 
     /// No shell: the arguments are split at spaces only where they are ours.
     private func openssl(_ arguments: String...) throws(StandInError) {
-        let words = ["openssl"] + arguments.flatMap { $0 == Self.newKey ? $0.split(separator: " ").map(String.init) : [$0] }
+        let words =
+            ["openssl"]
+            + arguments.flatMap { $0 == Self.newKey ? $0.split(separator: " ").map(String.init) : [$0] }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }

@@ -161,7 +161,8 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private static func halve(_ size: Element?, _ video: VideoInfo) {
         let width = max(video.width / 4 * 2, 16)
         let height = max(video.height / 4 * 2, 16)
-        if let caps = try? Caps("video/x-raw,format=I420,width=\(width),height=\(height)") { size?.set("caps", caps: caps) }
+        guard let caps = try? Caps("video/x-raw,format=I420,width=\(width),height=\(height)") else { return }
+        size?.set("caps", caps: caps)
     }
 
     /// Spoils pictures between encoder and payloader, where they are whole.
@@ -170,7 +171,8 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
             let sink = payloader.staticPad("sink")
         else { return }
         sink.addProbe(.buffer) { [faults] item in
-            guard case .buffer(let buffer) = item, faults.isOn(.garbage), let copy = buffer.withBytes({ Buffer(copying: $0) })
+            guard case .buffer(let buffer) = item, faults.isOn(.garbage),
+                let copy = buffer.withBytes({ Buffer(copying: $0) })
             else { return .pass }
             (copy.pts, copy.dts, copy.duration) = (buffer.pts, buffer.dts, buffer.duration)
             _ = copy.withMutableBytes(Garbage.spoil)

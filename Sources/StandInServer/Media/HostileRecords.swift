@@ -1,8 +1,10 @@
 /// Datagrams of DTLS that no honest peer sends (RFC 6347 §4.1, §4.2.2).
 enum HostileRecords {
-    private static func record(_ type: UInt8, epoch: UInt16, sequence: UInt16, version: [UInt8], _ body: [UInt8]) -> [UInt8] {
-        [type] + version + [UInt8(epoch >> 8), UInt8(epoch & 255), 0, 0, 0, 0, UInt8(sequence >> 8), UInt8(sequence & 255)]
-            + [UInt8(body.count >> 8 & 255), UInt8(body.count & 255)] + body
+    private static func record(
+        _ type: UInt8, epoch: UInt8, sequence: UInt8, version: [UInt8], _ body: [UInt8]
+    ) -> [UInt8] {
+        [type] + version + [0, epoch, 0, 0, 0, 0, 0, sequence, UInt8(body.count >> 8 & 255), UInt8(body.count & 255)]
+            + body
     }
 
     private static let dtls10: [UInt8] = [0xfe, 0xff]

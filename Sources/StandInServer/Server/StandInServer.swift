@@ -3,8 +3,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A small honest imitation of the realtime service, generation 1: control channel, WebRTC, transformed pictures. It can
-/// be told to misbehave: `StandInServer+Faults.swift`.
+/// A small honest imitation of the realtime service, generation 1: control channel, WebRTC, transformed pictures. It
+/// can be told to misbehave: `StandInServer+Faults.swift`.
 ///
 /// One event loop serves all connections; every session has its own media. All calls from any thread but event loops.
 package final class StandInServer: Sendable {
@@ -47,7 +47,9 @@ package final class StandInServer: Sendable {
         do {
             let port = try doors.open()
             doors.apply(FaultPlan(configuration.faults))
-            let control = try configuration.controlPort.map { try ControlEndpoint.open(port: $0, group: group, of: self) }
+            let control = try configuration.controlPort.map { port in
+                try ControlEndpoint.open(port: port, group: group, of: self)
+            }
             running.withLock {
                 $0 = Running(group: group, doors: doors, connections: connections, control: control)
             }
