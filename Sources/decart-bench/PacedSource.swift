@@ -38,7 +38,8 @@ final class PacedSource: @unchecked Sendable {
     }
 
     private func step() {
-        guard !stopped.load(ordering: .acquiring), let clock = pipeline.currentClock, let now = pipeline.currentRunningTime
+        guard !stopped.load(ordering: .acquiring), let clock = pipeline.currentClock,
+            let now = pipeline.currentRunningTime
         else {
             pad.pauseTask()
             return
