@@ -45,6 +45,7 @@ let package = Package(
                 "DecartSession", "DecartProtocol",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
@@ -103,7 +104,7 @@ let package = Package(
         .testTarget(
             name: "SignallingTests",
             dependencies: [
-                "Signalling", "DecartSession",
+                "Signalling", "DecartSession", "DecartProtocol",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

@@ -35,7 +35,6 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var input: InputChain?
         var output: VideoOutput?
-        var targetBitrate = -1
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
         var rawFallback: RawFallback?
@@ -152,12 +151,10 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func statistics() -> Structure {
-        let (input, output, snapshot, session, bitrate) = state.withLock {
-            ($0.input, $0.output, $0.snapshot, $0.session, $0.targetBitrate)
-        }
+        let (input, output, snapshot, session) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.session) }
         return TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
-            snapshot: session == nil ? nil : snapshot, transport: session?.statistics, targetBitrate: bitrate,
+            snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
             receivedSize: session?.receivedSize)
     }
 
@@ -329,7 +326,6 @@ final class DecartTransform: ElementImplementation {
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
-            $0.targetBitrate = plan.media.bitrate
             $0.size = plan.media.size
         }
         return true
@@ -376,14 +372,14 @@ final class DecartTransform: ElementImplementation {
 
     /// Only while the element runs; `passthrough` needs a way for the raw picture, made when it is asked for.
     private func applyFallback() {
-        let (fallback, input, output, size, raw, running) = state.withLock {
-            ($0.settings.fallback, $0.input, $0.output, $0.size, $0.rawFallback, $0.session != nil)
+        let (fallback, input, output, raw, running) = state.withLock {
+            ($0.settings.fallback, $0.input, $0.output, $0.rawFallback, $0.session != nil)
         }
-        guard running, let input, let output, let size else { return }
+        guard running, let input, let output else { return }
         output.set(fallback: fallback)
         if fallback == .passthrough, raw == nil {
             do throws(GStreamerError) {
-                let made = try RawFallback(element: handle, input: input, output: output, size: size)
+                let made = try RawFallback(element: handle, input: input, output: output)
                 state.withLock { $0.rawFallback = made }
             } catch { handle.unowned.postWarning(Self.missing(error.message)) }
         } else if fallback != .passthrough, let raw {

@@ -3,10 +3,13 @@
 // network reaches upstream.
 import GStreamerKit
 import Synchronization
+import WebRTCTransport
 
 /// A frame as the encoder takes it.
 struct EncoderFrame {
     let buffer: Buffer
+    /// Of this very frame: a change of geometry takes effect between two frames.
+    let size: (width: Int, height: Int)
     let runningTime: ClockTime?
 }
 
@@ -31,6 +34,10 @@ final class InputChain: @unchecked Sendable {
         /// Before the queue; `input` and `rotation` are behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
+        /// Smaller than the target while the network is narrow.
+        var scale = DegradationLadder.Scale.full
+        /// Of the frames that leave now.
+        var frameSize = (width: 0, height: 0)
         var segment: Event?
         /// By the rank of the media path; `rawRank` is the fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
@@ -99,6 +106,9 @@ final class InputChain: @unchecked Sendable {
         }
         end.setEventFunction { [weak self] event in
             if event.kind == .segment { self?.state.withLock { $0.segment = event } }
+            if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
+                self?.state.withLock { $0.frameSize = (info.width, info.height) }
+            }
             return .handled(true)
         }
         end.setActive(true)
@@ -112,6 +122,15 @@ final class InputChain: @unchecked Sendable {
             $0.target = (width, height)
             $0.fit = fit
             $0.geometryChanged = true
+        }
+    }
+
+    /// Smaller pictures for a network that does not carry the full size.
+    func setScale(_ scale: DegradationLadder.Scale) {
+        state.withLock { state in
+            guard state.scale != scale else { return }
+            state.scale = scale
+            state.geometryChanged = true
         }
     }
 
@@ -180,9 +199,10 @@ final class InputChain: @unchecked Sendable {
     private func applyGeometryIfChanged() {
         let changed = state.withLock { state in
             defer { state.geometryChanged = false }
-            return state.geometryChanged ? (state.target, state.fit, state.rotation, state.input) : nil
+            return state.geometryChanged ? (state.target, state.scale, state.fit, state.rotation, state.input) : nil
         }
-        guard let (target, fit, rotation, input) = changed else { return }
+        guard let (full, factor, fit, rotation, input) = changed else { return }
+        let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
         if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let colour = "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
@@ -202,8 +222,9 @@ final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ buffer: Buffer) {
-        let (segment, deliveries) = state.withLock { ($0.segment, Array($0.deliveries)) }
-        let frame = EncoderFrame(buffer: buffer, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) })
+        let (segment, size, deliveries) = state.withLock { ($0.segment, $0.frameSize, Array($0.deliveries)) }
+        let frame = EncoderFrame(
+            buffer: buffer, size: size, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) })
         if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
         for delivery in deliveries { delivery.value(frame) }
     }

@@ -31,6 +31,7 @@ struct MediaSettings: Sendable {
     var connection = PeerConnectionConfiguration()
     var size: PictureSize
     var framerate: Int
+    /// What the encoder starts with, bit/s; the network decides from then on.
     var bitrate: Int
     var encoder: String
     var followsReceived: Bool
@@ -116,6 +117,8 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         host.input.gate.close(rank: rank)
         host.input.removeDelivery(rank: rank)
         host.output.removeInput(rank: rank)
+        host.input.setScale(.full)
+        host.input.gate.setMaximumRate(framesPerSecond: settings.framerate)
         shared.withLock { $0 = nil }
         owned.withLock { $0 = nil }
         decoderOutput.withLock { $0 = nil }
@@ -178,16 +181,15 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         encoderInput = input
         encoder.bin.syncStateWithParent()
         announce(on: input)
-        // The streaming thread alone looks at `sent`.
-        let sent = Mutex(settings.size.current)
-        let size = settings.size
-        host.input.addDelivery(rank: rank) { [weak self] frame in
-            let wanted = size.current
-            let turned = sent.withLock { sent in
-                defer { sent = wanted }
-                return sent != wanted
+        let sent = Mutex((width: 0, height: 0))
+        host.input.addDelivery(rank: rank) { [weak self, encoder] frame in
+            guard let self else { return }
+            self.follow(encoder)
+            let changed = sent.withLock { sent in
+                defer { sent = frame.size }
+                return sent != frame.size
             }
-            if turned { self?.pushCaps(on: input) }
+            if changed { self.pushCaps(on: input, frame.size) }
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil
@@ -197,12 +199,11 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
 
     private func announce(on input: Pad) {
         input.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
-        pushCaps(on: input)
+        pushCaps(on: input, settings.size.current)
         input.push(Event.timeSegment())
     }
 
-    private func pushCaps(on input: Pad) {
-        let size = settings.size.current
+    private func pushCaps(on input: Pad, _ size: (width: Int, height: Int)) {
         let caps =
             "video/x-raw, format=(string)I420, width=(int)\(size.width), height=(int)\(size.height), "
             + "framerate=(fraction)\(settings.framerate)/1, pixel-aspect-ratio=(fraction)1/1, "
@@ -241,6 +242,34 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         try source.link(first)
     }
 
+    // MARK: The network's word
+
+    private struct Rate {
+        var target: BitrateTarget?
+        var applied = 0
+        var ladder: DegradationLadder?
+    }
+    private let rate = Mutex(Rate())
+
+    /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
+    private func follow(_ encoder: VideoEncoderBin) {
+        let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
+            guard let target = rate.target?.target else { return (nil, nil) }
+            if rate.ladder == nil {
+                let size = settings.size.current
+                rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
+            }
+            let level = rate.ladder?.update(target: target, now: MonotonicTime.now)
+            defer { rate.applied = target }
+            return (target == rate.applied ? nil : target, level)
+        }
+        if let bitrate { encoder.setBitrate(bitrate) }
+        if let level {
+            host.input.gate.setMaximumRate(framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
+            host.input.setScale(level.scale)
+        }
+    }
+
     // MARK: Facts
 
     /// The network thread.
@@ -258,6 +287,7 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
             onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .stateChanged(.failed(let error)): fail(error)
         case .warning(let text): host.log(.warning, host.element.unowned, text)
+        case .bitrateTarget(let target): rate.withLock { $0.target = target }
         case .iceConnected, .remoteBitrateEstimate, .stateChanged: break
         }
     }

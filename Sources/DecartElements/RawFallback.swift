@@ -16,7 +16,7 @@ final class RawFallback: @unchecked Sendable {
     private let format: Mutex<OutputFormat>
     private let sent = Mutex<(width: Int, height: Int)?>(nil)
 
-    init(element: ElementHandle, input: InputChain, output: VideoOutput, size: PictureSize) throws(GStreamerError) {
+    init(element: ElementHandle, input: InputChain, output: VideoOutput) throws(GStreamerError) {
         self.element = element
         self.input = input
         self.output = output
@@ -42,7 +42,7 @@ final class RawFallback: @unchecked Sendable {
         filter.syncStateWithParent()
         scale.syncStateWithParent()
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
-        input.addDelivery(rank: Self.rank) { [weak self] frame in self?.take(frame, size.current) }
+        input.addDelivery(rank: Self.rank) { [weak self] frame in self?.take(frame, frame.size) }
         input.gate.open(rank: Self.rank)
     }
 

@@ -40,9 +40,11 @@ extension SessionPlan {
             output = format
             media = MediaSettings(
                 size: PictureSize(width: format.width, height: format.height), framerate: min(format.framerate, settings.maxFramerate),
-                bitrate: max(settings.minBitrate, settings.maxBitrate), encoder: settings.encoder,
+                bitrate: settings.startBitrate, encoder: settings.encoder,
                 followsReceived: settings.outputSize == .received)
             media.connection.codec = settings.videoCodec
+            media.connection.bitrateRange = settings.bitrateRange
+            media.connection.startBitrate = settings.startBitrate
             media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
             media.connection.jitterBufferLatency = .milliseconds(settings.latency)
             media.connection.maximumReceiveBitrate = max(settings.maxBitrate, 2_500_000)
@@ -120,6 +122,11 @@ extension SessionPlan {
 }
 
 extension TransformSettings {
+    /// A minimum above the maximum gives way.
+    var bitrateRange: ClosedRange<Int> { min(minBitrate, maxBitrate)...maxBitrate }
+    /// The first key frame must not flood a slow link; a good one is at its maximum a few seconds later.
+    var startBitrate: Int { min(maxBitrate, max(minBitrate, 1_500_000)) }
+
     var retryPolicy: RetryPolicy {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))
     }

@@ -10,7 +10,7 @@ enum TransformStatistics {
 
     static func structure(
         input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
-        targetBitrate: Int, receivedSize: (width: Int, height: Int)?
+        receivedSize: (width: Int, height: Int)?
     ) -> Structure {
         let stats = Structure(name)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
@@ -21,7 +21,10 @@ enum TransformStatistics {
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallback)
         stats["frames-late"] = GValueBox(uint64: output.late)
-        stats["target-bitrate"] = GValueBox(int64: targetBitrate)
+        let rate = transport?.bitrateTarget
+        stats["target-bitrate"] = GValueBox(int64: rate?.target ?? -1)
+        stats["estimated-bitrate"] = GValueBox(int64: rate?.estimate ?? -1)
+        stats["bitrate-reason"] = GValueBox(rate?.reason.rawValue)
 
         stats["packets-sent"] = GValueBox(uint64: transport?.packetsSent ?? 0)
         stats["bytes-sent"] = GValueBox(uint64: transport?.bytesSent ?? 0)

@@ -44,8 +44,6 @@ final class VideoOutput: @unchecked Sendable {
     let pad: Pad
     private let element: ElementHandle
     private let log: DebugCategory
-    private static let depth = 3
-
     /// One media path; a newer one has a higher rank.
     private struct Input {
         var onFormat: @Sendable (OutputFormat) -> Void
@@ -79,6 +77,11 @@ final class VideoOutput: @unchecked Sendable {
         /// The newest raw picture, for `passthrough` only.
         var rawPicture: Buffer?
         var black: Buffer?
+        /// A sink that keeps time holds each frame for the latency that was promised: as many wait here, and a few more.
+        var depth: Int {
+            let interval = max(1, (negotiated ?? preferred).interval)
+            return 4 + Int(clamping: min(latency, 10_000_000_000) / interval)
+        }
         var counters = OutputCounters()
         var inputs: [Int: Input] = [:]
         /// The newest media path that has shown a picture: older ones are not shown any more.
@@ -193,7 +196,7 @@ final class VideoOutput: @unchecked Sendable {
                 state.discontinuity = true
             }
             state.frames.append(Frame(buffer: buffer, format: format))
-            if state.frames.count > Self.depth {
+            if state.frames.count > state.depth {
                 state.frames.removeFirst()
                 state.counters.late &+= 1
                 state.discontinuity = true

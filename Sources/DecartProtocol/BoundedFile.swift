@@ -1,7 +1,7 @@
 // Reading a file that the user named, with as little trust as a name deserves: it may be a pipe that never ends, a
 // device, a directory, or grow while it is read.
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #endif
 
 package enum BoundedFileError: Error, Sendable, Equatable {

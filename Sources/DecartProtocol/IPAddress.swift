@@ -1,6 +1,6 @@
 // inet_pton only: no name is ever resolved here.
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #endif
 
 /// An IPv4 or IPv6 address in its usual notation.

@@ -7,7 +7,8 @@ package struct Prompt: Sendable, Equatable {
     /// Whether the service may rewrite the text.
     package let enrich: Bool
 
-    /// Throws `INVALID_INPUT` if the text is too long or has a NUL. Surrounding white space is dropped; empty is allowed.
+    /// Throws `INVALID_INPUT` if the text is too long or has a NUL. Surrounding white space is dropped; empty is
+    /// allowed.
     package init(_ text: String, enrich: Bool = false) throws(ProtocolError) {
         let trimmed = text.trimmingWhitespace()
         let length = trimmed.count

@@ -15,6 +15,7 @@ package struct ReferenceImage: Sendable, Equatable {
     /// Pixels.
     package let width: Int
     package let height: Int
+    /// Without place, time and author.
     package let bytes: [UInt8]
 
     /// Throws `INVALID_INPUT` with a sentence that says what is wrong.
@@ -31,13 +32,13 @@ package struct ReferenceImage: Sendable, Equatable {
         else {
             throw ProtocolError(
                 .invalidInput,
-                "The reference image has \(width) × \(height) pixels; at most \(ReferenceImage.maximumSide) a side and "
-                    + "\(ReferenceImage.maximumPixels) in all are taken.")
+                "The reference image has \(width) × \(height) pixels; at most \(ReferenceImage.maximumSide) a side "
+                    + "and \(ReferenceImage.maximumPixels) in all are taken.")
         }
         format = header.format
         self.width = width
         self.height = height
-        self.bytes = bytes
+        self.bytes = ImageMetadata.stripped(bytes, format: header.format)
     }
 
     /// Reads a regular file; see `BoundedFile`.

@@ -6,17 +6,27 @@ struct URLParts {
     let path: String
     let query: String
 
-    init(_ text: String) throws(ProtocolError) {
-        func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidBaseURL, "base-url \(reason).") }
+    /// - Parameters:
+    ///   - property: whose value it is, for the error.
+    ///   - schemes: in lower case; whether each is secure.
+    ///   - reserved: names that the query must not have.
+    init(
+        _ text: String, property: String = "base-url",
+        schemes: [(name: String, isSecure: Bool)] = [("wss", true), ("ws", false), ("https", true), ("http", false)],
+        reserved: [String] = ["api_key", "model"]
+    ) throws(ProtocolError) {
+        func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidBaseURL, "\(property) \(reason).") }
 
         guard text.utf8.count <= 2048 else { throw refuse("is longer than 2048 bytes") }
         guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             throw refuse("has a space, a control character or a non-ASCII character in it")
         }
-        let schemes = ["wss": true, "https": true, "ws": false, "http": false]
-        guard let colon = text.firstIndex(of: ":"), let isSecure = schemes[text[..<colon].lowercased()],
-            text[colon...].hasPrefix("://")
-        else { throw refuse("must begin with wss://, ws://, https:// or http://") }
+        guard let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://"),
+            let isSecure = schemes.first(where: { $0.name == text[..<colon].lowercased() })?.isSecure
+        else {
+            let names = schemes.map { $0.name + "://" }
+            throw refuse("must begin with \(names.dropLast().joined(separator: ", ")) or \(names.last ?? "")")
+        }
         var rest = text[colon...].dropFirst(3)
 
         // RFC 6455 §3: fragments have no meaning in WebSocket URLs.
@@ -28,8 +38,8 @@ struct URLParts {
         }
         // The key has its own property: a base URL is readable, so nothing secret may be in it.
         let names = query.split(separator: "&").map { $0.prefix { $0 != "=" } }
-        guard !names.contains("api_key"), !names.contains("model") else {
-            throw refuse("must not carry api_key or model: they have properties of their own")
+        guard !names.contains(where: { reserved.contains(String($0)) }) else {
+            throw refuse("must not carry \(reserved.joined(separator: " or ")): they have properties of their own")
         }
         let slash = rest.firstIndex(of: "/") ?? rest.endIndex
         let authority = rest[..<slash]

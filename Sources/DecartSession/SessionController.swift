@@ -16,11 +16,11 @@ package final class SessionController: @unchecked Sendable {
     /// Makes the channel of one attempt; may ask for a fresh key first, as `open` has time for it.
     package typealias MakeChannel =
         @Sendable (AttemptID, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void) throws(SessionError)
-            -> any SignallingChannel
+        -> any SignallingChannel
     /// Makes the media path of one attempt.
     package typealias MakeMedia =
         @Sendable (AttemptID, _ onEvent: @escaping @Sendable (MediaEvent) -> Void) throws(SessionError)
-            -> any MediaTransport
+        -> any MediaTransport
 
     private let scheduler: any SessionScheduler
     private let makeChannel: MakeChannel

@@ -45,3 +45,12 @@ extension GObject {
 
     package func notify(_ name: String) { g_object_notify(object, name) }
 }
+
+extension GObject {
+    /// Several properties as one change: `notify` is held back until the end, as in one g_object_set.
+    package func withFrozenNotifications(_ body: (GObject) -> Void) {
+        g_object_freeze_notify(object)
+        body(self)
+        g_object_thaw_notify(object)
+    }
+}

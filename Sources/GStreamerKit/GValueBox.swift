@@ -65,7 +65,7 @@ package final class GValueBox: @unchecked Sendable {
     }
     package convenience init(strings: [String]) {
         self.init(type: decart_type_value_array())
-        // Lent, for a box that is only read for its pointer is freed before the pointer is used.
+        // withPointer keeps each item alive during the call; its bare pointer would outlive it.
         for string in strings { GValueBox(string).withPointer { gst_value_array_append_value(storage, $0) } }
     }
 

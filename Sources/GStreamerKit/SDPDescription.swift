@@ -8,6 +8,9 @@ package struct SDPAttribute: Sendable, Equatable {
         self.name = name
         self.value = value
     }
+
+    /// gstsdp writes what it is given: a line break in a value would begin an attribute of its own.
+    var isOneLine: Bool { !(name + (value ?? "")).utf8.contains { $0 == 10 || $0 == 13 } }
 }
 
 package struct SDPMedia: Sendable, Equatable {
@@ -87,7 +90,9 @@ package struct SDPDescription: Sendable, Equatable {
         gst_sdp_message_set_origin(message, "-", String(sessionID), String(version), "IN", "IP4", "127.0.0.1")
         gst_sdp_message_set_session_name(message, "-")
         gst_sdp_message_add_time(message, "0", "0", nil)
-        for attribute in attributes { gst_sdp_message_add_attribute(message, attribute.name, attribute.value) }
+        for attribute in attributes where attribute.isOneLine {
+            gst_sdp_message_add_attribute(message, attribute.name, attribute.value)
+        }
         for media in media {
             var made: UnsafeMutablePointer<GstSDPMedia>?
             guard gst_sdp_media_new(&made) == GST_SDP_OK, let made else { continue }
@@ -96,7 +101,9 @@ package struct SDPDescription: Sendable, Equatable {
             gst_sdp_media_set_proto(made, media.transport)
             for format in media.formats { gst_sdp_media_add_format(made, format) }
             gst_sdp_media_add_connection(made, "IN", "IP4", "0.0.0.0", 0, 0)
-            for attribute in media.attributes { gst_sdp_media_add_attribute(made, attribute.name, attribute.value) }
+            for attribute in media.attributes where attribute.isOneLine {
+                gst_sdp_media_add_attribute(made, attribute.name, attribute.value)
+            }
             // The message copies the media's fields and takes them over; only the shell is ours to free.
             gst_sdp_message_add_media(message, made)
             gst_sdp_media_free(made)

@@ -69,9 +69,10 @@ package final class WebSocketChannel: SignallingChannel {
     }
 
     package func send(_ text: [UInt8]) {
+        let size = min(text.count, WebSocketChannel.maximumQueuedBytes)
         let isWithinBounds = queue.withLock { queue in
             guard queue.messages < WebSocketChannel.maximumQueuedMessages,
-                queue.bytes <= WebSocketChannel.maximumQueuedBytes - min(text.count, WebSocketChannel.maximumQueuedBytes)
+                queue.bytes <= WebSocketChannel.maximumQueuedBytes - size
             else { return false }
             queue.messages += 1
             queue.bytes += text.count

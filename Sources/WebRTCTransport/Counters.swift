@@ -25,7 +25,9 @@ final class Counters: Sendable {
 }
 
 /// CLOCK_MONOTONIC without an allocation.
-enum MonotonicTime {
+package enum MonotonicTime {
+    /// From an origin of this process.
+    package static var now: Duration { ContinuousClock.now - origin }
     static var nanoseconds: UInt64 {
         let now = ContinuousClock.now
         return UInt64(clamping: Int64((now - origin).clockTime)) &+ 1

@@ -45,6 +45,8 @@ package final class HeaderExtensionWriter {
         self.mid = mid.utf8.count <= 16 ? Array(mid.utf8) : []
     }
 
+    var transportWideCC: UInt8? { ids.transportWideCC }
+
     deinit { scratch.deallocate() }
 
     /// The packet with extensions, and its length, in memory valid until the next call; nil for what is no RTP packet

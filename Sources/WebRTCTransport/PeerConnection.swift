@@ -26,6 +26,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
     private let outward = Mutex(Outward())
     private let counters = Counters()
+    private let rateControl: SendRateControl
 
     /// One offer and one answer, then the end: what a caller may do next.
     private enum Step { case new, offered, settled, closed }
@@ -41,6 +42,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var dtls: DTLSConnection?
     private var dtlsTimer: NetworkTimer?
     private var rembTimer: NetworkTimer?
+    private var rateTimer: NetworkTimer?
     private var pendingCandidates: [ICECandidate?] = []
     private var remoteIsKnown = false
     private var iceIsUp = false
@@ -67,6 +69,9 @@ package final class PeerConnection: @unchecked Sendable {
         let number = UInt32.random(in: 1...UInt32.max)
         ssrc = number
         retransmissionSSRC = number == .max ? 1 : number + 1
+        rateControl = SendRateControl(
+            range: configuration.bitrateRange, start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
+            ssrc: number)
         cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "could not make a certificate: \(error)")
@@ -302,6 +307,8 @@ package final class PeerConnection: @unchecked Sendable {
             }
             connectedAt = .now
             change(.connected)
+            onEvent(.bitrateTarget(rateControl.target))
+            watchRate()
             graph.requestKeyFrameFromEncoder()
             // After the state, which changes in the thread's queue: an estimate is for a connection that is up.
             if usesREMB { network.async { [weak self] in self?.sendREMB() } }
@@ -346,9 +353,13 @@ package final class PeerConnection: @unchecked Sendable {
         }
         let packet = UnsafeRawBufferPointer(rebasing: datagram[..<length])
         if isRTCP {
-            if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: packet) {
+            let remoteEstimate = RTCPFeedback.remoteBitrateEstimate(in: packet)
+            if let bitrate = remoteEstimate {
                 counters.remoteEstimate.store(bitrate, ordering: .relaxed)
                 onEvent(.remoteBitrateEstimate(bitrate))
+            }
+            if let target = rateControl.received(rtcp: packet, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds) {
+                onEvent(.bitrateTarget(target))
             }
             graph.received(rtcp: packet)
         } else {
@@ -373,6 +384,13 @@ package final class PeerConnection: @unchecked Sendable {
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
     }
 
+    /// Silence is news for the rate control too.
+    private func watchRate() {
+        guard srtp != nil else { return }
+        if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
+        rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
+    }
+
     private func change(_ next: PeerConnectionState) {
         network.async { [self] in
             switch (state, next) {
@@ -395,11 +413,13 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func send(rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
         let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
+        let now = MonotonicTime.nanoseconds
         guard let agent, let srtp,
-            let (buffer, length) = writer.write(
-                packet, sendTime: MonotonicTime.nanoseconds, reserve: SRTPTransform.maximumOverhead),
-            let protected = srtp.protectRTP(buffer, length: length)
+            let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
         else { return }
+        rateControl.willSend(
+            rtp: UnsafeRawBufferPointer(rebasing: buffer[..<length]), extensionID: writer.transportWideCC, now: now)
+        guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) {
             counters.packetsSent.wrappingAdd(1, ordering: .relaxed)
             counters.bytesSent.wrappingAdd(UInt64(protected), ordering: .relaxed)
@@ -409,6 +429,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func send(rtcp packet: UnsafeRawBufferPointer) {
         let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
         guard let agent, let srtp, packet.count + SRTPTransform.maximumOverhead <= 1500 else { return }
+        rateControl.willSend(rtcp: packet, now: MonotonicTime.nanoseconds)
         withUnsafeTemporaryAllocation(byteCount: 1500, alignment: 16) { scratch in
             scratch.copyMemory(from: packet)
             guard let protected = srtp.protectRTCP(scratch, length: packet.count) else { return }
@@ -430,8 +451,10 @@ package final class PeerConnection: @unchecked Sendable {
             }
             dtlsTimer?.cancel()
             rembTimer?.cancel()
+            rateTimer?.cancel()
             dtlsTimer = nil
             rembTimer = nil
+            rateTimer = nil
             dtls = nil
             srtp = nil
             agent?.close()
@@ -451,10 +474,10 @@ package final class PeerConnection: @unchecked Sendable {
     package func statistics() -> PeerConnectionStatistics {
         var statistics = PeerConnectionStatistics()
         counters.fill(&statistics)
-        (statistics.selectedPair, statistics.iceTime, statistics.dtlsTime) = network.sync { [self] in
+        (statistics.selectedPair, statistics.iceTime, statistics.dtlsTime, statistics.bitrateTarget) = network.sync { [self] in
             let ice: Duration? = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
-            return (agent?.selectedPair, ice, handshake)
+            return (agent?.selectedPair, ice, handshake, rateControl.target)
         }
         if let session = graph.sessionStatistics() { statistics.read(session, localSSRC: ssrc) }
         return statistics

@@ -9,6 +9,11 @@ package struct PeerConnectionConfiguration: Sendable {
     package var jitterBufferLatency: Duration = .milliseconds(100)
     /// The most that we want to receive, bit/s: the ceiling of the estimate that goes out as REMB.
     package var maximumReceiveBitrate: Int = 8_000_000
+    /// What we may send, bit/s: the target stays within, whatever the network says.
+    package var bitrateRange: ClosedRange<Int> = 100_000...2_500_000
+    /// The first target, bit/s; nil = the upper end, but 1.5 Mbit/s at most. From there a good link is at 2.5 Mbit/s in
+    /// three seconds, and on one of 500 kbit/s the first key frame is not yet a flood.
+    package var startBitrate: Int?
 
     package init() {}
 }
@@ -63,6 +68,8 @@ package enum PeerConnectionEvent: Sendable {
     case stateChanged(PeerConnectionState)
     /// The far side's receive estimate, bit/s.
     case remoteBitrateEstimate(Int)
+    /// What the encoder should send from now on; the first comes when the connection is up.
+    case bitrateTarget(BitrateTarget)
     case warning(String)
 }
 

@@ -15,6 +15,8 @@ package struct PeerConnectionStatistics: Sendable {
     package var roundTripTime: Duration?
     package var jitter: Duration?
     package var remoteBitrateEstimate: Int?
+    /// What we may send, and why.
+    package var bitrateTarget: BitrateTarget?
     package var selectedPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?

@@ -161,7 +161,9 @@ final class RTPGraph: @unchecked Sendable {
         else { return nil }
         element.set("payload-type-map", structure: types)
         if let sources { element.set("ssrc-map", structure: sources) }
+        // One second is asked for again at most: a packet older than that comes too late for any jitter buffer.
         element.set("max-size-packets", 512)
+        element.set("max-size-time", 1000)
         let bin = Bin()
         bin.add(element)
         guard let sinkGhost = try? GhostPad(name: "sink_0", target: sink),

@@ -48,7 +48,8 @@ final class Call: @unchecked Sendable {
         case .iceConnected: progress.reached(.ice)
         case .connected: progress.reached(.connected)
         case .failed(let text): progress.fail(text)
-        case .receiver(let pad): if (try? buildReceiver(from: pad)) == nil { progress.fail("could not build the receiver") }
+        case .receiver(let pad):
+            if (try? buildReceiver(from: pad)) == nil { progress.fail("could not build the receiver") }
         }
     }
 
@@ -154,7 +155,9 @@ final class Call: @unchecked Sendable {
             guard case .buffer(let buffer) = item else { return .pass }
             // The decoder pads to whole macroblocks; 1280 is one already, so rows follow each other.
             let number =
-                decodes ? buffer.withBytes { $0.baseAddress.flatMap { TestPicture.number(in: $0, stride: TestPicture.width) } } ?? nil : nil
+                decodes
+                ? buffer.withBytes { $0.baseAddress.flatMap { TestPicture.number(in: $0, stride: TestPicture.width) } }
+                    ?? nil : nil
             progress.received(number)
             return .pass
         }
@@ -197,7 +200,9 @@ final class EchoBridge: @unchecked Sendable {
     init(pipeline: Pipeline) {
         let (output, input) = (output.unowned, input.unowned)
         self.output.setChainFunction { [weak self, weak pipeline] buffer in
-            guard let self, let copy = buffer.copyOfMetadata(), let now = pipeline?.currentRunningTime else { return .ok }
+            guard let self, let copy = buffer.copyOfMetadata(), let now = pipeline?.currentRunningTime else {
+                return .ok
+            }
             announce()
             copy.pts = now
             copy.dts = nil
@@ -239,7 +244,8 @@ enum Payloader {
         payloader.set("mtu", parameters.mtu)
         payloader.set("picture-id-mode", "15-bit")
         if let id = parameters.transportWideCCExtension {
-            payloader.addRTPHeaderExtension(uri: "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01", id: id)
+            payloader.addRTPHeaderExtension(
+                uri: "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01", id: id)
         }
         return payloader
     }

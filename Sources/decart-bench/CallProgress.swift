@@ -71,7 +71,8 @@ final class CallProgress: Sendable {
             return false
         }
         if !already, semaphore.wait(timeout: .now() + .seconds(seconds)) == .timedOut {
-            throw BenchError("\(frames) of \(count) frames came within \(seconds) s (connected: \(time(.connected) != nil))")
+            throw BenchError(
+                "\(frames) of \(count) frames came within \(seconds) s (connected: \(time(.connected) != nil))")
         }
         if let failure = state.withLock(\.failure) { throw BenchError(failure) }
     }

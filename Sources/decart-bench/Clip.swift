@@ -44,11 +44,11 @@ struct Clip: Sendable {
         self.frames = frames
     }
 
-    /// Gives the clip's frames round and round, from its key frame again after a gap.
+    /// Gives the clip's frames round and round, from its key frame again after a gap or when one is asked for.
     func player() -> (Bool) -> Buffer {
         var index = 0
-        return { skipped in
-            if skipped { index = 0 }
+        return { afresh in
+            if afresh { index = 0 }
             defer { index = (index + 1) % frames.count }
             return frames[index].withUnsafeBytes { Buffer(copying: $0) }
         }

@@ -47,7 +47,10 @@ struct MeasureCommand: ParsableCommand {
             try near.progress.waitForFrames(3)
             // The first one loads libraries and asks for memory: told apart.
             let prefix = index == 0 ? "first-" : ""
-            for (name, step) in [("answered", CallProgress.Step.answered), ("ice", .ice), ("connected", .connected), ("frame", .firstFrame)] {
+            for (name, step) in [
+                ("answered", CallProgress.Step.answered), ("ice", .ice), ("connected", .connected),
+                ("frame", .firstFrame),
+            ] {
                 if let time = near.progress.time(step) { report(prefix + name, time.milliseconds) }
             }
         }

@@ -10,17 +10,22 @@ final class PacedSource: @unchecked Sendable {
     let pad: Pad
     private let pipeline: Pipeline
     private let caps: String
-    /// Makes the buffer; the flag says that frames before it were left out.
-    private let next: (_ skipped: Bool) -> Buffer
+    /// Makes the buffer; the flag says that it must not depend on frames before it.
+    private let next: (_ afresh: Bool) -> Buffer
+    private let keyFrameIsWanted = Atomic(false)
     private let stopped = Atomic(false)
     private let wait = Mutex<ClockWait?>(nil)
     private var due: ClockTime?
 
-    init(caps: String, pipeline: Pipeline, next: @escaping (_ skipped: Bool) -> Buffer) {
+    init(caps: String, pipeline: Pipeline, next: @escaping (_ afresh: Bool) -> Buffer) {
         pad = Pad(name: "paced", direction: .source)
         self.pipeline = pipeline
         self.caps = caps
         self.next = next
+        pad.setEventFunction { [weak self] event in
+            if event.isForceKeyUnit { self?.keyFrameIsWanted.store(true, ordering: .relaxed) }
+            return .handled(true)
+        }
     }
 
     /// After the pad is linked; frames flow once the pipeline has a clock.
@@ -33,7 +38,8 @@ final class PacedSource: @unchecked Sendable {
     }
 
     private func step() {
-        guard !stopped.load(ordering: .acquiring), let clock = pipeline.currentClock, let now = pipeline.currentRunningTime
+        guard !stopped.load(ordering: .acquiring), let clock = pipeline.currentClock,
+            let now = pipeline.currentRunningTime
         else {
             pad.pauseTask()
             return
@@ -51,6 +57,7 @@ final class PacedSource: @unchecked Sendable {
             _ = wait.wait()
             guard !stopped.load(ordering: .acquiring) else { return }
         }
+        if keyFrameIsWanted.exchange(false, ordering: .relaxed) { skipped = true }
         let buffer = next(skipped)
         buffer.pts = time
         buffer.duration = Self.interval

@@ -26,13 +26,17 @@ struct PeerCommand: ParsableCommand {
                 let call = try? Call(far, sending: .echo, receiving: .discard) { message in
                     output.withLock { writeAll(message.line(call: number), to: $0) }
                 }
-                // What is measured is the near side: this one shall not hold the first packets for its jitter buffer's sake.
+                // The near side is measured: this one must not hold the first packets for its jitter buffer.
                 if far == .webrtcbin { call?.transport.element.set("latency", 10) }
                 calls[number] = call
                 call?.receive(message)
                 for candidate in early.removeValue(forKey: number) ?? [] { call?.receive(candidate) }
             default:
-                if let call = calls[number] { call.receive(message) } else { early[number, default: []].append(message) }
+                if let call = calls[number] {
+                    call.receive(message)
+                } else {
+                    early[number, default: []].append(message)
+                }
             }
         }
         for call in calls.values { call.stop() }

@@ -3,7 +3,10 @@ import Synchronization
 
 /// What the two sides of a call say to each other.
 enum PeerMessage: Sendable {
-    case offer(String), answer(String), candidate(String), stop
+    case offer(String)
+    case answer(String)
+    case candidate(String)
+    case stop
 
     /// One line: the call's number, a word, a text whose line ends are coded.
     func line(call: Int) -> String {
@@ -59,7 +62,9 @@ func writeAll(_ text: String, to descriptor: Int32) {
     let bytes = Array(text.utf8)
     var offset = 0
     while offset < bytes.count {
-        let count = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress.map { $0 + offset }, bytes.count - offset) }
+        let count = bytes.withUnsafeBytes {
+            write(descriptor, $0.baseAddress.map { $0 + offset }, bytes.count - offset)
+        }
         guard count > 0 else { return }
         offset += count
     }

@@ -18,7 +18,9 @@ struct Plan {
             var figures: Figures = [:]
             readLines(from: child.output) { line in
                 let parts = line.split(separator: " ")
-                if parts.count == 2, let value = Double(parts[1]) { figures[String(parts[0]), default: []].append(value) }
+                if parts.count == 2, let value = Double(parts[1]) {
+                    figures[String(parts[0]), default: []].append(value)
+                }
             }
             let status = child.wait()
             if status != 0 { problems.append("`measure \(arguments.joined(separator: " "))` ended with \(status)") }
@@ -30,7 +32,9 @@ struct Plan {
     }
 
     private func table(_ header: [String], _ rows: [[String]]) -> String {
-        var lines = ["| " + header.joined(separator: " | ") + " |", "|" + String(repeating: "---|", count: header.count)]
+        var lines = [
+            "| " + header.joined(separator: " | ") + " |", "|" + String(repeating: "---|", count: header.count),
+        ]
         lines += rows.map { "| " + $0.joined(separator: " | ") + " |" }
         return lines.joined(separator: "\n") + "\n"
     }
@@ -47,10 +51,15 @@ struct Plan {
             for far in fars {
                 for contender in [Contender.ours, .webrtcbin] {
                     let figures = measure(
-                        ["connect", "--contender", contender.rawValue, "--far", far.rawValue, "--sessions", quick ? "4" : "8"],
+                        [
+                            "connect", "--contender", contender.rawValue, "--far", far.rawValue, "--sessions",
+                            quick ? "4" : "8",
+                        ],
                         problems: &problems)
                     for (name, values) in figures {
-                        for value in values { samples["\(contender.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value) }
+                        for value in values {
+                            samples["\(contender.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value)
+                        }
                     }
                 }
             }
@@ -87,11 +96,14 @@ struct Plan {
                 for contender in Contender.allCases {
                     let figures = measure(
                         [
-                            "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds", quick ? "4" : "6",
+                            "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds",
+                            quick ? "4" : "5",
                             "--clip", clip,
                         ], problems: &problems)
                     for (name, values) in figures {
-                        for value in values { samples["\(contender.rawValue) \(count) \(name)", default: Samples()].add(value) }
+                        for value in values {
+                            samples["\(contender.rawValue) \(count) \(name)", default: Samples()].add(value)
+                        }
                     }
                 }
             }
@@ -100,7 +112,9 @@ struct Plan {
             samples["\(contender.rawValue) \(count) \(name)"] ?? Samples()
         }
         func net(_ contender: Contender, _ count: Int, _ name: String, per divisor: Double) -> Double? {
-            guard let value = sample(contender, count, name).median, let base = sample(.none, count, name).median else { return nil }
+            guard let value = sample(contender, count, name).median, let base = sample(.none, count, name).median else {
+                return nil
+            }
             return (value - base) / divisor
         }
         var cpu: [[String]] = []
@@ -110,7 +124,8 @@ struct Plan {
             let theirs = net(.webrtcbin, count, "cpu", per: 1)
             cpu.append([
                 "\(count)", sample(.ours, count, "cpu").text(2), sample(.webrtcbin, count, "cpu").text(2),
-                sample(.none, count, "cpu").text(2), fixed(ours ?? .nan, 2), fixed(theirs ?? .nan, 2), ratio(ours, theirs),
+                sample(.none, count, "cpu").text(2), fixed(ours ?? .nan, 2), fixed(theirs ?? .nan, 2),
+                ratio(ours, theirs),
                 "\(sample(.ours, count, "fps").text(1)) / \(sample(.webrtcbin, count, "fps").text(1))",
             ])
             for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
@@ -122,6 +137,20 @@ struct Plan {
                     fixed((sample(.ours, count, name).median ?? .nan) / unit, 0),
                     fixed((sample(.webrtcbin, count, name).median ?? .nan) / unit, 0),
                     fixed((sample(.none, count, name).median ?? .nan) / unit, 0),
+                ])
+            }
+        }
+        if counts.contains(4), counts.contains(16) {
+            for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
+                func further(_ contender: Contender) -> Double? {
+                    guard let many = net(contender, 16, name, per: unit), let few = net(contender, 4, name, per: unit)
+                    else { return nil }
+                    return (many - few) / 12
+                }
+                let (ours, theirs) = (further(.ours), further(.webrtcbin))
+                rest.append([
+                    title, "each one more, 4 to 16", fixed(ours ?? .nan, 1), fixed(theirs ?? .nan, 1),
+                    ratio(ours, theirs), "", "", "",
                 ])
             }
         }
@@ -178,7 +207,8 @@ struct Plan {
         var rows: [[String]] = []
         for contender in [Contender.ours, .webrtcbin] {
             let figures = measure(
-                ["cycles", "--contender", contender.rawValue, "--cycles", "\(cycles)", "--clip", clip], problems: &problems)
+                ["cycles", "--contender", contender.rawValue, "--cycles", "\(cycles)", "--clip", clip],
+                problems: &problems)
             let marks = figures["cycle"] ?? []
             for (title, name, unit) in [("RSS, MB", "rss", 1024.0), ("fds", "fds", 1.0), ("threads", "threads", 1.0)] {
                 let values = figures[name] ?? []
@@ -208,7 +238,10 @@ struct Plan {
         var problems: [String] = []
         let figures = measure(["encoder"], problems: &problems)
         let rows = [("ours", "tuned"), ("vp8enc's defaults", "defaults")].map { title, name in
-            [title] + ["median", "p95", "first", "kilobits"].map { fixed(figures["\(name)-\($0)"]?.first ?? .nan, $0 == "kilobits" ? 0 : 1) }
+            [title]
+                + ["median", "p95", "first", "kilobits"].map {
+                    fixed(figures["\(name)-\($0)"]?.first ?? .nan, $0 == "kilobits" ? 0 : 1)
+                }
         }
         return """
             ## VP8 encoder at 720p, 2.5 Mbit/s

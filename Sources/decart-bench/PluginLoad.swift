@@ -39,7 +39,8 @@ struct PluginLoad {
         for (index, (name, _)) in libraries.enumerated() {
             let memory = "\(fixed(anonymous[index]?.median ?? .nan, 0)) / \(fixed(file[index]?.median ?? .nan, 0))"
             lines.append(
-                "| \(name) | \((load[index] ?? Samples()).text(2)) | \(memory) | \((wall[index] ?? Samples()).text()) |")
+                "| \(name) | \((load[index] ?? Samples()).text(2)) | \(memory) | \((wall[index] ?? Samples()).text()) |"
+            )
         }
         return """
             Fresh processes with a registry of their own and no other plugin. In the first two columns the process has \
@@ -69,7 +70,9 @@ struct PluginLoad {
 
     private func inspect(_ path: String) -> Double? {
         let begun = ContinuousClock.now
-        guard let child = try? Child([path], path: "/usr/bin/gst-inspect-1.0", environment: environment) else { return nil }
+        guard let child = try? Child([path], path: "/usr/bin/gst-inspect-1.0", environment: environment) else {
+            return nil
+        }
         child.closeInput()
         readLines(from: child.output) { _ in }
         return child.wait() == 0 ? (.now - begun).milliseconds : nil
@@ -91,6 +94,7 @@ struct PluginLoadCommand: ParsableCommand {
         let took = ContinuousClock.now - begun
         let after = ProcessFigures.residentParts
         writeAll(
-            "\(fixed(took.milliseconds, 3)) \(after.anonymous - before.anonymous) \(after.file - before.file)\n", to: STDOUT_FILENO)
+            "\(fixed(took.milliseconds, 3)) \(after.anonymous - before.anonymous) \(after.file - before.file)\n",
+            to: STDOUT_FILENO)
     }
 }

@@ -12,7 +12,8 @@ struct ProcessFigures: Sendable {
     static func now() -> ProcessFigures {
         let status = lines(of: "/proc/self/status")
         return ProcessFigures(
-            cpu: cpuTime, wall: .now, residentKilobytes: value("VmRSS:", in: status), threads: value("Threads:", in: status),
+            cpu: cpuTime, wall: .now, residentKilobytes: value("VmRSS:", in: status),
+            threads: value("Threads:", in: status),
             descriptors: entries(of: "/proc/self/fd"))
     }
 
@@ -71,7 +72,9 @@ struct ProcessFigures: Sendable {
         guard let directory = opendir(folder) else { return }
         defer { closedir(directory) }
         while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
             if !name.hasPrefix(".") { body(name) }
         }
     }
@@ -88,7 +91,9 @@ enum Machine {
     }
 
     static var load: String {
-        ProcessFigures.lines(of: "/proc/loadavg").first.map { $0.split(separator: " ").prefix(3).joined(separator: " ") } ?? "?"
+        ProcessFigures.lines(of: "/proc/loadavg").first.map {
+            $0.split(separator: " ").prefix(3).joined(separator: " ")
+        } ?? "?"
     }
 }
 

@@ -19,7 +19,9 @@ struct RunCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Connect/stream/stop cycles for the test of growth.", valueName: "number"))
     var cycles: Int?
 
-    @Option(help: ArgumentHelp("The plugin whose loading is measured; without it that part is left out.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The plugin whose loading is measured; without it that part is left out.", valueName: "file")
+    )
     var plugin: String?
 
     @Option(
@@ -46,7 +48,9 @@ struct RunCommand: ParsableCommand {
         let folder = try TemporaryFolder()
         defer { folder.remove() }
         let load = Machine.load
-        writeAll("Machine: \(Machine.description); \(Self.library). Load average at the start: \(load).\n\n", to: STDOUT_FILENO)
+        writeAll(
+            "Machine: \(Machine.description); \(Self.library). Load average at the start: \(load).\n\n",
+            to: STDOUT_FILENO)
         let parts = only.isEmpty ? Part.allCases : only
         let clip = "\(folder.path)/clip"
         if parts.contains(.load) || parts.contains(.growth) { try Clip.encode(frames: 120).write(to: clip) }
@@ -80,7 +84,9 @@ struct TemporaryFolder {
     func remove() {
         guard let directory = opendir(path) else { return }
         while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
             if name != ".", name != ".." { unlink("\(path)/\(name)") }
         }
         closedir(directory)

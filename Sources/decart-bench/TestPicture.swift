@@ -87,7 +87,9 @@ struct TestPicture: Sendable {
         for bit in 0..<2 * bits {
             var sum = 0
             for y in 4..<block - 4 {
-                for x in 4..<block - 4 { sum += Int(luma.load(fromByteOffset: y * stride + bit * block + x, as: UInt8.self)) }
+                for x in 4..<block - 4 {
+                    sum += Int(luma.load(fromByteOffset: y * stride + bit * block + x, as: UInt8.self))
+                }
             }
             word = word << 1 | (sum > 125 * (block - 8) * (block - 8) ? 1 : 0)
         }

@@ -11,8 +11,8 @@ struct StandInCommand: ParsableCommand {
         discussion: """
             Speaks the service's control channel over WebSocket and takes and returns video over WebRTC. The pictures \
             are really decoded, transformed and encoded. Prints one line, "listening on ws://127.0.0.1:PORT", once \
-            clients can connect; everything else goes to standard error. No key and no prompt is ever printed. \
-            SIGINT and SIGTERM say goodbye to the clients and end the program.
+            clients can connect, and with --control another one; everything else goes to standard error. No key and no \
+            prompt is ever printed. SIGINT and SIGTERM say goodbye to the clients and end the program.
 
             WHAT A PROMPT DOES (upper and lower case are alike, the word may be anywhere, the first of the list counts)
               lego          mosaic of bricks, 16 x 16 pixels each
@@ -24,6 +24,19 @@ struct StandInCommand: ParsableCommand {
             A reference image tints the picture; its bytes choose the tint, and it goes together with a prompt. Models \
             that take no image refuse it. Passthrough returns the pictures as they came. So does a session that offers \
             before a prompt, image or passthrough was accepted: a client that must not show its camera is caught.
+
+            FAULTS
+              --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault knows \
+            count=N (for N connections) and after=N (from the Nth on, counted from 1); further keys are named below. A \
+            client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC. \
+            pipelines/FAULTS.md tells what a pipeline sees of each.
+
+            \(FaultKind.help)
+
+            CONTROL
+              --control PORT opens an HTTP endpoint on 127.0.0.1 that changes faults while the stand-in runs:
+
+            \(StandInServer.controlHelp)
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
@@ -62,7 +75,19 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Of the video that goes back, in bit/s.", valueName: "number"))
     var bitrate = 2_500_000
 
-    @Flag(name: .shortAndLong, help: "Print nothing but the line that says where it listens.")
+    @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
+    var fault: [String] = []
+
+    @Option(help: ArgumentHelp("Port of the control endpoint; 0 takes any free one.", valueName: "number"))
+    var control: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Be wss:// with a certificate of a throwaway authority, whose own is written to this file.",
+            valueName: "file"))
+    var tlsCa: String?
+
+    @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
     func validate() throws {
@@ -76,20 +101,36 @@ struct StandInCommand: ParsableCommand {
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key belong together.")
         }
+        guard tlsCa == nil || tlsCert == nil else {
+            throw ValidationError("--tls-ca has a certificate of its own: it goes without --tls-cert.")
+        }
+        guard (0...65535).contains(control ?? 0) else {
+            throw ValidationError("--control is a number from 0 to 65535.")
+        }
+        _ = try parsedFaults()
+    }
+
+    private func parsedFaults() throws -> [Fault] {
+        do {
+            return try FaultPlan(parsing: fault).faults
+        } catch {
+            throw ValidationError("--fault: \(error)")
+        }
     }
 
     func run() throws {
         // First of all, so that a signal during the start is not lost.
         let signals = TerminationSignals()
-        let server = StandInServer(configuration: serverConfiguration)
+        let server = StandInServer(configuration: try serverConfiguration())
         let port = try server.start()
-        let scheme = tlsCert == nil ? "ws" : "wss"
+        let scheme = tlsCert == nil && tlsCa == nil ? "ws" : "wss"
         Output.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
+        if let port = server.controlPort { Output.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO) }
         signals.wait()
         server.stop()
     }
 
-    private var serverConfiguration: StandInConfiguration {
+    private func serverConfiguration() throws -> StandInConfiguration {
         var configuration = StandInConfiguration()
         configuration.host = host
         configuration.port = port
@@ -99,6 +140,9 @@ struct StandInCommand: ParsableCommand {
         if let tlsCert, let tlsKey {
             configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
         }
+        configuration.throwawayAuthority = tlsCa
+        configuration.faults = try parsedFaults()
+        configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }
         return configuration
     }

@@ -13,7 +13,8 @@ struct ReferenceImageTests {
     static func png(_ width: Int, _ height: Int, extra: [UInt8] = []) -> [UInt8] {
         func chunk(_ type: String, _ data: [UInt8]) -> [UInt8] { big(data.count, 4) + type.utf8 + data + [0, 0, 0, 0] }
         return [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
-            + chunk("IHDR", big(width, 4) + big(height, 4) + [8, 2, 0, 0, 0]) + extra + chunk("IDAT", [1, 2, 3]) + chunk("IEND", [])
+            + chunk("IHDR", big(width, 4) + big(height, 4) + [8, 2, 0, 0, 0]) + extra + chunk("IDAT", [1, 2, 3])
+            + chunk("IEND", [])
     }
 
     static func jpeg(_ width: Int, _ height: Int, marker: UInt8 = 0xC0) -> [UInt8] {
@@ -22,11 +23,15 @@ struct ReferenceImageTests {
     }
 
     static func webp(_ chunks: [(String, [UInt8])]) -> [UInt8] {
-        let body = chunks.flatMap { name, data -> [UInt8] in [UInt8](name.utf8) + little(data.count, 4) + data + (data.count % 2 == 1 ? [0] : []) }
+        let body = chunks.flatMap { name, data -> [UInt8] in
+            [UInt8](name.utf8) + little(data.count, 4) + data + (data.count % 2 == 1 ? [0] : [])
+        }
         return [UInt8]("RIFF".utf8) + little(body.count + 4, 4) + "WEBP".utf8 + body
     }
 
-    static func vp8(_ width: Int, _ height: Int) -> [UInt8] { [0, 0, 0, 0x9D, 1, 0x2A] + little(width, 2) + little(height, 2) }
+    static func vp8(_ width: Int, _ height: Int) -> [UInt8] {
+        [0, 0, 0, 0x9D, 1, 0x2A] + little(width, 2) + little(height, 2)
+    }
     static func vp8l(_ width: Int, _ height: Int) -> [UInt8] { [0x2F] + little((width - 1) | (height - 1) << 14, 4) }
     static func vp8x(_ width: Int, _ height: Int, flags: UInt8 = 0) -> [UInt8] {
         [flags, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3)
@@ -63,22 +68,31 @@ struct ReferenceImageTests {
     }
 
     static let bad: [(String, [UInt8])] = [
-        ("empty", []), ("one byte", [0x89]), ("html", [UInt8]("<html>".utf8)), ("svg", [UInt8]("<svg xmlns='x'/>".utf8)),
-        ("pdf", [UInt8]("%PDF-1.7".utf8)), ("gif", [UInt8]("GIF89a".utf8) + [1, 0, 1, 0]), ("bmp", [UInt8]("BM".utf8) + [UInt8](repeating: 0, count: 60)),
+        ("empty", []), ("one byte", [0x89]), ("html", [UInt8]("<html>".utf8)),
+        ("svg", [UInt8]("<svg xmlns='x'/>".utf8)),
+        ("pdf", [UInt8]("%PDF-1.7".utf8)), ("gif", [UInt8]("GIF89a".utf8) + [1, 0, 1, 0]),
+        ("bmp", [UInt8]("BM".utf8) + [UInt8](repeating: 0, count: 60)),
         ("passwd", [UInt8]("root:x:0:0:root:/root:/bin/bash\n".utf8)), ("zeros", [UInt8](repeating: 0, count: 4096)),
-        ("png magic only", [UInt8](png(1, 1).prefix(8))), ("png 0 wide", png(0, 1)), ("png 65535 x 65535", png(65535, 65535)),
-        ("png 2^32-1", png(0xFFFF_FFFF, 0xFFFF_FFFF)), ("png too wide", png(8193, 1)), ("png too many pixels", png(8192, 4029)),
+        ("png magic only", [UInt8](png(1, 1).prefix(8))), ("png 0 wide", png(0, 1)),
+        ("png 65535 x 65535", png(65535, 65535)),
+        ("png 2^32-1", png(0xFFFF_FFFF, 0xFFFF_FFFF)), ("png too wide", png(8193, 1)),
+        ("png too many pixels", png(8192, 4029)),
         ("apng", png(16, 16, extra: big(8, 4) + "acTL".utf8 + [UInt8](repeating: 0, count: 12))),
         ("png with an endless chunk", png(16, 16, extra: [0x7F, 0xFF, 0xFF, 0xFF] + "tEXt".utf8)),
         ("jpeg of 18375 x 11175", jpeg(18375, 11175)), ("jpeg 0 high", jpeg(16, 0)),
-        ("jpeg without frame", [0xFF, 0xD8, 0xFF, 0xDA, 0, 2, 0xFF, 0xD9]), ("jpeg with a short segment", [0xFF, 0xD8, 0xFF, 0xE0, 0, 1]),
+        ("jpeg without frame", [0xFF, 0xD8, 0xFF, 0xDA, 0, 2, 0xFF, 0xD9]),
+        ("jpeg with a short segment", [0xFF, 0xD8, 0xFF, 0xE0, 0, 1]),
         ("jpeg, only fill", [0xFF, 0xD8] + [UInt8](repeating: 0xFF, count: 5000)),
         ("webp animated", webp([("VP8X", vp8x(16, 16, flags: 2)), ("ANIM", [0, 0, 0, 0, 0, 0])])),
-        ("webp with frames", webp([("VP8X", vp8x(16, 16)), ("ANMF", [0, 0])])), ("webp without data", webp([("VP8X", vp8x(16, 16))])),
-        ("webp too wide", webp([("VP8 ", vp8(8193, 1))])), ("webp, wrong start code", webp([("VP8 ", [0, 0, 0, 1, 2, 3, 1, 0, 1, 0])])),
+        ("webp with frames", webp([("VP8X", vp8x(16, 16)), ("ANMF", [0, 0])])),
+        ("webp without data", webp([("VP8X", vp8x(16, 16))])),
+        ("webp too wide", webp([("VP8 ", vp8(8193, 1))])),
+        ("webp, wrong start code", webp([("VP8 ", [0, 0, 0, 1, 2, 3, 1, 0, 1, 0])])),
         ("webp, lies about length", [UInt8]("RIFF".utf8) + [255, 255, 255, 255] + "WEBP".utf8),
-        ("tiff, directory outside", [0x49, 0x49, 0x2A, 0] + little(0x7FFF_FFFF, 4)), ("tiff, strip outside", tiff(16, 16, stripAt: 0x7FFF_FFFF)),
-        ("tiff, strip too long", tiff(16, 16, strip: 0x7FFF_FFFF)), ("tiff too wide", tiff(9000, 1)), ("bigtiff", [0x49, 0x49, 0x2B, 0, 8, 0, 0, 0]),
+        ("tiff, directory outside", [0x49, 0x49, 0x2A, 0] + little(0x7FFF_FFFF, 4)),
+        ("tiff, strip outside", tiff(16, 16, stripAt: 0x7FFF_FFFF)),
+        ("tiff, strip too long", tiff(16, 16, strip: 0x7FFF_FFFF)), ("tiff too wide", tiff(9000, 1)),
+        ("bigtiff", [0x49, 0x49, 0x2B, 0, 8, 0, 0, 0]),
         ("over 10 MiB", png(16, 16) + [UInt8](repeating: 0, count: 10 << 20)),
     ]
 
@@ -90,7 +104,9 @@ struct ReferenceImageTests {
     @Test func cutOffAnywhereIsRefused() {
         for (name, bytes, _, _, _) in ReferenceImageTests.good {
             for length in 0..<bytes.count {
-                #expect(throws: ProtocolError.self, "\(name) cut to \(length)") { try ReferenceImage(bytes: Array(bytes.prefix(length))) }
+                #expect(throws: ProtocolError.self, "\(name) cut to \(length)") {
+                    try ReferenceImage(bytes: Array(bytes.prefix(length)))
+                }
             }
         }
     }
@@ -146,7 +162,8 @@ struct ReferenceImageTests {
         let empty = path("empty")
         write([], to: empty)
         for bad in [
-            fifo, dangling, loop, sparse, empty, directory, directory + "/nothing", good + "/x", "/dev/zero", "/dev/null",
+            fifo, dangling, loop, sparse, empty, directory, directory + "/nothing", good + "/x", "/dev/zero",
+            "/dev/null",
             "/proc/self/environ", "/etc/passwd", "", "a\u{0}b", String(repeating: "x", count: 10_000),
         ] {
             let start = ContinuousClock.now

@@ -5,43 +5,94 @@ import Testing
 struct ServerMessageTests {
     static let accepted: [(String, ServerMessage)] = [
         (#"{"type":"status","status":"Server is Ready"}"#, .status("Server is Ready")),
-        (#"{"type":"queue_position","position":3,"queue_size":12}"#, .queuePosition(QueuePosition(position: 3, size: 12))),
-        (#"{"type":"queue_position","queue_position":3,"queue_size":12}"#, .queuePosition(QueuePosition(position: 3, size: 12))),
+        (
+            #"{"type":"queue_position","position":3,"queue_size":12}"#,
+            .queuePosition(QueuePosition(position: 3, size: 12))
+        ),
+        (
+            #"{"type":"queue_position","queue_position":3,"queue_size":12}"#,
+            .queuePosition(QueuePosition(position: 3, size: 12))
+        ),
         (#"{"type":"queue_position","position":0}"#, .queuePosition(QueuePosition(position: 0))),
-        (#"{"type":"queue_position","position":3.0,"queue_size":"12"}"#, .queuePosition(QueuePosition(position: 3, size: 12))),
+        (
+            #"{"type":"queue_position","position":3.0,"queue_size":"12"}"#,
+            .queuePosition(QueuePosition(position: 3, size: 12))
+        ),
         (#"{"type":"queue_position","position":3,"queue_size":-1}"#, .queuePosition(QueuePosition(position: 3))),
         (#"{"type":"queue_position","position":3,"queue_size":1e400}"#, .queuePosition(QueuePosition(position: 3))),
         (#"{"type":"ready"}"#, .ready),
         (#"{"type":"session_id","session_id":"abc"}"#, .sessionID(SessionIdentity(id: "abc"))),
         (#"{"type":"session_id","sessionId":"abc"}"#, .sessionID(SessionIdentity(id: "abc"))),
-        (#"{"type":"session_id","session_id":"abc","server_ip":"1.2.3.4","server_port":8080}"#, .sessionID(SessionIdentity(id: "abc", serverIP: "1.2.3.4", serverPort: 8080))),
-        (#"{"type":"session_id","session_id":"abc","server_port":"8080"}"#, .sessionID(SessionIdentity(id: "abc", serverPort: 8080))),
+        (
+            #"{"type":"session_id","session_id":"abc","server_ip":"1.2.3.4","server_port":8080}"#,
+            .sessionID(SessionIdentity(id: "abc", serverIP: "1.2.3.4", serverPort: 8080))
+        ),
+        (
+            #"{"type":"session_id","session_id":"abc","server_port":"8080"}"#,
+            .sessionID(SessionIdentity(id: "abc", serverPort: 8080))
+        ),
         (#"{"type":"session_id","session_id":"abc","server_port":70000}"#, .sessionID(SessionIdentity(id: "abc"))),
-        (#"{"type":"session_id","session_id":"abc","server_ip":null,"server_port":null}"#, .sessionID(SessionIdentity(id: "abc"))),
-        (#"{"type":"prompt_ack","prompt":"x","success":true,"error":null}"#, .promptAck(PromptAck(prompt: "x", success: true))),
-        (#"{"type":"prompt_ack","prompt":"x","success":false,"error":"no"}"#, .promptAck(PromptAck(prompt: "x", success: false, error: "no"))),
+        (
+            #"{"type":"session_id","session_id":"abc","server_ip":null,"server_port":null}"#,
+            .sessionID(SessionIdentity(id: "abc"))
+        ),
+        (
+            #"{"type":"prompt_ack","prompt":"x","success":true,"error":null}"#,
+            .promptAck(PromptAck(prompt: "x", success: true))
+        ),
+        (
+            #"{"type":"prompt_ack","prompt":"x","success":false,"error":"no"}"#,
+            .promptAck(PromptAck(prompt: "x", success: false, error: "no"))
+        ),
         (#"{"type":"prompt_ack","success":true}"#, .promptAck(PromptAck(prompt: nil, success: true))),
         (#"{"type":"prompt_ack","prompt":"x"}"#, .promptAck(PromptAck(prompt: "x", success: true))),
-        (#"{"type":"prompt_ack","prompt":"x","error":"no"}"#, .promptAck(PromptAck(prompt: "x", success: false, error: "no"))),
+        (
+            #"{"type":"prompt_ack","prompt":"x","error":"no"}"#,
+            .promptAck(PromptAck(prompt: "x", success: false, error: "no"))
+        ),
         (#"{"type":"prompt_ack","prompt":"x","success":"yes"}"#, .promptAck(PromptAck(prompt: "x", success: true))),
         (#"{"type":"set_image_ack","success":true}"#, .setImageAck(SetImageAck(success: true))),
-        (#"{"type":"set_image_ack","success":false,"error":"blurry"}"#, .setImageAck(SetImageAck(success: false, error: "blurry"))),
+        (
+            #"{"type":"set_image_ack","success":false,"error":"blurry"}"#,
+            .setImageAck(SetImageAck(success: false, error: "blurry"))
+        ),
         (#"{"type":"offer","sdp":"v=0"}"#, .offer(sdp: "v=0")),
         (#"{"type":"answer","sdp":"v=0\r\n"}"#, .answer(sdp: "v=0\r\n")),
         (#"{"type":"ice-candidate","candidate":null}"#, .iceCandidate(nil)),
-        (#"{"type":"ice-candidate","candidate":{"candidate":"candidate:1","sdpMid":"0","sdpMLineIndex":0}}"#, .iceCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0))),
-        (#"{"type":"ice-candidate","candidate":{"candidate":"c","sdpMid":null,"sdpMLineIndex":null}}"#, .iceCandidate(CandidateMessage(candidate: "c"))),
-        (#"{"type":"ice-candidate","candidate":{"candidate":"c","usernameFragment":"u"}}"#, .iceCandidate(CandidateMessage(candidate: "c"))),
-        (#"{"type":"ice-candidate","candidate":{"candidate":"","sdpMLineIndex":-3}}"#, .iceCandidate(CandidateMessage(candidate: "", sdpMLineIndex: -3))),
-        (#"{"type":"turn_config","urls":["turn:a","turn:b"],"username":"u","credential":"c"}"#, .turnConfig(TURNConfig(urls: ["turn:a", "turn:b"], username: "u", credential: Secret("c")))),
+        (
+            #"{"type":"ice-candidate","candidate":{"candidate":"candidate:1","sdpMid":"0","sdpMLineIndex":0}}"#,
+            .iceCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0))
+        ),
+        (
+            #"{"type":"ice-candidate","candidate":{"candidate":"c","sdpMid":null,"sdpMLineIndex":null}}"#,
+            .iceCandidate(CandidateMessage(candidate: "c"))
+        ),
+        (
+            #"{"type":"ice-candidate","candidate":{"candidate":"c","usernameFragment":"u"}}"#,
+            .iceCandidate(CandidateMessage(candidate: "c"))
+        ),
+        (
+            #"{"type":"ice-candidate","candidate":{"candidate":"","sdpMLineIndex":-3}}"#,
+            .iceCandidate(CandidateMessage(candidate: "", sdpMLineIndex: -3))
+        ),
+        (
+            #"{"type":"turn_config","urls":["turn:a","turn:b"],"username":"u","credential":"c"}"#,
+            .turnConfig(TURNConfig(urls: ["turn:a", "turn:b"], username: "u", credential: Secret("c")))
+        ),
         (#"{"type":"turn_config","urls":[]}"#, .turnConfig(TURNConfig(urls: []))),
-        (#"{"type":"livekit_room_info","livekit_url":"wss://l","token":"t","room_name":"r","session_id":"s"}"#, .livekitRoomInfo(LiveKitRoomInfo(url: "wss://l", token: Secret("t"), roomName: "r", sessionID: "s"))),
+        (
+            #"{"type":"livekit_room_info","livekit_url":"wss://l","token":"t","room_name":"r","session_id":"s"}"#,
+            .livekitRoomInfo(LiveKitRoomInfo(url: "wss://l", token: Secret("t"), roomName: "r", sessionID: "s"))
+        ),
         (#"{"type":"generation_started"}"#, .generationStarted),
         (#"{"type":"generation_tick","seconds":12}"#, .generationTick(seconds: 12)),
         (#"{"type":"generation_tick","seconds":1.5}"#, .generationTick(seconds: 1.5)),
         (#"{"type":"generation_tick"}"#, .generationTick(seconds: nil)),
         (#"{"type":"generation_tick","seconds":1e999}"#, .generationTick(seconds: nil)),
-        (#"{"type":"generation_ended","seconds":3,"reason":"insufficient_credits"}"#, .generationEnded(seconds: 3, reason: "insufficient_credits")),
+        (
+            #"{"type":"generation_ended","seconds":3,"reason":"insufficient_credits"}"#,
+            .generationEnded(seconds: 3, reason: "insufficient_credits")
+        ),
         (#"{"type":"generation_ended"}"#, .generationEnded(seconds: nil, reason: nil)),
         (#"{"type":"error","error":"bad"}"#, .error("bad")),
         (#"{"type":"error","message":"bad"}"#, .error("bad")),
@@ -99,7 +150,9 @@ struct ServerMessageTests {
     @Test func refusesBytesThatAreNoUTF8() {
         let head = [UInt8](#"{"type":"status","status":""#.utf8)
         let tail = [UInt8](#""}"#.utf8)
-        for bytes: [UInt8] in [[0x80], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF], [0xE2, 0x82]] {
+        for bytes: [UInt8] in [
+            [0x80], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF], [0xE2, 0x82],
+        ] {
             #expect(throws: ProtocolError.self) { try ServerMessage(decoding: head + bytes + tail) }
         }
         // UTF-16 and UTF-32 of a valid text.

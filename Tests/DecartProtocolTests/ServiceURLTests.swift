@@ -31,16 +31,21 @@ struct ServiceURLTests {
     }
 
     static let refused: [String] = [
-        "", "api.decart.ai", "ftp://a.example", "wss:a.example", "wss:/a.example", "://a", "wss://", "wss:///x", "wss://:80",
-        "wss://a.example:0", "wss://a.example:65536", "wss://a.example:x", "wss://a.example:-1", "wss://a.example:80:80",
+        "", "api.decart.ai", "ftp://a.example", "wss:a.example", "wss:/a.example", "://a", "wss://", "wss:///x",
+        "wss://:80",
+        "wss://a.example:0", "wss://a.example:65536", "wss://a.example:x", "wss://a.example:-1",
+        "wss://a.example:80:80",
         "wss://user@a.example", "wss://user:hunter2@a.example", "wss://a.example/#x", "wss://a.example#",
-        "wss://a.example/a b", "wss://a.example/\r\nX: y", "wss://a.example/\n", "wss://a.example\u{0}", "wss://a.exämple",
-        " wss://a.example", "wss://a.example ", "wss://[::1", "wss://[::1]x", "wss://[x]", "wss://[127.0.0.1]", "wss://::1",
+        "wss://a.example/a b", "wss://a.example/\r\nX: y", "wss://a.example/\n", "wss://a.example\u{0}",
+        "wss://a.exämple",
+        " wss://a.example", "wss://a.example ", "wss://[::1", "wss://[::1]x", "wss://[x]", "wss://[127.0.0.1]",
+        "wss://::1",
         "wss://a%2eexample", "wss://a.example/<x>", "wss://a.example/?x={y}", "wss://a.example\\b", "wss://a\tb",
         "wss://a.example?api_key=x", "wss://a.example?a=b&model=c", "wss://a.example?api_key", "wss://[fe80::1%25eth0]",
         "wss://" + String(repeating: "a", count: 254), "wss://a.example/" + String(repeating: "x", count: 3000),
         // Unencrypted to somebody else.
-        "ws://api.decart.ai", "http://192.168.1.2:80", "ws://localhost.example", "ws://[::2]", "ws://0.0.0.0", "ws://128.0.0.1",
+        "ws://api.decart.ai", "http://192.168.1.2:80", "ws://localhost.example", "ws://[::2]", "ws://0.0.0.0",
+        "ws://128.0.0.1",
         "ws://127.1", "ws://2130706433",
     ]
 
@@ -78,7 +83,10 @@ struct ServiceURLTests {
     @Test func queryItemsOfOddTargets() {
         #expect(PercentEncoding.queryItems(ofTarget: "/").isEmpty)
         #expect(PercentEncoding.queryItems(ofTarget: "/?").isEmpty)
-        #expect(PercentEncoding.queryItems(ofTarget: "/?a&b=%4&c=%zz&d=%ff&=e&&f=g=h").map { "\($0.name)>\($0.value)" } == ["a>", ">e", "f>g=h"])
+        #expect(
+            PercentEncoding.queryItems(ofTarget: "/?a&b=%4&c=%zz&d=%ff&=e&&f=g=h").map { "\($0.name)>\($0.value)" } == [
+                "a>", ">e", "f>g=h",
+            ])
         #expect(PercentEncoding.decode("a+b%2B") == "a+b+")
     }
 
@@ -92,13 +100,15 @@ struct ServiceURLTests {
         let key = try APIKey("  canary+1\n")
         #expect(key.reveal() == "canary+1")
         let url = try ServiceURL(base: "wss://h.example").stream(key: key, model: try DecartModel(named: "m"))
-        var text = "\(key) \(url) \(String(reflecting: key)) \(String(reflecting: url)) \([url]) \(Optional(key) as Any)"
+        var text =
+            "\(key) \(url) \(String(reflecting: key)) \(String(reflecting: url)) \([url]) \(Optional(key) as Any)"
         dump(url, to: &text)
         dump(key, to: &text)
         #expect(!text.contains("canary"))
         #expect(url.description == "wss://h.example/v1/stream?<redacted>")
         #expect(url.redacting("no such key: canary+1, canary%2B1!") == "no such key: <redacted>, <redacted>!")
-        let short = try ServiceURL(base: "wss://h.example").stream(key: try APIKey("x"), model: try DecartModel(named: "m"))
+        let short = try ServiceURL(base: "wss://h.example").stream(
+            key: try APIKey("x"), model: try DecartModel(named: "m"))
         #expect(short.redacting("xylophone") == "xylophone")
     }
 
@@ -111,9 +121,13 @@ struct ServiceURLTests {
         let standard = try DecartModel(named: DecartModel.defaultName)
         #expect(standard.format(for: .webrtc) == VideoFormat(width: 1280, height: 704, framerate: 22))
         #expect(standard.format(for: .livekit) == VideoFormat(width: 1280, height: 704, framerate: 30))
-        #expect(standard.format(for: .webrtc, orientation: .portrait) == VideoFormat(width: 704, height: 1280, framerate: 22))
+        #expect(
+            standard.format(for: .webrtc, orientation: .portrait)
+                == VideoFormat(width: 704, height: 1280, framerate: 22))
         #expect(!standard.supportsReferenceImage && !standard.isCustom && !standard.supportsFastSpeed)
-        #expect(try DecartModel(named: "lucy-2.1").format(for: .webrtc) == VideoFormat(width: 1088, height: 624, framerate: 20))
+        #expect(
+            try DecartModel(named: "lucy-2.1").format(for: .webrtc)
+                == VideoFormat(width: 1088, height: 624, framerate: 20))
         #expect(try DecartModel(named: "lucy-2.6").supportsFastSpeed)
         #expect(try !DecartModel(named: "mirage_v2").supportsReferenceImage)
         #expect(DecartModel.knownNames.count == 15)

@@ -13,8 +13,10 @@ struct SmallTypesTests {
     }
 
     @Test(arguments: [
-        "", "frame 14012", "4010", "1401", "id 9f401c", "took 0.401 s", "1,403 frames", "unauthorizedly", "permission to be denied",
-        "allowed not", "session has expired", "api key", "invalid", "HTTP401", "401px", "not  all owed", "temporarily unavailable", "\u{0}",
+        "", "frame 14012", "4010", "1401", "id 9f401c", "took 0.401 s", "1,403 frames", "unauthorizedly",
+        "permission to be denied",
+        "allowed not", "session has expired", "api key", "invalid", "HTTP401", "401px", "not  all owed",
+        "temporarily unavailable", "\u{0}",
     ])
     func transient(_ text: String) {
         #expect(!PermanentErrorText.matches(text))
@@ -51,14 +53,19 @@ struct SmallTypesTests {
 
     @Test func base64() throws {
         // RFC 4648 §10
-        for (text, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")] {
+        for (text, encoded) in [
+            ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
             #expect(Base64.encode([UInt8](text.utf8)) == encoded)
             #expect(Base64.decode(encoded) == [UInt8](text.utf8))
             #expect(Base64.decode(encoded.filter { $0 != "=" }) == [UInt8](text.utf8))
         }
         #expect(Base64.encode([0xFB, 0xFF], alphabet: .url) == "-_8")
         #expect(Base64.decode("-_8", alphabet: .url) == [0xFB, 0xFF])
-        for bad in ["A", "AAAAA", "AA=A", "A===", "====", "A-A=", "AAA\n", "é", "AA==="] { #expect(Base64.decode(bad) == nil, "\(bad)") }
+        for bad in ["A", "AAAAA", "AA=A", "A===", "====", "A-A=", "AAA\n", "é", "AA==="] {
+            #expect(Base64.decode(bad) == nil, "\(bad)")
+        }
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37) }
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
@@ -68,13 +75,18 @@ struct SmallTypesTests {
 
     @Test func subscribeTokens() throws {
         let direct = SubscribeToken.direct(sid: "s", ip: "1.2.3.4", port: 80)
-        #expect(try direct.encoded() == Base64.encode([UInt8](#"{"ip":"1.2.3.4","port":80,"sid":"s"}"#.utf8), alphabet: .url))
+        #expect(
+            try direct.encoded()
+                == Base64.encode([UInt8](#"{"ip":"1.2.3.4","port":80,"sid":"s"}"#.utf8), alphabet: .url))
         #expect(try SubscribeToken(direct.encoded()) == direct)
         let room = SubscribeToken.room(name: "r")
         #expect(try SubscribeToken(room.encoded()) == room)
         #expect(SessionIdentity(id: "s", serverIP: "1.2.3.4", serverPort: 80).subscribeToken == direct)
         #expect(SessionIdentity(id: "s", serverIP: "1.2.3.4").subscribeToken == nil)
-        for bad in ["", "!", "e30", "bnVsbA", String(repeating: "A", count: 9000), Base64.encode([UInt8](#"{"sid":"s","ip":"x","port":0}"#.utf8), alphabet: .url)] {
+        for bad in [
+            "", "!", "e30", "bnVsbA", String(repeating: "A", count: 9000),
+            Base64.encode([UInt8](#"{"sid":"s","ip":"x","port":0}"#.utf8), alphabet: .url),
+        ] {
             #expect(throws: ProtocolError.self) { try SubscribeToken(bad) }
         }
     }

@@ -155,7 +155,8 @@ final class World: Sendable {
         let told = TellTale()
         toldBox = told
         let configuration = SessionConfiguration(
-            initial: SessionContent(prompt: try Prompt("Lego World")), retry: RetryPolicy(maximumRetries: maximumRetries))
+            initial: SessionContent(prompt: try Prompt("Lego World")),
+            retry: RetryPolicy(maximumRetries: maximumRetries))
         held = Mutex(
             SessionController(
                 configuration: configuration, scheduler: scheduler,

@@ -17,7 +17,8 @@ struct PromptTests {
         #expect(driver.sent() == [.text("second")])
         driver.wait(.milliseconds(120))
         driver.server(.promptAck(PromptAck(prompt: "second", success: true)))
-        #expect(driver.results() == [PromptResult(id: id, text: "second", outcome: .accepted, elapsed: .milliseconds(120))])
+        #expect(
+            driver.results() == [PromptResult(id: id, text: "second", outcome: .accepted, elapsed: .milliseconds(120))])
         // No renegotiation.
         #expect(!driver.startsMedia())
     }

@@ -125,7 +125,9 @@ struct ReconnectTests {
     }
 
     @Test func permanentWords() throws {
-        for words in ["HTTP 401", "Unauthorized", "Invalid API key!", "session expired", "not allowed", "INVALID_SESSION"] {
+        for words in [
+            "HTTP 401", "Unauthorized", "Invalid API key!", "session expired", "not allowed", "INVALID_SESSION",
+        ] {
             var driver = try MachineDriver()
             driver.walkToConnected()
             driver.server(.error(words))
@@ -316,12 +318,30 @@ struct ReconnectTests {
     @Test func everyFaultInEveryPhase() throws {
         let phases: [(String, (inout MachineDriver) -> Void)] = [
             ("opening", { $0.tell(.start) }),
-            ("greeting", { $0.tell(.start); $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil)) }),
-            ("queued", { $0.walkToSettling(); $0.server(.queuePosition(QueuePosition(position: 3))) }),
+            (
+                "greeting",
+                {
+                    $0.tell(.start)
+                    $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil))
+                }
+            ),
+            (
+                "queued",
+                {
+                    $0.walkToSettling()
+                    $0.server(.queuePosition(QueuePosition(position: 3)))
+                }
+            ),
             ("settling", { $0.walkToSettling() }),
             ("negotiating", { $0.walkToNegotiating() }),
             ("connected", { $0.walkToConnected() }),
-            ("generating", { $0.walkToConnected(); $0.server(.generationStarted) }),
+            (
+                "generating",
+                {
+                    $0.walkToConnected()
+                    $0.server(.generationStarted)
+                }
+            ),
         ]
         let faults: [(String, (inout MachineDriver) -> Void)] = [
             ("closed", { $0.tell(.channelClosed($0.attempt, code: 1001, reason: "going away")) }),

@@ -102,7 +102,10 @@ struct SessionMachineTests {
 
     @Test func refusedInitialStateMeansNoOffer() throws {
         for (message, code) in [
-            (ServerMessage.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")), DecartErrorCode.server),
+            (
+                ServerMessage.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")),
+                DecartErrorCode.server
+            ),
             (.promptAck(PromptAck(prompt: "Lego World", success: false, error: "Invalid API key")), .invalidAPIKey),
             (.promptAck(PromptAck(prompt: nil, success: false)), .server),
         ] {
@@ -158,7 +161,8 @@ struct SessionMachineTests {
         var driver = try MachineDriver()
         // An answer without an offer, acks nobody waits for, foreign messages, in every step.
         let nonsense: [ServerMessage] = [
-            .answer(sdp: "x"), .offer(sdp: "x"), .unknown(type: "weird"), .promptAck(PromptAck(prompt: "?", success: true)),
+            .answer(sdp: "x"), .offer(sdp: "x"), .unknown(type: "weird"),
+            .promptAck(PromptAck(prompt: "?", success: true)),
             .livekitRoomInfo(LiveKitRoomInfo(url: "wss://x", token: Secret("t"))), .iceCandidate(nil),
             .promptAck(PromptAck(prompt: "?", success: false, error: "401")), .status("Dancing"),
         ]
@@ -229,13 +233,37 @@ struct SessionMachineTests {
         let steps: [(String, (inout MachineDriver) -> Void)] = [
             ("idle", { _ in }),
             ("opening", { $0.tell(.start) }),
-            ("greeting", { $0.tell(.start); $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil)) }),
-            ("queued", { $0.walkToSettling(); $0.server(.queuePosition(QueuePosition(position: 3))) }),
+            (
+                "greeting",
+                {
+                    $0.tell(.start)
+                    $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil))
+                }
+            ),
+            (
+                "queued",
+                {
+                    $0.walkToSettling()
+                    $0.server(.queuePosition(QueuePosition(position: 3)))
+                }
+            ),
             ("settling", { $0.walkToSettling() }),
             ("negotiating", { $0.walkToNegotiating() }),
-            ("offered", { $0.walkToNegotiating(); $0.media(.offer(sdp: "x")) }),
+            (
+                "offered",
+                {
+                    $0.walkToNegotiating()
+                    $0.media(.offer(sdp: "x"))
+                }
+            ),
             ("connected", { $0.walkToConnected() }),
-            ("waiting", { $0.walkToConnected(); $0.media(.failed(SessionError(.webRTC, "x", stage: .media))) }),
+            (
+                "waiting",
+                {
+                    $0.walkToConnected()
+                    $0.media(.failed(SessionError(.webRTC, "x", stage: .media)))
+                }
+            ),
         ]
         for (name, walk) in steps {
             var driver = try MachineDriver()

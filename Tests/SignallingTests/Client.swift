@@ -30,13 +30,13 @@ final class Client: Sendable {
         }
     }
 
-    func open(timeout: Duration = .seconds(10)) -> AsyncStream<SignallingEvent>.Iterator {
+    func open(timeout: Duration = .seconds(50)) -> AsyncStream<SignallingEvent>.Iterator {
         channel.open(timeout: timeout)
         return events.makeAsyncIterator()
     }
 
     /// Everything until the end; for channels that end by themselves.
-    func run(timeout: Duration = .seconds(10)) async -> [SignallingEvent] {
+    func run(timeout: Duration = .seconds(50)) async -> [SignallingEvent] {
         var iterator = open(timeout: timeout)
         var all: [SignallingEvent] = []
         while let event = await iterator.next() { all.append(event) }
@@ -44,7 +44,7 @@ final class Client: Sendable {
     }
 
     /// The error that ended it.
-    func failure(timeout: Duration = .seconds(10)) async -> SessionError? {
+    func failure(timeout: Duration = .seconds(50)) async -> SessionError? {
         if case .failed(let error) = await run(timeout: timeout).last { return error }
         return nil
     }

@@ -49,7 +49,9 @@ struct HostileFrameTests {
             Row("close without code", f(8), .closed(nil, "")),
             Row("close with one byte", f(8, bytes: [3]), .violation(1002)),
             Row("close reason not UTF-8", f(8, bytes: [0x03, 0xE8, 0xC3, 0x28]), .violation(1007)),
-            Row("close reason of 124 bytes", f(8, bytes: [0x03, 0xE8] + [UInt8](repeating: 65, count: 124)), .violation(1002)),
+            Row(
+                "close reason of 124 bytes", f(8, bytes: [0x03, 0xE8] + [UInt8](repeating: 65, count: 124)),
+                .violation(1002)),
             Row("fragmented close", f(8, "", fin: false), .violation(1002)),
             Row("RSV on a close", f(8, "", rsv: 4), .violation(1002)),
             Row("frame after close is ignored", RawServer.close(1000) + f(3), .closed(1000, "")),
@@ -71,21 +73,37 @@ struct HostileFrameTests {
             Row("invalid UTF-8: surrogate", f(1, bytes: [0xED, 0xA0, 0x80]), .violation(1007)),
             Row("invalid UTF-8: beyond Unicode", f(1, bytes: [0xF4, 0x90, 0x80, 0x80]), .violation(1007)),
             Row("invalid UTF-8: cut off", f(1, bytes: [0xE2, 0x82]), .violation(1007)),
-            Row("invalid UTF-8 across fragments", f(1, bytes: [0xE2], fin: false) + f(0, bytes: [0x28]), .violation(1007)),
-            Row("UTF-8 split by fragments", f(1, bytes: [0xE2, 0x82], fin: false) + f(0, bytes: [0xAC]) + f(1, "end"), .texts(["€", "end"])),
+            Row(
+                "invalid UTF-8 across fragments", f(1, bytes: [0xE2], fin: false) + f(0, bytes: [0x28]),
+                .violation(1007)),
+            Row(
+                "UTF-8 split by fragments", f(1, bytes: [0xE2, 0x82], fin: false) + f(0, bytes: [0xAC]) + f(1, "end"),
+                .texts(["€", "end"])),
             Row("empty text", f(1) + f(1, "end"), .texts(["", "end"])),
-            Row("empty fragments", f(1, "", fin: false) + f(0, "", fin: false) + f(0, "x") + f(1, "end"), .texts(["x", "end"])),
+            Row(
+                "empty fragments", f(1, "", fin: false) + f(0, "", fin: false) + f(0, "x") + f(1, "end"),
+                .texts(["x", "end"])),
             Row("binary is ignored", f(2, bytes: [0xFF]) + f(1, "end"), .texts(["end"])),
             Row("NUL in a text", f(1, "a\u{0}b") + f(1, "end"), .texts(["a\u{0}b", "end"])),
-            Row("64 fragments", f(1, "a", fin: false) + (0..<62).flatMap { _ in f(0, "a", fin: false) } + f(0, "a") + f(1, "end"), .texts([String(repeating: "a", count: 64), "end"])),
-            Row("65 fragments", f(1, "a", fin: false) + (0..<64).flatMap { _ in f(0, "a", fin: false) }, .violation(1009)),
-            Row("fragments over 1 MiB", f(1, bytes: [UInt8](repeating: 65, count: 600_000), fin: false) + f(0, bytes: [UInt8](repeating: 65, count: 600_000)), .violation(1009)),
+            Row(
+                "64 fragments",
+                f(1, "a", fin: false) + (0..<62).flatMap { _ in f(0, "a", fin: false) } + f(0, "a") + f(1, "end"),
+                .texts([String(repeating: "a", count: 64), "end"])),
+            Row(
+                "65 fragments", f(1, "a", fin: false) + (0..<64).flatMap { _ in f(0, "a", fin: false) },
+                .violation(1009)),
+            Row(
+                "fragments over 1 MiB",
+                f(1, bytes: [UInt8](repeating: 65, count: 600_000), fin: false)
+                    + f(0, bytes: [UInt8](repeating: 65, count: 600_000)), .violation(1009)),
             Row("length 1 MiB + 1", [0x81, 127, 0, 0, 0, 0, 0, 0x10, 0, 1], .violation(1009)),
             Row("length 17 MiB", [0x81, 127, 0, 0, 0, 0, 1, 0x10, 0, 0], .violation(1009)),
             Row("length 2^31", [0x81, 127, 0, 0, 0, 0, 0x80, 0, 0, 0], .violation(1009)),
             Row("length 2^63 - 1", [0x81, 127, 0x7F, 255, 255, 255, 255, 255, 255, 255], .violation(1009)),
             Row("length 2^64 - 1", [0x81, 127] + [UInt8](repeating: 255, count: 8), .violation(1009)),
-            Row("1 MiB exactly", f(1, bytes: [UInt8](repeating: 65, count: 1 << 20)) + f(1, "end"), .texts([String(repeating: "A", count: 1 << 20), "end"])),
+            Row(
+                "1 MiB exactly", f(1, bytes: [UInt8](repeating: 65, count: 1 << 20)) + f(1, "end"),
+                .texts([String(repeating: "A", count: 1 << 20), "end"])),
         ]
 
     @Test(arguments: rows) func frame(_ row: Row) async throws {
@@ -105,9 +123,8 @@ struct HostileFrameTests {
                 }
                 #expect(error.code == .webSocket && error.stage == .channel && !error.isPermanent)
                 // The close frame may take a moment to arrive.
-                while !server.frames.contains(where: { $0.opcode == 8 }) { await Task.yield() }
-                let close = try #require(server.frames.first { $0.opcode == 8 })
-                #expect(close.payload == [UInt8(code >> 8), UInt8(code & 255)])
+                let close = [UInt8(code >> 8), UInt8(code & 255)]
+                #expect(await server.waitForFrames { $0.contains { $0.opcode == 8 && $0.payload == close } })
             case .closed(let code, let reason):
                 #expect(await events.next() == .closed(code: code, reason: reason))
                 #expect(await events.next() == nil)
@@ -129,9 +146,8 @@ struct HostileFrameTests {
             client.channel.send([66])
             #expect(await events.next() == .text([66]))
             // The last one is answered; most of the others are not.
-            while !server.frames.contains(where: { $0.opcode == 10 && $0.payload == [UInt8(4_999 & 255)] }) {
-                await Task.yield()
-            }
+            let last = [UInt8(4_999 & 255)]
+            #expect(await server.waitForFrames { $0.contains { $0.opcode == 10 && $0.payload == last } })
             #expect(server.frames.count { $0.opcode == 10 } < 500)
             client.channel.close()
         }

@@ -46,6 +46,37 @@ final class RawServer: Sendable {
             var open: [any Channel] = []
         }
         let content = Mutex(Content())
+        private let waiters = Mutex<[Int: (@Sendable (Content) -> Bool, CheckedContinuation<Bool, Never>)]>([:])
+        private let nextWaiter = Mutex(0)
+
+        func change(_ body: (inout Content) -> Void) {
+            let now = content.withLock { content in
+                body(&content)
+                return content
+            }
+            let done = waiters.withLock { waiters in
+                let done = waiters.filter { $0.value.0(now) }
+                for key in done.keys { waiters[key] = nil }
+                return done
+            }
+            for (_, continuation) in done.values { continuation.resume(returning: true) }
+        }
+
+        /// Until the condition holds; false after ten seconds.
+        func wait(on loop: any EventLoop, for condition: @escaping @Sendable (Content) -> Bool) async -> Bool {
+            await withCheckedContinuation { continuation in
+                let key = nextWaiter.withLock { next in
+                    next += 1
+                    return next
+                }
+                waiters.withLock { $0[key] = (condition, continuation) }
+                loop.scheduleTask(in: .seconds(10)) {
+                    self.waiters.withLock { $0.removeValue(forKey: key) }?.1.resume(returning: false)
+                }
+                // It may hold already.
+                change { _ in }
+            }
+        }
     }
 
     init(
@@ -74,6 +105,15 @@ final class RawServer: Sendable {
     var requests: [String] { log.content.withLock { $0.requests } }
     var frames: [ClientFrame] { log.content.withLock { $0.frames } }
     var bytesReceived: Int { log.content.withLock { $0.bytes } }
+
+    /// Until the frames received fulfil a condition; false after ten seconds.
+    func waitForFrames(_ condition: @escaping @Sendable ([ClientFrame]) -> Bool) async -> Bool {
+        await log.wait(on: group.next()) { condition($0.frames) }
+    }
+
+    func waitForRequest() async -> Bool {
+        await log.wait(on: group.next()) { !$0.requests.isEmpty }
+    }
 
     /// Drops every connection without a word.
     func cut() {
@@ -149,11 +189,11 @@ private final class RawHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = [UInt8](unwrapInboundIn(data).readableBytesView)
-        log.content.withLock { $0.bytes += bytes.count }
+        log.change { $0.bytes += bytes.count }
         buffer += bytes
         if !isUpgraded { head(context) }
         while isUpgraded, let frame = nextFrame() {
-            log.content.withLock { $0.frames.append(frame) }
+            log.change { $0.frames.append(frame) }
             if let answer = script.onFrame(frame) { write(context, answer) }
             if frame.opcode == 8 { context.close(promise: nil) }
         }
@@ -165,7 +205,7 @@ private final class RawHandler: ChannelInboundHandler {
         let request = String(decoding: buffer[..<index], as: UTF8.self)
         buffer.removeFirst(index + 4)
         isUpgraded = true
-        log.content.withLock { $0.requests.append(request) }
+        log.change { $0.requests.append(request) }
         if script.isDeaf {
             _ = try? context.channel.syncOptions?.setOption(.autoRead, value: false)
         }

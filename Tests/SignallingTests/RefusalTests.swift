@@ -1,5 +1,6 @@
 import DecartProtocol
 import DecartSession
+import Glibc
 import Signalling
 import Testing
 
@@ -63,16 +64,24 @@ struct RefusalTests {
     static let malformed: [(String, @Sendable (String) -> [UInt8])] = [
         ("wrong hash", { RawServer.upgrade($0, accept: "AAAAAAAAAAAAAAAAAAAAAAAAAAA=") }),
         ("no hash", { _ in [UInt8]("HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".utf8) }),
-        ("no upgrade header", { request in
-            let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
-            return [UInt8](text.split(separator: "\r\n").filter { !$0.hasPrefix("Upgrade") }
-                .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
-        }),
-        ("another protocol", { request in
-            let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
-            return [UInt8](text.split(separator: "\r\n").map { $0.hasPrefix("Upgrade") ? "Upgrade: h2c" : $0 }
-                .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
-        }),
+        (
+            "no upgrade header",
+            { request in
+                let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
+                return [UInt8](
+                    text.split(separator: "\r\n").filter { !$0.hasPrefix("Upgrade") }
+                        .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
+            }
+        ),
+        (
+            "another protocol",
+            { request in
+                let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
+                return [UInt8](
+                    text.split(separator: "\r\n").map { $0.hasPrefix("Upgrade") ? "Upgrade: h2c" : $0 }
+                        .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
+            }
+        ),
         ("extension", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Extensions: permessage-deflate"]) }),
         ("subprotocol", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Protocol: chat"]) }),
         ("65 header fields", { RawServer.upgrade($0, extra: (0..<65).map { "X-\($0): y" }) }),
@@ -89,7 +98,7 @@ struct RefusalTests {
         script.respond = { respond($0) }
         try await withServer(script) { server in
             let client = try Client(port: server.port)
-            let events = await client.run(timeout: .seconds(5))
+            let events = await client.run()
             guard case .failed(let error) = events.last, events.count == 1 else {
                 Issue.record("\(name): \(events)")
                 return
@@ -106,11 +115,10 @@ struct RefusalTests {
         script.respond = { _ in [UInt8]("HTTP/1.1 101 Switching Protocols\r\n".utf8) }
         script.endless = [UInt8](String(repeating: line, count: 200).utf8)
         try await withServer(script) { server in
-            let start = ContinuousClock.now
             let client = try Client(port: server.port)
             let error = await client.failure()
+            // By the limit, not by the clock.
             #expect(error?.code == .webSocket)
-            #expect(ContinuousClock.now - start < .seconds(5))
         }
     }
 
@@ -176,21 +184,30 @@ struct RefusalTests {
         var script = Script()
         script.respond = { _ in nil }
         try await withServer(script) { server in
-            let start = ContinuousClock.now
             let client = try Client(port: server.port)
             let error = try #require(await client.failure(timeout: .milliseconds(300)))
             #expect(error.code == .connectionTimeout)
             #expect(error.message.contains("0.3 s"), "\(error.message)")
-            #expect(ContinuousClock.now - start < .seconds(3))
         }
     }
 
     @Test func refusedConnection() async throws {
-        let server = try await RawServer()
-        let port = server.port
-        try await server.shutdown()
+        // Bound and not listening: the port is nobody else's while the test lasts.
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                bind(descriptor, pointer, length) == 0 && getsockname(descriptor, pointer, &length) == 0
+            }
+        }
+        try #require(isBound)
+        let port = Int(UInt16(bigEndian: address.sin_port))
         let client = try Client(port: port)
-            let error = try #require(await client.failure())
+        let error = try #require(await client.failure())
         #expect(error.message.contains("connection refused"))
         #expect(error.message.contains("127.0.0.1:\(port)"))
         #expect(!error.message.contains("canary"))

@@ -36,10 +36,12 @@ struct SessionOverWebSocketTests {
             switch try? ClientMessage(decoding: frame.payload) {
             case .prompt(let prompt):
                 let isRefused = prompt.text == refusing
-                return text(.promptAck(PromptAck(prompt: prompt.text, success: !isRefused, error: isRefused ? "No." : nil)))
+                return text(
+                    .promptAck(PromptAck(prompt: prompt.text, success: !isRefused, error: isRefused ? "No." : nil)))
             case .setImage: return text(.setImageAck(SetImageAck(success: true)))
             case .offer:
-                return text(.sessionID(SessionIdentity(id: "s"))) + text(.answer(sdp: "answer")) + text(.generationStarted)
+                return text(.sessionID(SessionIdentity(id: "s"))) + text(.answer(sdp: "answer"))
+                    + text(.generationStarted)
             default: return nil
             }
         }
@@ -84,9 +86,11 @@ struct SessionOverWebSocketTests {
             }
             await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
             #expect(controller.snapshot.state == .disconnected)
-            let types = server.frames.filter { $0.opcode == 1 }.compactMap { try? ClientMessage(decoding: $0.payload).type }
+            let types = server.frames.filter { $0.opcode == 1 }.compactMap {
+                try? ClientMessage(decoding: $0.payload).type
+            }
             #expect(types == ["prompt", "offer", "ice-candidate", "prompt"])
-            #expect(server.frames.last?.opcode == 8)
+            #expect(await server.waitForFrames { $0.last?.opcode == 8 })
         }
     }
 

@@ -13,9 +13,13 @@ final class Certificates {
 
     init() throws {
         var template = Array("/tmp/decart-tls-XXXXXX".utf8CString)
-        let name: String? = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) } }
+        let name: String? = template.withUnsafeMutableBufferPointer {
+            $0.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
+        }
         directory = try #require(name)
-        try run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 3 -subj /CN=TestAuthority")
+        try run(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 3 -subj /CN=TestAuthority"
+        )
     }
 
     deinit {

@@ -118,7 +118,7 @@ struct ControlChannelTests {
                 look.apply(to: try #require(picture.frame))
                 #expect(media.paint() == picture.planes)
             }
-            let pngHash = StableHash.fnv1a(Self.pngBytes())
+            let pngHash = StableHash.fnv1a(try ReferenceImage(bytes: Self.pngBytes()).bytes)
             let image = SetImageMessage.Image.data(base64: Self.png)
             try expect(Look(style: .mosaic), after: .prompt(PromptMessage(text: "lego", enhance: false)))
             try expect(Look(prompt: "lego", imageHash: pngHash), after: .setImage(SetImageMessage(image: image)))

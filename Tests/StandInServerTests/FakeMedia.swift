@@ -9,7 +9,7 @@ final class FakeMediaEngine: MediaEngine {
     var sessions: [FakeMediaSession] { made.withLock { $0 } }
 
     func makeSession(
-        offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         let session = FakeMediaSession(offer: offer, painter: painter, onEvent: onEvent)
         made.withLock { $0.append(session) }
@@ -25,6 +25,7 @@ final class FakeMediaSession: MediaSession {
     let painter: FramePainter
     let onEvent: @Sendable (MediaEvent) -> Void
     private let candidates = Mutex<[CandidateMessage?]>([])
+    private let added = Mutex<[Fault]>([])
     private let stops = Atomic<Int>(0)
 
     init(offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
@@ -34,10 +35,15 @@ final class FakeMediaSession: MediaSession {
     }
 
     var remoteCandidates: [CandidateMessage?] { candidates.withLock { $0 } }
+    var addedFaults: [Fault] { added.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?) {
         candidates.withLock { $0.append(candidate) }
+    }
+
+    func add(_ faults: [Fault]) {
+        added.withLock { $0 += faults }
     }
 
     func stop(completion: @escaping @Sendable () -> Void) {

@@ -25,6 +25,7 @@ final class MediaPeer: @unchecked Sendable {
         var waiter: DispatchSemaphore?
     }
     private let seen = Mutex(Seen())
+    let states = PeerStates()
 
     init(
         server: StandInServer, port: Int, target: String = TestServer.target, codec: VideoCodec = .vp8,
@@ -40,7 +41,9 @@ final class MediaPeer: @unchecked Sendable {
         self.client = client
         var configuration = PeerConnectionConfiguration()
         configuration.codec = codec
+        let states = states
         connection = try PeerConnection(configuration: configuration) { event in
+            states.add(event)
             switch event {
             case .localCandidate(let candidate):
                 try? client.send(
@@ -207,5 +210,36 @@ extension ServerMessage {
         case .promptAck, .setImageAck: true
         default: false
         }
+    }
+}
+
+/// How far the client's peer connection came.
+final class PeerStates: Sendable {
+    private let events = Mutex<(iceIsUp: Bool, failure: PeerConnectionError?)>((false, nil))
+    private let changed = DispatchSemaphore(value: 0)
+
+    func add(_ event: PeerConnectionEvent) {
+        events.withLock { events in
+            switch event {
+            case .iceConnected: events.iceIsUp = true
+            case .stateChanged(.failed(let error)): events.failure = error
+            default: break
+            }
+        }
+        changed.signal()
+    }
+
+    var failure: PeerConnectionError? { events.withLock(\.failure) }
+
+    /// For one waiting thread.
+    func waitForICE(seconds: Int = 10) -> Bool { wait(seconds) { $0.iceIsUp } }
+    func waitForFailure(seconds: Int = 10) -> Bool { wait(seconds) { $0.failure != nil } }
+
+    private func wait(_ seconds: Int, _ condition: ((iceIsUp: Bool, failure: PeerConnectionError?)) -> Bool) -> Bool {
+        let deadline = DispatchTime.now() + .seconds(seconds)
+        while !events.withLock({ condition($0) }) {
+            if changed.wait(timeout: deadline) == .timedOut { return false }
+        }
+        return true
     }
 }

@@ -93,6 +93,10 @@ final class TestClient: Sendable {
         channel.writeAndFlush(frame, promise: nil)
     }
 
+    func ping(_ bytes: [UInt8]) {
+        send(.ping, bytes)
+    }
+
     /// The next event in order, whatever it is.
     func next(milliseconds: Int = 20_000) throws -> Event {
         guard let event = inbox.take(within: .milliseconds(milliseconds)) else {

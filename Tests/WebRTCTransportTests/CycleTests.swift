@@ -9,7 +9,7 @@ import WebRTCTransport
 extension Transport {
     @Suite(.timeLimit(.minutes(3)))
     struct CycleTests {
-        private static let cycles = 30
+        private static let cycles = 50
         private static let isWorker = getenv("DECART_TEST_CYCLES") != nil
 
         @Test func leaveNothingBehind() throws {
@@ -19,8 +19,9 @@ extension Transport {
             }
             let output = Watched<[String]>([])
             let worker = try ChildProcess(
-                ["/proc/self/exe", "--filter", "CycleTests", "--testing-library", "swift-testing"],
-                environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks", "SWIFT_BACKTRACE": "enable=no"])
+                ["/proc/self/exe", "--filter", "^WebRTCTransportTests[./].*CycleTests", "--testing-library", "swift-testing"],
+                environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks", "SWIFT_BACKTRACE": "enable=no"],
+                mergingErrors: true)
             worker.readLines { line in
                 let text = String(decoding: line, as: UTF8.self)
                 output.change { $0.append(text) }
@@ -34,9 +35,11 @@ extension Transport {
         private func work() throws {
             GStreamerRuntime.initialise()
             // libvpx, Dispatch and the heap's arenas settle within the first ones.
-            for _ in 0..<5 { try cycle() }
+            let witness = try Element(factory: "fakesink")
+            #expect(Footprint.now.objects["GstFakeSink"] == 1, "the tracer does not count")
+            for _ in 0..<10 { try cycle() }
             let before = Footprint.now
-            for _ in 5..<Self.cycles { try cycle() }
+            for _ in 10..<Self.cycles { try cycle() }
             var after = Footprint.now
             // The last agent's sockets go a moment after it.
             _ = settles(within: .seconds(3)) {
@@ -47,12 +50,9 @@ extension Transport {
             #expect(after.files <= before.files)
             #expect(after.threads <= before.threads)
             #expect(after.kilobytes - before.kilobytes < 8 * 1024)
-            #expect(before.objects["GstFakeSink"] == nil, "a stopped pipeline is still alive")
-            for (type, count) in after.objects where count > before.objects[type, default: 0] {
-                // Shared for good: caps of templates, and what pools keep.
-                guard !["GstCaps", "GstPadTemplate", "GstTaskPool"].contains(type) else { continue }
-                Issue.record("\(count - before.objects[type, default: 0]) more of \(type)")
-            }
+            // The witness and its pad: of the peers not one object, event, buffer or caps is left.
+            #expect(after.objects == ["GstFakeSink": 1, "GstPad": 1])
+            #expect(witness.name.hasPrefix("fakesink"))
         }
 
         private func cycle() throws {
@@ -128,7 +128,7 @@ private struct Footprint: CustomStringConvertible {
                     counts[String(cString: g_type_name(decart_type_of_value(object))), default: 0] += 1
                 }
             }
-            g_value_unset(&result)
+            // GStreamer 1.22 puts the objects into it without references of their own: to free it would take ours away.
             g_value_unset(&instance)
         }
         return counts

@@ -8,15 +8,35 @@ import NIOWebSocket
 /// Sent through a connection's pipeline when the stand-in shuts down.
 struct ShutdownNotice: Sendable {}
 
+/// Sent through a connection's pipeline to put faults into a running session.
+struct FaultNotice: Sendable {
+    /// Nil: whichever it is.
+    var sessionID: String?
+    var faults: [Fault]
+}
+
+/// Sent through a connection's pipeline to make it do something now.
+struct StepNotice: Sendable {
+    /// Nil: whichever it is.
+    var sessionID: String?
+    var steps: [FaultScript.Step]
+}
+
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
 
     private let request: ConnectionRequest
-    private let identity: SessionIdentity
+    let identity: SessionIdentity
     private let services: ConnectionServices
     private let number: Int
-    private var conversation: Conversation
+    var conversation: Conversation
+    var script: FaultScript
+    /// Started by the script; all end with the connection.
+    var faultTimers = FaultTimers()
+    /// Nothing is written any more.
+    var isMute = false
+    var ignoresPings = false
     private var look: Look?
     private var painter: FramePainter?
     private var media: (any MediaSession)?
@@ -24,13 +44,15 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var mediaGeneration = 0
     private var ticks: RepeatedTask?
     private var pings: RepeatedTask?
-    private var isClosing = false
+    private(set) var isClosing = false
 
-    init(request: ConnectionRequest, rules: Conversation.Rules, services: ConnectionServices) {
+    init(request: ConnectionRequest, rules: Conversation.Rules, plan: FaultPlan, services: ConnectionServices) {
         self.request = request
         identity = rules.identity
         self.services = services
+        script = FaultScript(plan)
         conversation = Conversation(rules: rules)
+        conversation.limitAccepted(to: plan.acceptedCount)
         number = services.board.add(sessionID: rules.identity.id, request: request)
     }
 
@@ -43,7 +65,8 @@ final class ConnectionHandler: ChannelInboundHandler {
             let (handler, context) = bound.value
             handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
         }
-        carryOut(conversation.opened(), context)
+        if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
+        perform(script.opened(conversation.opened()), context)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -54,6 +77,8 @@ final class ConnectionHandler: ChannelInboundHandler {
             receive(frame.unmaskedData, context)
         case .binary:
             malformed("binary frames are not understood", context)
+        case .ping where ignoresPings:
+            break
         case .ping:
             write(.pong, frame.unmaskedData, context)
         case .connectionClose:
@@ -70,6 +95,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         case is ShutdownNotice:
             carryOut(conversation.stopped(), context)
             close(.goingAway, context)
+        case let notice as FaultNotice:
+            take(notice, context)
+        case let notice as StepNotice:
+            if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
             log("nothing was heard of the client, not even a pong")
             context.close(promise: nil)
@@ -91,10 +120,12 @@ final class ConnectionHandler: ChannelInboundHandler {
     func channelInactive(context: ChannelHandlerContext) {
         carryOut(conversation.closed(), context)
         pings?.cancel()
+        faultTimers.cancelAll()
         log("closed after \(painter?.frameCount ?? 0) pictures")
         services.board.setPainter(nil, of: number)
         services.board.update(number) {
             $0.isOpen = false
+            $0.endedAt = .now
             $0.isGenerating = false
         }
         context.fireChannelInactive()
@@ -124,17 +155,19 @@ final class ConnectionHandler: ChannelInboundHandler {
         carryOut(conversation.receivedMalformed(words), context)
     }
 
-    private func carryOut(_ orders: [Conversation.Order], _ context: ChannelHandlerContext) {
-        for order in orders {
-            switch order {
-            case .send(let message): send(message, context)
-            case .setLook(let look): setLook(look)
-            case .startMedia(let offer): startMedia(offer: offer, context)
-            case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
-            case .stopMedia: stopMedia()
-            case .startTicks: startTicks(context)
-            case .stopTicks: ticks?.cancel()
-            }
+    func carryOut(_ orders: [Conversation.Order], _ context: ChannelHandlerContext) {
+        perform(script.bend(orders), context)
+    }
+
+    func carryOut(_ order: Conversation.Order, _ context: ChannelHandlerContext) {
+        switch order {
+        case .send(let message): send(message, context)
+        case .setLook(let look): setLook(look)
+        case .startMedia(let offer): startMedia(offer: offer, context)
+        case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
+        case .stopMedia: stopMedia()
+        case .startTicks: startTicks(context)
+        case .stopTicks: ticks?.cancel()
         }
     }
 
@@ -182,7 +215,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         self.painter = painter
         services.board.setPainter(painter, of: number)
-        media = services.engine.makeSession(offer: offer, painter: painter) {
+        media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan) {
             [board = services.board, number, log = services.log] event in
             switch event {
             case .answered(let sdp): tell { $0.mediaAnswered(sdp) }
@@ -196,6 +229,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         services.mediaGroup.enter()
     }
 
+    func addMediaFaults(_ faults: [Fault]) {
+        media?.add(faults)
+    }
+
     private func stopMedia() {
         guard let media else { return }
         self.media = nil
@@ -204,8 +241,8 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Frames out
 
-    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
-        guard !isClosing else { return }
+    func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard !isClosing, !isMute else { return }
         // A client that does not read must not make the stand-in buffer for it.
         guard context.channel.isWritable else {
             log("the client does not read")
@@ -220,13 +257,13 @@ final class ConnectionHandler: ChannelInboundHandler {
         close(data, context)
     }
 
-    private func close(_ data: ByteBuffer?, _ context: ChannelHandlerContext) {
+    func close(_ data: ByteBuffer?, _ context: ChannelHandlerContext) {
         write(.connectionClose, data ?? ByteBuffer(), context)
         isClosing = true
         context.close(promise: nil)
     }
 
-    private func log(_ words: String) {
+    func log(_ words: String) {
         services.log("session \(number): \(words)")
     }
 }

@@ -36,15 +36,34 @@ extension KeyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cust
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
 
-/// The answer to a request line: a session, or an HTTP status with words that carry nothing of the request.
+/// The answer to a request line: a session, or an HTTP status with words that carry nothing secret of it.
 enum Admission: Equatable {
-    case admitted(ConnectionRequest)
-    case refused(status: Int, words: String)
+    /// With all faults of the connection, those of the URL included.
+    case admitted(ConnectionRequest, FaultPlan)
+    case refused(HTTPAnswer)
+    /// Header fields without end, until the client has enough.
+    case neverAnswered
 
-    init(target: String, keys: KeyPolicy, isFull: Bool) {
+    /// - Parameter plan: the stand-in's own faults for this connection.
+    init(target: String, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan()) {
+        let faults: FaultPlan
+        do throws(FaultSyntaxError) {
+            faults = plan + (try FaultPlan(target: target))
+        } catch {
+            self = .refused(HTTPAnswer(400, error.description))
+            return
+        }
+        if faults.contains(.endlessHeaders) {
+            self = .neverAnswered
+            return
+        }
+        if let answer = faults.answer {
+            self = .refused(answer)
+            return
+        }
         let path = target.prefix { $0 != "?" }
         guard path.hasSuffix(DecartModel.urlPath) else {
-            self = .refused(status: 404, words: "unknown path: sessions are opened at \(DecartModel.urlPath)")
+            self = .refused(HTTPAnswer(404, "unknown path: sessions are opened at \(DecartModel.urlPath)"))
             return
         }
         var items: [String: String] = [:]
@@ -53,20 +72,20 @@ enum Admission: Equatable {
             items[item.name] = item.value
         }
         guard keys.admits(items["api_key"]) else {
-            self = .refused(status: 401, words: "invalid api key")
+            self = .refused(HTTPAnswer(401, "invalid api key"))
             return
         }
         guard let model = try? DecartModel(named: items["model"] ?? "") else {
-            self = .refused(status: 400, words: "no valid model is named")
+            self = .refused(HTTPAnswer(400, "no valid model is named"))
             return
         }
         guard !isFull else {
-            self = .refused(status: 503, words: "no free session")
+            self = .refused(HTTPAnswer(503, "no free session"))
             return
         }
-        self = .admitted(
-            ConnectionRequest(
-                model: model.name, wantsLatencyMarker: items["pixel_latency"] == "1",
-                resolution: items["resolution"], speed: items["speed"], userAgent: items["user_agent"]))
+        let request = ConnectionRequest(
+            model: model.name, wantsLatencyMarker: items["pixel_latency"] == "1", resolution: items["resolution"],
+            speed: items["speed"], userAgent: items["user_agent"])
+        self = .admitted(request, faults)
     }
 }

@@ -4,6 +4,7 @@ import Dispatch
 struct ConnectionServices: Sendable {
     let board: SessionBoard
     let engine: any MediaEngine
+    let faults: FaultBoard
     let log: @Sendable (String) -> Void
     /// Entered once for every media session, left when it is torn down.
     let mediaGroup = DispatchGroup()

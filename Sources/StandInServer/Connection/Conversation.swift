@@ -9,9 +9,11 @@ struct Conversation {
         var takesReferenceImage: Bool
         /// A prompt with this word in it is refused, so that clients can be tested against refusal.
         var refusalWord = StandInConfiguration.refusalWord
+        /// So many prompts and images are accepted, later ones refused; nil: no limit.
+        var acceptedCount: Int?
     }
 
-    enum Order: Equatable {
+    enum Order: Sendable, Equatable {
         case send(ServerMessage)
         case setLook(Look)
         case startMedia(offer: String)
@@ -29,7 +31,8 @@ struct Conversation {
         case over
     }
 
-    private let rules: Rules
+    private var rules: Rules
+    private var acceptedCount = 0
     private var phase = Phase.idle
     private var text: String?
     private var imageHash: UInt64?
@@ -95,6 +98,7 @@ struct Conversation {
 
     /// Nothing of the message is taken unless all of it is.
     private func imageHash(of message: SetImageMessage) -> Result<UInt64?, Refusal> {
+        if let refusal = refusalOfEverything { return .failure(refusal) }
         if case .prompt(let prompt) = message.text, let refusal = refusal(of: prompt) { return .failure(refusal) }
         if message.image != .none, !rules.takesReferenceImage {
             return .failure(Refusal(words: "this model takes no reference image"))
@@ -106,7 +110,18 @@ struct Conversation {
         }
     }
 
+    private var refusalOfEverything: Refusal? {
+        guard let limit = rules.acceptedCount, acceptedCount >= limit else { return nil }
+        return Refusal(words: "refused by a fault of this stand-in")
+    }
+
+    /// From now on, counting what was accepted so far.
+    mutating func limitAccepted(to count: Int?) {
+        rules.acceptedCount = count
+    }
+
     private func refusal(of prompt: String) -> Refusal? {
+        if let refusal = refusalOfEverything { return refusal }
         if prompt.count > Prompt.maximumLength {
             return Refusal(words: "the prompt has \(prompt.count) of at most \(Prompt.maximumLength) characters")
         }
@@ -115,6 +130,7 @@ struct Conversation {
 
     private mutating func look() -> [Order] {
         hasState = true
+        acceptedCount += 1
         return [.setLook(Look(prompt: text, imageHash: imageHash))]
     }
 
@@ -178,15 +194,16 @@ struct Conversation {
 
     /// The stand-in shuts down while the client is still there.
     mutating func stopped() -> [Order] {
+        if case .generating = phase { return ended(reason: "server shutdown") }
         defer { phase = .over }
-        switch phase {
-        case .over: return []
-        case .generating(let seconds):
-            return [
-                .stopTicks, .stopMedia, .send(.generationEnded(seconds: Double(seconds), reason: "server shutdown")),
-            ]
-        case .idle, .negotiating: return [.stopMedia]
-        }
+        return phase == .over ? [] : [.stopMedia]
+    }
+
+    /// No more generation in this session, whatever the client does.
+    mutating func ended(reason: String) -> [Order] {
+        defer { phase = .over }
+        let seconds: Double? = if case .generating(let seconds) = phase { Double(seconds) } else { nil }
+        return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: seconds, reason: reason))]
     }
 
     /// The client has gone.

@@ -13,7 +13,8 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     private let admit: (HTTPRequestHead) -> Admission
     private let log: @Sendable (String) -> Void
     private var deadline: Scheduled<Void>?
-    private var answer: (status: HTTPResponseStatus, words: String)?
+    private var answer: HTTPAnswer?
+    private var isEndless = false
 
     init(admit: @escaping (HTTPRequestHead) -> Admission, log: @escaping @Sendable (String) -> Void) {
         self.admit = admit
@@ -33,13 +34,14 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head(let head):
             switch admit(head) {
-            case .refused(let status, let words): answer = (HTTPResponseStatus(statusCode: status), words)
-            case .admitted: answer = (.upgradeRequired, "this is a WebSocket service")
+            case .refused(let answer): self.answer = answer
+            case .admitted: answer = HTTPAnswer(426, "this is a WebSocket service")
+            case .neverAnswered: isEndless = true
             }
         case .body:
             break
         case .end:
-            respond(context)
+            if isEndless { respondEndlessly(context) } else { respond(context) }
         }
     }
 
@@ -56,12 +58,14 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func respond(_ context: ChannelHandlerContext) {
-        guard let (status, words) = answer else { return }
-        log("refused: HTTP \(status.code), \(words)")
-        let body = ByteBuffer(string: words + "\n")
+        guard let answer else { return }
+        let status = HTTPResponseStatus(statusCode: answer.status)
+        log("refused: HTTP \(status.code), \(answer.words)")
+        let body = ByteBuffer(string: (answer.body ?? answer.words) + "\n")
         var headers = HTTPHeaders([
-            ("Connection", "close"), ("Content-Type", "text/plain"), ("Content-Length", "\(body.readableBytes)"),
+            ("Connection", "close"), ("Content-Type", answer.contentType), ("Content-Length", "\(body.readableBytes)"),
         ])
+        for (name, value) in answer.headers { headers.add(name: name, value: value) }
         // RFC 9110 §15.5.22.
         if status == .upgradeRequired { headers.add(name: "Upgrade", value: "websocket") }
         let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
@@ -69,5 +73,18 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
         context.close(promise: nil)
+    }
+
+    /// The encoder would want an end of the header: the bytes pass below it.
+    private func respondEndlessly(_ context: ChannelHandlerContext) {
+        deadline?.cancel()
+        guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {
+            return
+        }
+        log("answers with header fields without end")
+        encoder.writeAndFlush(NIOAny(ByteBuffer(string: "HTTP/1.1 101 Switching Protocols\r\n")), promise: nil)
+        EndlessWriter.write(
+            ByteBuffer(string: String(repeating: "X-Fault: endless_headers\r\n", count: 64)), rounds: nil,
+            from: encoder)
     }
 }

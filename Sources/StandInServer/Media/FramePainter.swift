@@ -10,6 +10,7 @@ package final class FramePainter: Sendable {
     private let carriesLatencyMarker: Bool
     private let painted = Atomic<Int>(0)
     private let raw = Atomic<Int>(0)
+    private let sent = Atomic<Int>(0)
     private let onFrame: @Sendable (Int) -> Void
 
     /// - Parameters:
@@ -25,6 +26,13 @@ package final class FramePainter: Sendable {
     package var frameCount: Int { painted.load(ordering: .relaxed) }
     /// Pictures that went through before there was a look.
     package var rawFrameCount: Int { raw.load(ordering: .relaxed) }
+
+    /// Pictures given to the encoder; fewer than painted where some were held back.
+    package var sentCount: Int { sent.load(ordering: .relaxed) }
+
+    func noteSent() {
+        sent.wrappingAdd(1, ordering: .relaxed)
+    }
 
     package func setLook(_ look: Look) {
         self.look.withLock { $0 = look }

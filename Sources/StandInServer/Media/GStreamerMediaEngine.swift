@@ -6,10 +6,29 @@ struct GStreamerMediaEngine: MediaEngine {
     let bitrate: Int
 
     func makeSession(
-        offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
-        let session = GStreamerMediaSession(bitrate: bitrate, painter: painter, onEvent: onEvent)
+        if let deed = faults.bareDeed {
+            let session = BareMediaSession(deed: deed, painter: painter, onEvent: onEvent)
+            session.start(offer: offer)
+            return session
+        }
+        let session = GStreamerMediaSession(
+            bitrate: bitrate, painter: painter, faults: MediaFaults(faults), onEvent: onEvent)
         session.start(offer: offer)
         return session
+    }
+}
+
+extension FaultPlan {
+    /// What cannot be done from above the transport.
+    fileprivate var bareDeed: BareMediaSession.Deed? {
+        first { fault in
+            switch fault.kind {
+            case .dtls(let handshake): .dtls(handshake)
+            case .media(.replay): .replay(min(max(fault.n ?? 3, 2), 100))
+            default: nil
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private let queue = DispatchQueue(label: "decart-standin.media")
     private let bitrate: Int
     private let painter: FramePainter
+    private let faults: MediaFaults
     private let onEvent: @Sendable (MediaEvent) -> Void
 
     // MARK: queue
@@ -23,9 +24,12 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var busTimer: (any DispatchSourceTimer)?
     private var isOver = false
 
-    init(bitrate: Int, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+    init(
+        bitrate: Int, painter: FramePainter, faults: MediaFaults, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) {
         self.bitrate = bitrate
         self.painter = painter
+        self.faults = faults
         self.onEvent = onEvent
     }
 
@@ -49,6 +53,10 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         }
     }
 
+    func add(_ faults: [Fault]) {
+        self.faults.add(faults)
+    }
+
     func stop(completion: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             isOver = true
@@ -62,7 +70,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private func makePipeline(answering offer: String) throws -> String {
         GStreamerRuntime.initialise()
         // Candidates are found while the answer is still being made: by way of the queue they follow it.
-        let connection = try PeerConnection(configuration: PeerConnectionConfiguration()) { [weak self] event in
+        var configuration = PeerConnectionConfiguration()
+        configuration.bitrateRange = min(100_000, bitrate)...bitrate
+        let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
             self.queue.async { self.handle(event) }
         }
@@ -72,15 +82,17 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         self.pipeline = pipeline
 
         let answer = try connection.createAnswer(to: offer)
-        guard let parameters = connection.sendParameters else {
+        guard var parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
+        if faults.contains(.wrongSSRC) { parameters.ssrc = parameters.ssrc &+ 0x1234_5678 }
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
         // A pad of no element between painter and encoder: linked all the way round, the pipeline would be a ring, and a
         // bin cannot tell in which order the states of a ring change.
         let painted = Pad(name: "painted", direction: .source)
         let painting = try makePaintingBin(to: painted)
+        addGarbageProbe(to: encoder)
         self.encoder = encoder
         self.painted = painted
         pipeline.add([decoder, painting, encoder.bin])
@@ -106,23 +118,39 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         let bin = try Bin(
             description: """
                 queue leaky=downstream max-size-buffers=3 max-size-bytes=0 max-size-time=0 \
-                ! videoconvert ! video/x-raw,format=I420 ! fakesink name=end sync=false async=false
+                ! videoconvert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
+                ! fakesink name=end sync=false async=false
                 """,
             ghostUnlinkedPads: true)
         guard let end = bin.child(named: "end")?.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the fakesink has no pad")
         }
-        // Lives on the one thread that pushes into this pad.
+        // Both live on the one thread that pushes into this pad.
         var video: VideoInfo?
-        end.addProbe([.buffer, .downstreamEvent]) { [painter, painted] item in
+        var frozen: FrozenPicture?
+        let size = bin.child(named: "size")
+        var isHalved = false
+        end.addProbe([.buffer, .downstreamEvent]) { [painter, painted, faults] item in
             switch item {
             case .event(let event):
                 if let caps = event.caps { video = VideoInfo(caps: caps) }
                 if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
                 return .pass
             case .buffer(let buffer):
+                guard let video else { return .drop }
+                faults.pictureCame()
+                if !isHalved, faults.isOn(.capsChange) {
+                    isHalved = true
+                    Self.halve(size, video)
+                }
                 // A picture that cannot be painted must not go back as the camera took it.
-                if let video, let picture = Self.paint(buffer, video, painter) { _ = painted.push(picture) }
+                let picture = Self.paint(buffer, video, painter) { frame in
+                    guard faults.isOn(.freeze) else { return }
+                    if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
+                }
+                guard let picture, !faults.isOn(.silent) else { return .drop }
+                painter.noteSent()
+                _ = painted.push(picture)
                 return .drop
             case .query:
                 return .pass
@@ -131,11 +159,37 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         return bin
     }
 
-    private static func paint(_ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter) -> Buffer? {
+    /// From the next picture on.
+    private static func halve(_ size: Element?, _ video: VideoInfo) {
+        let width = max(video.width / 4 * 2, 16)
+        let height = max(video.height / 4 * 2, 16)
+        guard let caps = try? Caps("video/x-raw,format=I420,width=\(width),height=\(height)") else { return }
+        size?.set("caps", caps: caps)
+    }
+
+    /// Spoils pictures between encoder and payloader, where they are whole.
+    private func addGarbageProbe(to encoder: VideoEncoderBin) {
+        guard let payloader = encoder.bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }),
+            let sink = payloader.staticPad("sink")
+        else { return }
+        sink.addProbe(.buffer) { [faults] item in
+            guard case .buffer(let buffer) = item, faults.isOn(.garbage),
+                let copy = buffer.withBytes({ Buffer(copying: $0) })
+            else { return .pass }
+            (copy.pts, copy.dts, copy.duration) = (buffer.pts, buffer.dts, buffer.duration)
+            _ = copy.withMutableBytes(Garbage.spoil)
+            return .replace(copy)
+        }
+    }
+
+    private static func paint(
+        _ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter, _ bend: (I420Frame) -> Void
+    ) -> Buffer? {
         guard let writable = buffer.madeWritable() else { return nil }
         let isPainted = writable.withVideoPlanes(video, writable: true) { planes in
             guard let frame = I420Frame(planes, video) else { return false }
             painter.paint(frame)
+            bend(frame)
             return true
         }
         return isPainted == true ? writable : nil
@@ -163,9 +217,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
             onEvent(.localCandidate(nil))
         case .stateChanged(.failed(let error)):
             fail(error.message)
-        case .remoteBitrateEstimate(let estimate):
-            encoder?.setBitrate(min(max(estimate, 100_000), bitrate))
-        case .stateChanged, .iceConnected, .warning:
+        case .bitrateTarget(let target):
+            encoder?.setBitrate(min(target.target, bitrate))
+        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:
             break
         }
     }

@@ -11,6 +11,9 @@ package enum MediaEvent: Sendable, Equatable {
 
 /// The media of one session. Calls never block and may come from any thread; they are carried out in order.
 package protocol MediaSession: AnyObject, Sendable {
+    /// Further faults while media flow; what cannot begin late is ignored.
+    func add(_ faults: [Fault])
+
     /// Nil: no more candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?)
 
@@ -21,7 +24,8 @@ package protocol MediaSession: AnyObject, Sendable {
 /// Makes the media of a session: the seam between the control channel and GStreamer.
 package protocol MediaEngine: Sendable {
     /// Takes the offer at once; the answer comes as an event.
+    /// - Parameter faults: those of the connection; the ones of media are the engine's.
     func makeSession(
-        offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
 }

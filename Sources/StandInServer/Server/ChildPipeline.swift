@@ -8,19 +8,27 @@ import NIOWebSocket
 struct ChildPipeline: Sendable {
     let configuration: StandInConfiguration
     let services: ConnectionServices
-    let tls: NIOSSLContext?
+    let tls: TLSContexts?
 
     func install(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
+        let plan = services.faults.next()
+        guard !plan.contains(.rstOnAccept) else { return try pipeline.addHandler(ResetOnAccept()) }
+        let handshakePace = tls == nil ? nil : plan.first(.slow(.tls)).map(Self.pace)
+        try pipeline.addHandler(DripWriter(interval: handshakePace), name: DripWriter.bottom)
+        if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls.context(plan))) }
+        try pipeline.addHandler(DripWriter(), name: DripWriter.top)
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
-                if case .admitted = admit(head) { return channel.eventLoop.makeSucceededFuture([:]) }
-                return channel.eventLoop.makeSucceededFuture(nil)
+                guard case .admitted(_, let plan) = admit(head, plan) else {
+                    return channel.eventLoop.makeSucceededFuture(nil)
+                }
+                if let fault = plan.first(.slow(.upgrade)) { Self.drip(fault, on: channel) }
+                return channel.eventLoop.makeSucceededFuture([:])
             },
             upgradePipelineHandler: { channel, head in
-                channel.eventLoop.makeCompletedFuture { try installSession(on: channel, head: head) }
+                channel.eventLoop.makeCompletedFuture { try installSession(on: channel, head: head, plan: plan) }
             })
         try pipeline.configureHTTPServerPipeline(
             withServerUpgrade: (
@@ -29,18 +37,22 @@ struct ChildPipeline: Sendable {
                     context.pipeline.syncOperations.removeHandler(name: RefusalHandler.name, promise: nil)
                 }
             ))
-        try pipeline.addHandler(RefusalHandler(admit: admit, log: services.log), name: RefusalHandler.name)
+        try pipeline.addHandler(
+            RefusalHandler(admit: { admit($0, plan) }, log: services.log), name: RefusalHandler.name)
     }
 
-    private func admit(_ head: HTTPRequestHead) -> Admission {
+    private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
         Admission(
             target: head.uri, keys: configuration.keys,
-            isFull: services.board.openCount >= configuration.maximumSessionCount)
+            isFull: services.board.openCount >= configuration.maximumSessionCount, plan: plan)
     }
 
-    private func installSession(on channel: any Channel, head: HTTPRequestHead) throws {
+    private func installSession(on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan) throws {
         // The same head was admitted a moment ago on this thread; anything else means that the last place went meanwhile.
-        guard case .admitted(let request) = admit(head) else { throw ChannelError.operationUnsupported }
+        guard case .admitted(let request, let plan) = admit(head, plan) else {
+            throw ChannelError.operationUnsupported
+        }
+        if let fault = plan.first(.slow(.frame)) { Self.drip(fault, on: channel) }
         let pipeline = channel.pipeline.syncOperations
         // A client that vanishes without a FIN holds its place no longer than this; pings go out every 10 s.
         try pipeline.addHandler(IdleStateHandler(readTimeout: .seconds(30)))
@@ -50,7 +62,7 @@ struct ChildPipeline: Sendable {
                 minNonFinalFragmentSize: 1, maxAccumulatedFrameCount: 4096,
                 maxAccumulatedFrameSize: configuration.maximumMessageSize))
         try pipeline.addHandler(
-            ConnectionHandler(request: request, rules: rules(for: request, channel), services: services))
+            ConnectionHandler(request: request, rules: rules(for: request, channel), plan: plan, services: services))
     }
 
     private func rules(for request: ConnectionRequest, _ channel: any Channel) -> Conversation.Rules {
@@ -59,5 +71,19 @@ struct ChildPipeline: Sendable {
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true)
+    }
+
+    private static func drip(_ fault: Fault, on channel: any Channel) {
+        let pipeline = channel.pipeline.syncOperations
+        let writer = (try? pipeline.context(name: DripWriter.top))?.handler as? DripWriter
+        writer?.start(pace(fault))
+    }
+
+    private static func pace(_ fault: Fault) -> TimeAmount { TimeAmount(seconds: max(fault.interval ?? 1, 0.001)) }
+}
+
+extension TimeAmount {
+    init(seconds: Double) {
+        self = .nanoseconds(Int64(clamping: Int((min(max(seconds, 0), 1_000_000) * 1e9).rounded())))
     }
 }

@@ -40,4 +40,18 @@ final class OpenChannels: Sendable {
         for channel in open { channel.close(promise: nil) }
         _ = group.wait(timeout: .now() + time)
     }
+
+    /// Handlers on every connection hear of it, on their event loop.
+    func tell(_ event: any Sendable) {
+        for channel in channels.withLock({ Array($0.values) }) {
+            channel.pipeline.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    /// Resets every connection, upgraded or not.
+    func resetAll() {
+        for channel in channels.withLock({ Array($0.values) }) {
+            channel.eventLoop.execute { Reset.close(channel) }
+        }
+    }
 }

@@ -20,6 +20,7 @@ final class SessionBoard: Sendable {
             if let painter {
                 record.frameCount += painter.frameCount
                 record.rawFrameCount += painter.rawFrameCount
+                record.sentFrameCount += painter.sentCount
             }
             return record
         }

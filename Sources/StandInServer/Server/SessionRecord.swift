@@ -24,12 +24,20 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
+    package let openedAt = ContinuousClock.now
+    /// Nil while it is open.
+    package internal(set) var endedAt: ContinuousClock.Instant?
     /// Why media ended last, in the words that the client got.
     package internal(set) var mediaFailure: String?
     /// Pictures decoded and painted.
     package internal(set) var frameCount = 0
+    /// Those given to the encoder, to go back to the client.
+    package internal(set) var sentFrameCount = 0
     /// Those of them that went back raw because no state was set.
     package internal(set) var rawFrameCount = 0
+
+    /// How long the session is, or was, open.
+    package var age: Duration { (endedAt ?? .now) - openedAt }
 
     package static let historyLimit = 4096
 

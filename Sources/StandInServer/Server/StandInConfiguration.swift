@@ -11,6 +11,9 @@ package struct StandInConfiguration: Sendable {
     package var port = StandInConfiguration.defaultPort
     /// Nil: unencrypted.
     package var tls: TLSFiles?
+    /// A file to write the certificate of a throwaway authority to, PEM; the service is then wss:// with a certificate
+    /// of that authority, and `tls_bad_*` have theirs. Not together with `tls`. Wants the openssl command.
+    package var throwawayAuthority: String?
     package var keys = KeyPolicy()
     /// Sessions at the same time; one more is refused with HTTP 503.
     package var maximumSessionCount = 32
@@ -20,6 +23,10 @@ package struct StandInConfiguration: Sendable {
     package var bitrate = 2_500_000
     /// One line a call, from any thread, without line feed. No line holds a key or a prompt.
     package var log: @Sendable (String) -> Void = { _ in }
+
+    package var faults: [Fault] = []
+    /// Of the control endpoint, on 127.0.0.1 only; 0: any free port; nil: there is none.
+    package var controlPort: Int?
 
     package init() {}
 

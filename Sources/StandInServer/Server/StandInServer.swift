@@ -1,21 +1,22 @@
 import Dispatch
 import NIOCore
 import NIOPosix
-import NIOSSL
 import Synchronization
 
-/// A small honest imitation of the realtime service, generation 1: control channel, WebRTC, transformed pictures.
+/// A small honest imitation of the realtime service, generation 1: control channel, WebRTC, transformed pictures. It
+/// can be told to misbehave: `StandInServer+Faults.swift`.
 ///
-/// One event loop serves all connections; every session has its own media. All calls from any thread.
+/// One event loop serves all connections; every session has its own media. All calls from any thread but event loops.
 package final class StandInServer: Sendable {
     private let configuration: StandInConfiguration
-    private let services: ConnectionServices
+    let services: ConnectionServices
     private let running = Mutex<Running?>(nil)
 
-    private struct Running {
+    struct Running {
         let group: MultiThreadedEventLoopGroup
-        let listeners: [any Channel]
+        let doors: Doors
         let connections: OpenChannels
+        let control: (any Channel)?
     }
 
     /// Starts nothing yet.
@@ -26,36 +27,82 @@ package final class StandInServer: Sendable {
     /// With media of one's own instead of GStreamer's.
     package init(configuration: StandInConfiguration, engine: any MediaEngine) {
         self.configuration = configuration
-        services = ConnectionServices(board: SessionBoard(), engine: engine, log: configuration.log)
+        services = ConnectionServices(
+            board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
+            log: configuration.log)
     }
 
     /// Blocks until connections are accepted.
     /// - Returns: the port listened on, the same one for every address.
     package func start() throws(StandInError) -> Int {
         guard running.withLock({ $0 == nil }) else { throw StandInError("the stand-in is running already") }
-        let tls = try configuration.tls.map { files throws(StandInError) in try ServerTLS.context(for: files) }
+        let tls = try makeTLS()
+        try check(configuration.faults)
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
         let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let listener = Listener(group: group, connections: connections, install: pipeline.install)
+        let doors = Doors(
+            listener: Listener(group: group, connections: connections, install: pipeline.install),
+            host: configuration.host, port: configuration.port, log: configuration.log)
         do {
-            let (port, listeners) = try listener.listen(host: configuration.host, port: configuration.port)
-            running.withLock { $0 = Running(group: group, listeners: listeners, connections: connections) }
+            let port = try doors.open()
+            doors.apply(FaultPlan(configuration.faults))
+            let control = try configuration.controlPort.map { port in
+                try ControlEndpoint.open(port: port, group: group, of: self)
+            }
+            running.withLock {
+                $0 = Running(group: group, doors: doors, connections: connections, control: control)
+            }
             return port
         } catch {
+            doors.close()
             try? group.syncShutdownGracefully()
-            throw StandInError("cannot listen on port \(configuration.port): \(error)")
+            throw StandInError("cannot listen: \(error)")
+        }
+    }
+
+    private func makeTLS() throws(StandInError) -> TLSContexts? {
+        if let file = configuration.throwawayAuthority {
+            guard configuration.tls == nil else {
+                throw StandInError("a certificate of one's own and a throwaway authority exclude each other")
+            }
+            return try ThrowawayAuthority(writingCertificateTo: file).contexts()
+        }
+        guard let files = configuration.tls else { return nil }
+        return TLSContexts(good: try ServerTLS.context(for: files))
+    }
+
+    /// Faults that this stand-in cannot commit.
+    func check(_ faults: [Fault]) throws(StandInError) {
+        for fault in faults {
+            switch fault.kind {
+            case .tls where configuration.throwawayAuthority == nil:
+                throw StandInError("\(fault.kind.name) needs a throwaway authority (--tls-ca)")
+            case .slow(.tls) where configuration.throwawayAuthority == nil && configuration.tls == nil:
+                throw StandInError("\(fault.kind.name) needs TLS (--tls-ca, or --tls-cert and --tls-key)")
+            default: break
+            }
         }
     }
 
     /// Says goodbye to every client, tears all media down and frees the port. Blocks for 4 s at most; idempotent.
     package func stop() {
         guard let running = running.withLock({ $0.take() }) else { return }
-        for listener in running.listeners { try? listener.close().wait() }
+        try? running.control?.close().wait()
+        running.doors.close()
         running.connections.closeAll(within: .seconds(2))
         _ = services.mediaGroup.wait(timeout: .now() + .seconds(2))
         try? running.group.syncShutdownGracefully()
     }
+
+    /// While it runs.
+    func withRunning<Result: Sendable>(_ body: (Doors, OpenChannels) -> Result) -> Result? {
+        let parts = running.withLock { $0.map { ($0.doors, $0.connections) } }
+        return parts.map { body($0.0, $0.1) }
+    }
+
+    /// Of the control endpoint; nil where there is none.
+    package var controlPort: Int? { running.withLock { $0?.control?.localAddress?.port } }
 
     /// All sessions in the order of their arrival, the ended ones included (the latest thousand of those).
     package var sessions: [SessionRecord] { services.board.records }
@@ -67,27 +114,11 @@ package final class StandInServer: Sendable {
     }
 }
 
-/// Why the stand-in could not start, in a sentence.
+/// Why the stand-in could not start or do what it was asked, in a sentence.
 package struct StandInError: Error, Sendable, CustomStringConvertible {
     package let description: String
 
     init(_ description: String) {
         self.description = description
-    }
-}
-
-enum ServerTLS {
-    static func context(for files: StandInConfiguration.TLSFiles) throws(StandInError) -> NIOSSLContext {
-        do {
-            let chain = try NIOSSLCertificate.fromPEMFile(files.certificateChain)
-            let key = try NIOSSLPrivateKey(file: files.privateKey, format: .pem)
-            var configuration = TLSConfiguration.makeServerConfiguration(
-                certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
-            configuration.minimumTLSVersion = .tlsv12
-            configuration.shutdownTimeout = .milliseconds(500)
-            return try NIOSSLContext(configuration: configuration)
-        } catch {
-            throw StandInError("cannot use the certificate or its key: \(error)")
-        }
     }
 }

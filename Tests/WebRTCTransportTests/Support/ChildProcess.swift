@@ -12,8 +12,8 @@ final class ChildProcess: @unchecked Sendable {
     /// The child is a zombie until `end` collects it, so its id stays its own.
     private let hasExited = Watched(false)
 
-    /// `environment` is added to our own.
-    init(_ arguments: [String], environment: [String: String] = [:]) throws {
+    /// `environment` is added to our own. Its standard error is ours unless it is to come with its output.
+    init(_ arguments: [String], environment: [String: String] = [:], mergingErrors: Bool = false) throws {
         // A socket rather than pipes: a child that is gone must not cost us a SIGPIPE.
         var ends: [Int32] = [0, 0]
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -22,6 +22,7 @@ final class ChildProcess: @unchecked Sendable {
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 0)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+        if mergingErrors { posix_spawn_file_actions_adddup2(&actions, ends[1], 2) }
         var argv = arguments.map { strdup($0) } + [nil]
         var variables = Self.environment(adding: environment).map { strdup($0) } + [nil]
         var pid: pid_t = 0

@@ -84,6 +84,7 @@ final class TestPeer: @unchecked Sendable {
                 if case .failed(let error) = state { (seen.failed, seen.error) = (.now, error) }
             case .remoteBitrateEstimate(let bitrate): seen.estimate = bitrate
             case .warning(let text): seen.warnings.append(text)
+            case .bitrateTarget: break
             }
         }
         if let candidate { for sink in sinks.withLock({ $0 }) { sink(candidate) } }

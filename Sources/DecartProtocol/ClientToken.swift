@@ -1,0 +1,30 @@
+/// What a user's backend hands out: a short-lived key, and until when it is good.
+package struct ClientToken: Sendable, Equatable {
+    /// No more than this is read.
+    package static let maximumSize = 64 << 10
+
+    package let key: APIKey
+    /// As the backend says it, most often RFC 3339; nil: not said.
+    package let expiresAt: String?
+
+    /// From `{"apiKey": …, "expiresAt": …}`. Throws without quoting anything of it.
+    package init(decoding bytes: [UInt8]) throws(ProtocolError) {
+        let fields = try JSONText.decode(Fields.self, from: bytes, maximumSize: Self.maximumSize)
+        key = try APIKey(fields.key)
+        expiresAt = fields.expiresAt
+    }
+
+    private struct Fields: Decodable {
+        let key: String
+        let expiresAt: String?
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: WireKey.self)
+            guard let key = container.text("apiKey", "api_key") else {
+                throw ProtocolError(.server, "A message is malformed: apiKey is missing.")
+            }
+            self.key = key
+            expiresAt = container.text("expiresAt", "expires_at")
+        }
+    }
+}

@@ -1,0 +1,163 @@
+// A channel that first asks the user's backend for a key, and then opens the real one with it: one attempt of a
+// session, one key. The time-out of `open` covers both.
+package import DecartProtocol
+package import DecartSession
+import Dispatch
+import NIOCore
+import Synchronization
+
+package final class FreshKeyChannel: SignallingChannel {
+    private enum Phase {
+        case idle
+        /// The fetch is being made.
+        case starting
+        case fetching(APIKeyFetch)
+        /// The key is there, the channel is being made.
+        case making
+        /// It tells everything from now on.
+        case open(any SignallingChannel)
+        case ended
+    }
+
+    private let fetcher: APIKeyFetcher
+    private let makeChannel: MakeChannel
+    private let listener: Listener
+    private let phase = Mutex(Phase.idle)
+
+    /// Makes the channel to open, such as a `WebSocketChannel`, which tells its events to the closure. Called once, on
+    /// any thread; may block for a moment.
+    package typealias MakeChannel =
+        @Sendable (APIKey, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void) throws(SessionError)
+            -> any SignallingChannel
+
+    /// - Parameter onEvent: called on the network thread; must not block.
+    package init(
+        fetcher: APIKeyFetcher, makeChannel: @escaping MakeChannel,
+        onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) {
+        self.fetcher = fetcher
+        self.makeChannel = makeChannel
+        listener = Listener(onEvent)
+    }
+
+    /// Hears one end and nothing after it, although a channel that is let go before it was opened tells its own.
+    private final class Listener: Sendable {
+        private let onEvent: @Sendable (SignallingEvent) -> Void
+        private let isOver = Mutex(false)
+
+        init(_ onEvent: @escaping @Sendable (SignallingEvent) -> Void) {
+            self.onEvent = onEvent
+        }
+
+        /// On the network thread.
+        func hear(_ event: SignallingEvent) {
+            let isNews = isOver.withLock { isOver in
+                if isOver { return false }
+                switch event {
+                case .closed, .failed: isOver = true
+                case .opened, .text: break
+                }
+                return true
+            }
+            if isNews { onEvent(event) }
+        }
+    }
+
+    deinit {
+        phase.withLock { phase in
+            switch phase {
+            case .fetching(let fetch): fetch.cancel()
+            case .open(let channel): channel.close()
+            case .idle, .starting, .making, .ended: break
+            }
+        }
+    }
+
+    package func open(timeout: Duration) {
+        let deadline = ContinuousClock.now + timeout
+        let isFirst = phase.withLock { phase in
+            guard case .idle = phase else { return false }
+            phase = .starting
+            return true
+        }
+        guard isFirst else { return }
+        let fetch = fetcher.fetch(timeout: timeout) { [weak self] result in
+            // Making and opening a channel reads certificates: not on the network thread.
+            DispatchQueue.global().async { [weak self] in self?.fetched(result, deadline) }
+        }
+        let isAwaited = phase.withLock { phase in
+            // Else closed, or even answered, meanwhile.
+            guard case .starting = phase else { return false }
+            phase = .fetching(fetch)
+            return true
+        }
+        if !isAwaited { fetch.cancel() }
+    }
+
+    private func fetched(_ result: Result<ClientToken, SessionError>, _ deadline: ContinuousClock.Instant) {
+        switch result {
+        case .failure(let error):
+            end(.failed(error))
+        case .success(let token):
+            do {
+                try open(token.key, deadline)
+            } catch {
+                end(.failed(error))
+            }
+        }
+    }
+
+    private func open(_ key: APIKey, _ deadline: ContinuousClock.Instant) throws(SessionError) {
+        let isWanted = phase.withLock { phase in
+            if case .ended = phase { return false }
+            phase = .making
+            return true
+        }
+        guard isWanted else { return }
+        let channel = try makeChannel(key) { [listener] in listener.hear($0) }
+        let isStillWanted = phase.withLock { phase in
+            guard case .making = phase else { return false }
+            phase = .open(channel)
+            return true
+        }
+        // A close that comes between is kept by the channel.
+        if isStillWanted { channel.open(timeout: max(deadline - .now, .milliseconds(1))) }
+    }
+
+    package func send(_ text: [UInt8]) {
+        channel?.send(text)
+    }
+
+    package func redacting(_ words: String) -> String { channel?.redacting(words) ?? words }
+
+    private var channel: (any SignallingChannel)? {
+        phase.withLock { phase in if case .open(let channel) = phase { channel } else { nil } }
+    }
+
+    package func close() {
+        let (channel, fetch) = phase.withLock { phase -> ((any SignallingChannel)?, APIKeyFetch?) in
+            switch phase {
+            case .open(let channel): return (channel, nil)
+            case .fetching(let fetch): return (nil, fetch)
+            case .idle, .starting, .making, .ended: return (nil, nil)
+            }
+        }
+        if let channel { return channel.close() }
+        fetch?.cancel()
+        end(.closed(code: nil, reason: ""))
+    }
+
+    /// Told once, and never from within the caller's call.
+    private func end(_ event: SignallingEvent) {
+        let isFirst = phase.withLock { phase in
+            switch phase {
+            case .ended, .open: return false
+            case .idle, .starting, .fetching, .making:
+                phase = .ended
+                return true
+            }
+        }
+        guard isFirst else { return }
+        EventLoops.group.next().execute { [listener] in listener.hear(event) }
+    }
+}

@@ -1,0 +1,117 @@
+// Carries out the steps of a `FaultScript`: the deeds that no honest service does.
+import DecartProtocol
+import NIOCore
+import NIOWebSocket
+
+/// What a script has set for later. Lives on the connection's event loop.
+struct FaultTimers {
+    private var once: [Int: Scheduled<Void>] = [:]
+    private var repeated: [RepeatedTask] = []
+    private var nextNumber = 0
+    private var isOver = false
+
+    mutating func number() -> Int {
+        nextNumber += 1
+        return nextNumber
+    }
+
+    mutating func add(_ timer: Scheduled<Void>, _ number: Int) {
+        if isOver { timer.cancel() } else { once[number] = timer }
+    }
+
+    mutating func add(_ timer: RepeatedTask) {
+        if isOver { timer.cancel() } else { repeated.append(timer) }
+    }
+
+    mutating func fired(_ number: Int) {
+        once[number] = nil
+    }
+
+    mutating func cancelAll() {
+        isOver = true
+        for timer in once.values { timer.cancel() }
+        for timer in repeated { timer.cancel() }
+        once = [:]
+        repeated = []
+    }
+}
+
+extension ConnectionHandler {
+    func take(_ notice: FaultNotice, _ context: ChannelHandlerContext) {
+        guard notice.sessionID.map({ $0 == identity.id }) ?? true, !isClosing else { return }
+        log("faults: \(notice.faults.map(\.kind.name).joined(separator: ", "))")
+        let steps = script.add(notice.faults)
+        conversation.limitAccepted(to: script.plan.acceptedCount)
+        addMediaFaults(notice.faults)
+        perform(steps, context)
+    }
+
+    func perform(_ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
+        for step in steps { perform(step, context) }
+    }
+
+    private func perform(_ step: FaultScript.Step, _ context: ChannelHandlerContext) {
+        guard !isClosing else { return }
+        switch step {
+        case .order(let order): carryOut(order, context)
+        case .later(let seconds, let steps): later(seconds, steps, context)
+        case .every(let seconds, let steps): every(seconds, steps, context)
+        case .raw(let bytes): encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
+        case .rawRepeated(let bytes, let rounds):
+            guard let encoder = encoder(context) else { return }
+            EndlessWriter.write(ByteBuffer(bytes: bytes), rounds: rounds, from: encoder)
+        case .pings(let count): flood(count, context)
+        case .close(let code, let reason):
+            var data = context.channel.allocator.buffer(capacity: 2 + reason.utf8.count)
+            data.writeInteger(code)
+            data.writeString(reason)
+            close(data, context)
+        case .reset: Reset.close(context.channel)
+        case .mute: isMute = true
+        case .ignorePings: ignoresPings = true
+        case .endGeneration(let reason): carryOut(conversation.ended(reason: reason), context)
+        }
+    }
+
+    private func later(_ seconds: Double, _ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
+        guard seconds > 0 else { return perform(steps, context) }
+        let number = faultTimers.number()
+        let bound = NIOLoopBound((self, context, steps), eventLoop: context.eventLoop)
+        let timer = context.eventLoop.scheduleTask(in: TimeAmount(seconds: seconds)) {
+            let (handler, context, steps) = bound.value
+            handler.faultTimers.fired(number)
+            handler.perform(steps, context)
+        }
+        faultTimers.add(timer, number)
+    }
+
+    private func every(_ seconds: Double, _ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context, steps), eventLoop: context.eventLoop)
+        let interval = TimeAmount(seconds: max(seconds, 0.001))
+        faultTimers.add(
+            context.eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
+                let (handler, context, steps) = bound.value
+                handler.perform(steps, context)
+            })
+    }
+
+    /// A hundred every hundredth of a second; those that the client does not take wait.
+    private func flood(_ count: Int, _ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let remaining = NIOLoopBoundBox(count, eventLoop: context.eventLoop)
+        faultTimers.add(
+            context.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(10)) { task in
+                let (handler, context) = bound.value
+                guard remaining.value > 0, !handler.isClosing else { return task.cancel() }
+                for _ in 0..<min(100, remaining.value) where context.channel.isWritable {
+                    handler.write(.ping, ByteBuffer(integer: UInt32(truncatingIfNeeded: remaining.value)), context)
+                    remaining.value -= 1
+                }
+            })
+    }
+
+    /// What is written from there is not made a frame.
+    private func encoder(_ context: ChannelHandlerContext) -> ChannelHandlerContext? {
+        isMute ? nil : try? context.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
+    }
+}

@@ -1,0 +1,95 @@
+// `NAME[:key=value,…]` to a `Fault`. It comes from command lines, URLs and the control endpoint: every mistake is
+// explained, nothing traps, and what is quoted of the text is short and printable.
+
+/// What is wrong with a fault's text, in a sentence.
+package struct FaultSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension Fault {
+    package init(parsing text: String) throws(FaultSyntaxError) {
+        let text = text.trimmingSpaces
+        guard text.utf8.count <= 1024 else { throw FaultSyntaxError("a fault has more than 1024 bytes") }
+        let colon = text.firstIndex(of: ":")
+        let name = text[..<(colon ?? text.endIndex)]
+        guard let kind = FaultKind(name: name) else { throw Self.unknown(String(name)) }
+        self.init(kind)
+        guard let colon else { return }
+        var seen: Set<Key> = []
+        for pair in text[text.index(after: colon)...].split(separator: ",", omittingEmptySubsequences: false) {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2 else {
+                throw FaultSyntaxError("\(kind.name): \"\(LogText.clean(String(pair)))\" is no key=value")
+            }
+            guard let key = Key(rawValue: String(parts[0])), Self.allowedKeys(kind).contains(key) else {
+                throw FaultSyntaxError(
+                    "\(kind.name) has no key \"\(LogText.clean(String(parts[0])))\"; it has \(Self.list(kind))")
+            }
+            guard seen.insert(key).inserted else { throw FaultSyntaxError("\(kind.name): \(key.rawValue) comes twice") }
+            try set(key, String(parts[1]))
+        }
+    }
+
+    private static func allowedKeys(_ kind: FaultKind) -> [Key] {
+        // Connections that nobody accepts cannot be counted.
+        kind.scope == .listener ? kind.keys : kind.keys + [.count, .after]
+    }
+
+    private static func list(_ kind: FaultKind) -> String {
+        allowedKeys(kind).map(\.rawValue).joined(separator: ", ")
+    }
+
+    private static func unknown(_ name: String) -> FaultSyntaxError {
+        guard !name.isEmpty else { return FaultSyntaxError("a fault needs a name") }
+        // The common slip: a part of the name, or another moment of the same fault.
+        let near = FaultKind.all.map(\.name).filter { $0.hasPrefix(name) || name.hasPrefix($0) }.prefix(6)
+        let hint = near.isEmpty ? "--help lists them" : "did you mean \(near.joined(separator: ", "))?"
+        return FaultSyntaxError("there is no fault \"\(LogText.clean(name))\": \(hint)")
+    }
+
+    private mutating func set(_ key: Key, _ text: String) throws(FaultSyntaxError) {
+        switch key {
+        case .at: at = try seconds(key, text)
+        case .for: self.for = try seconds(key, text)
+        case .interval: interval = try seconds(key, text)
+        case .delay: delay = try seconds(key, text)
+        case .count: count = try number(key, text, 1...1_000_000)
+        case .after: after = try number(key, text, 1...1_000_000)
+        case .skip: skip = try number(key, text, 0...1_000_000)
+        case .n: n = try number(key, text, kind == .ws(.hugeLength) ? 0...Int.max : 0...10_000_000)
+        case .reason:
+            // RFC 6455 §5.5: a close frame has room for 123 bytes.
+            guard text.utf8.count <= 123, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f })
+            else { throw FaultSyntaxError("\(kind.name): reason is at most 123 printable bytes") }
+            reason = text
+        }
+    }
+
+    private func seconds(_ key: Key, _ text: String) throws(FaultSyntaxError) -> Double {
+        guard let value = Double(text), value.isFinite, (0...86_400).contains(value) else {
+            throw FaultSyntaxError("\(kind.name): \(key.rawValue) is a number of seconds from 0 to 86400")
+        }
+        return value
+    }
+
+    private func number(_ key: Key, _ text: String, _ range: ClosedRange<Int>) throws(FaultSyntaxError) -> Int {
+        guard let value = Int(text), range.contains(value) else {
+            throw FaultSyntaxError(
+                "\(kind.name): \(key.rawValue) is a number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return value
+    }
+}
+
+extension StringProtocol {
+    var trimmingSpaces: String {
+        var slice = self[...]
+        while let first = slice.first, first.isWhitespace { slice.removeFirst() }
+        while let last = slice.last, last.isWhitespace { slice.removeLast() }
+        return String(slice)
+    }
+}

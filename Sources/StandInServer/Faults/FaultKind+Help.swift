@@ -1,0 +1,127 @@
+extension FaultKind {
+    /// The keys that mean something to this fault, beside `count` and `after`.
+    package var keys: [Fault.Key] {
+        switch self {
+        case .refuse: [.at, .for]
+        case .rstOnAccept, .tls, .noFirstMessage: []
+        case .http(.tooManyRequests), .http(.unavailable): [.delay]
+        case .http, .endlessHeaders: []
+        case .slow: [.interval]
+        case .error, .dropTCP, .noPong, .mute, .badJSON, .sessionLimit: [.at]
+        case .queue: [.n, .interval]
+        case .close(_, .time): [.at, .reason]
+        case .close: [.reason]
+        case .pingFlood: [.at, .n]
+        case .ack(.late): [.delay, .skip]
+        case .ack: [.skip]
+        case .ws(.fragments), .ws(.hugeLength): [.at, .n]
+        case .ws: [.at]
+        case .sdp(.huge): [.n]
+        case .sdp, .dtls: []
+        case .ice(.late): [.delay]
+        case .ice: []
+        case .media(.wrongSSRC): []
+        case .media(.replay): [.n]
+        case .media: [.at]
+        case .generationEnded: [.at, .reason]
+        }
+    }
+
+    /// What the stand-in does, in a few words.
+    package var summary: String {
+        switch self {
+        case .refuse: "nobody listens: connections are refused, from at= for for= seconds (else until changed)"
+        case .rstOnAccept: "connections are reset as soon as they are accepted"
+        case .tls(.expired): "wss: a certificate that has expired"
+        case .tls(.host): "wss: a certificate for another host"
+        case .tls(.ca): "wss: a certificate of an unknown authority"
+        case .tls(.old): "wss: TLS 1.1 and nothing newer"
+        case .slow(.tls): "wss: handshake bytes go out one every interval= seconds (1)"
+        case .http(.page): "HTTP 200 and a login page"
+        case .http(.movedPermanently), .http(.found): "a redirect to another host"
+        case .http(.unauthorized): "HTTP 401, invalid api key"
+        case .http(.forbidden): "HTTP 403, permission denied"
+        case .http(.notFound): "HTTP 404"
+        case .http(.tooManyRequests): "HTTP 429 with Retry-After: delay= seconds (5)"
+        case .http(.internalError): "HTTP 500"
+        case .http(.unavailable): "HTTP 503 with Retry-After: delay= seconds (5)"
+        case .http(.loginRequired): "HTTP 511 and a login page"
+        case .slow(.upgrade): "the answer to the upgrade goes out one byte every interval= seconds (1)"
+        case .endlessHeaders: "header fields without end"
+        case .slow(.frame): "once open, bytes go out one every interval= seconds (1)"
+        case .noFirstMessage: "no status and no session id at the start"
+        case .error(.permanent): "error \"invalid api key\" at= seconds (0) after opening"
+        case .error(.transient): "error \"internal error, try again\" at= seconds (0)"
+        case .error(.decoy401): "error \"frame 14012 could not be decoded\" at= seconds (0)"
+        case .queue(.n): "a queue of n= places (3), one every interval= seconds (1), then ready"
+        case .queue(.forever): "place n= (12) in the queue, told every interval= seconds (1), for ever"
+        case .queue(.jump): "places in the queue that jump up and down, then ready"
+        case .close(let code, .join): "close \(code.rawValue) as soon as the WebSocket is open"
+        case .close(let code, .connected): "close \(code.rawValue) after the first picture"
+        case .close(let code, .time): "close \(code.rawValue) at= seconds (5) after opening"
+        case .dropTCP: "TCP reset at= seconds (5) after opening"
+        case .noPong: "pings are not answered from at= seconds (0)"
+        case .mute: "nothing more is sent on the control channel from at= seconds (5); media go on"
+        case .pingFlood: "n= pings (50000), 10000 a second, from at= seconds (0)"
+        case .ack(.none): "acknowledgements are left out; skip= the first ones (0) come"
+        case .ack(.late): "acknowledgements come delay= seconds (20) late, after the first skip= (0)"
+        case .ack(.twice): "acknowledgements come twice"
+        case .ack(.wrong): "acknowledgements name another prompt"
+        case .ack(.fail): "prompts and images are refused, after the first skip= (0)"
+        case .badJSON(.depth): "a message nested 100000 deep, at= seconds (0)"
+        case .badJSON(.size): "a message of 2 MiB, at= seconds (0)"
+        case .badJSON(.utf8): "a text frame that is not UTF-8, at= seconds (0)"
+        case .badJSON(.type): "messages with unknown types and fields of wrong types, at= seconds (0)"
+        case .ws(.rsv): "a frame with a reserved bit, at= seconds (0)"
+        case .ws(.opcode): "a frame with a reserved opcode, at= seconds (0)"
+        case .ws(.masked): "a masked frame, at= seconds (0)"
+        case .ws(.fragments): "a message of n= one-byte fragments (0: without end), at= seconds (0)"
+        case .ws(.hugeLength): "a frame that announces n= bytes (2^63-1), at= seconds (0)"
+        case .sdp(.bad): "an answer that is no SDP"
+        case .sdp(.huge): "an answer of n= bytes (524288)"
+        case .sdp(.noFingerprint): "an answer without a fingerprint"
+        case .sdp(.badFingerprint): "an answer with another certificate's fingerprint"
+        case .sdp(.otherCodec): "an answer with a codec that was not offered"
+        case .ice(.none): "no candidates, neither sent nor taken"
+        case .ice(.late): "candidates delay= seconds (5) late, both ways"
+        case .ice(.bad): "malformed candidates before the good ones"
+        case .ice(.tcpOnly): "candidates of TCP only"
+        case .dtls(.silent): "ICE connects, DTLS says nothing"
+        case .dtls(.flood): "ICE connects, then malformed DTLS records, 10000 a second for 5 s"
+        case .dtls(.oldVersion): "ICE connects, then a DTLS 1.0 handshake"
+        case .media(.silent): "no more pictures at= seconds (3) after the first"
+        case .media(.freeze): "the same picture for ever, at= seconds (3) after the first"
+        case .media(.garbage): "damaged pictures at= seconds (3) after the first"
+        case .media(.replay): "ICE and DTLS connect, then each SRTP packet comes n= times (3); no real pictures"
+        case .media(.wrongSSRC): "packets with another SSRC than the answer names"
+        case .media(.capsChange): "pictures of half the size at= seconds (3) after the first"
+        case .sessionLimit: "generation_ended (timeout) and close 1000 at= seconds (10) after opening"
+        case .generationEnded: "generation_ended at= seconds (5), reason= (insufficient_credits); media stop"
+        }
+    }
+
+    /// A line or two a fault, for a terminal of 80 columns.
+    package static var help: String {
+        let width = (all.map(\.name.count).max() ?? 0) + 4
+        return all.map { kind in
+            let name = "  " + kind.name
+            let indent = String(repeating: " ", count: width)
+            return name + indent.dropFirst(name.count) + wrap(kind.summary, 79 - width).joined(separator: "\n" + indent)
+        }.joined(separator: "\n")
+    }
+
+    private static func wrap(_ text: String, _ width: Int) -> [String] {
+        var lines = [""]
+        for word in text.split(separator: " ") {
+            let last = lines[lines.count - 1]
+            if last.isEmpty {
+                lines[lines.count - 1] = String(word)
+            } else if last.count + 1 + word.count <= width {
+                lines[lines.count - 1] = last + " " + word
+            } else {
+                lines.append(String(word))
+            }
+        }
+        return lines
+    }
+}

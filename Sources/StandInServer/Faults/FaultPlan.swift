@@ -1,0 +1,87 @@
+import DecartProtocol
+import Synchronization
+
+/// The faults of a stand-in, or of one of its connections.
+package struct FaultPlan: Sendable, Equatable {
+    package static let maximumCount = 64
+
+    package var faults: [Fault]
+
+    package init(_ faults: [Fault] = []) {
+        self.faults = faults
+    }
+
+    /// One SPEC a line; empty lines and those that begin with `#` are skipped.
+    package init(parsing lines: [String]) throws(FaultSyntaxError) {
+        faults = []
+        for line in lines {
+            let line = line.trimmingSpaces
+            if line.isEmpty || line.hasPrefix("#") { continue }
+            guard faults.count < Self.maximumCount else {
+                throw FaultSyntaxError("there are more than \(Self.maximumCount) faults")
+            }
+            faults.append(try Fault(parsing: line))
+        }
+    }
+
+    /// The query items `fault=SPEC` of a request target. They have no memory: the next connection says it again.
+    init(target: String) throws(FaultSyntaxError) {
+        let specs = PercentEncoding.queryItems(ofTarget: target).filter { $0.name == "fault" }.map(\.value)
+        try self.init(parsing: specs)
+        for fault in faults {
+            if fault.kind.scope == .listener || fault.kind.scope == .transport {
+                throw FaultSyntaxError("\(fault.kind.name) acts before the URL is read: give it to the stand-in")
+            }
+            if fault.count != nil || fault.after != nil {
+                throw FaultSyntaxError("count and after are for the stand-in's own faults, not for a URL")
+            }
+        }
+    }
+
+    func first(_ kind: FaultKind) -> Fault? { faults.first { $0.kind == kind } }
+    func contains(_ kind: FaultKind) -> Bool { first(kind) != nil }
+
+    /// The first value that the body gives.
+    func first<Result>(_ body: (Fault) -> Result?) -> Result? {
+        for fault in faults {
+            if let result = body(fault) { return result }
+        }
+        return nil
+    }
+
+    /// - Parameter connection: its number since the plan was made, from 1.
+    func forConnection(_ connection: Int) -> FaultPlan {
+        FaultPlan(faults.filter { $0.applies(toConnection: connection) })
+    }
+
+    static func + (left: FaultPlan, right: FaultPlan) -> FaultPlan { FaultPlan(left.faults + right.faults) }
+}
+
+/// The plan in force, changed at any time from any thread; and the count of connections that faults refer to.
+final class FaultBoard: Sendable {
+    private struct State {
+        var plan: FaultPlan
+        var connections = 0
+    }
+
+    private let state: Mutex<State>
+
+    init(_ plan: FaultPlan) {
+        state = Mutex(State(plan: plan))
+    }
+
+    var plan: FaultPlan { state.withLock(\.plan) }
+
+    /// Connections count from 1 again.
+    func set(_ plan: FaultPlan) {
+        state.withLock { $0 = State(plan: plan) }
+    }
+
+    /// The faults of the connection that was just accepted.
+    func next() -> FaultPlan {
+        state.withLock { state in
+            state.connections += 1
+            return state.plan.forConnection(state.connections)
+        }
+    }
+}

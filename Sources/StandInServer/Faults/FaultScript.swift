@@ -1,0 +1,156 @@
+// The faults of one session's control channel as a value: it is told what the conversation would do and says what is
+// done instead. It knows no socket, clock or media; `ConnectionHandler` carries the steps out.
+import DecartProtocol
+
+struct FaultScript {
+    indirect enum Step: Sendable, Equatable {
+        case order(Conversation.Order)
+        case later(seconds: Double, [Step])
+        case every(seconds: Double, [Step])
+        /// Bytes as they are, past the frame encoder.
+        case raw([UInt8])
+        /// Nil: without end.
+        case rawRepeated([UInt8], rounds: Int?)
+        case pings(count: Int)
+        case close(code: UInt16, reason: String)
+        case reset
+        case mute
+        case ignorePings
+        case endGeneration(reason: String)
+    }
+
+    private(set) var plan: FaultPlan
+    private var ackCount = 0
+
+    init(_ plan: FaultPlan) {
+        self.plan = plan
+    }
+
+    /// Puts further faults into a running session. Without a time they act at once.
+    /// - Returns: what they do by the clock, from now on.
+    mutating func add(_ faults: [Fault]) -> [Step] {
+        plan = FaultPlan(faults) + plan
+        return faults.compactMap { fault in
+            var fault = fault
+            fault.at = fault.at ?? 0
+            return fault.timedStep
+        }
+    }
+
+    // MARK: The beginning
+
+    func opened(_ greeting: [Conversation.Order]) -> [Step] {
+        let end = plan.first { fault -> Step? in
+            guard case .close(let code, .join) = fault.kind else { return nil }
+            return .close(code: code.rawValue, reason: fault.reason ?? "")
+        }
+        if let end { return [end] }
+        return self.greeting(greeting.map(Step.order)) + plan.faults.compactMap(\.timedStep)
+    }
+
+    private func greeting(_ honest: [Step]) -> [Step] {
+        if plan.contains(.noFirstMessage) { return [] }
+        let queue = plan.first { fault -> (FaultKind.Queue, Fault)? in
+            if case .queue(let kind) = fault.kind { (kind, fault) } else { nil }
+        }
+        guard let (kind, fault) = queue else { return honest }
+        let entering = Step.order(.send(.status("entering queue")))
+        let interval = fault.interval ?? 1
+        func told(_ position: Int, of size: Int?) -> Step {
+            .order(.send(.queuePosition(QueuePosition(position: position, size: size))))
+        }
+        switch kind {
+        case .forever:
+            let n = fault.n ?? 12
+            return [entering, told(n, of: n), .every(seconds: max(interval, 0.01), [told(n, of: n)])]
+        case .n:
+            let n = min(fault.n ?? 3, 1000)
+            let positions = (0..<n).map { index in
+                Step.later(seconds: Double(index) * interval, [told(n - index, of: n)])
+            }
+            return [entering] + positions + [.later(seconds: Double(n) * interval, honest)]
+        case .jump:
+            let n = min(fault.n ?? 3, 1_000_000)
+            // Forwards, backwards, without a size, beyond the size, nobody ahead.
+            let places: [(Int, Int?)] = [(n, n), (n * 4, n * 4), (1, n), (n * 2, nil), (n * 9, n), (0, n), (2, n)]
+            let positions = places.enumerated().map { index, place in
+                Step.later(seconds: Double(index) * interval, [told(place.0, of: place.1)])
+            }
+            return [entering] + positions + [.later(seconds: Double(places.count) * interval, honest)]
+        }
+    }
+
+    // MARK: What is said and done later
+
+    mutating func bend(_ orders: [Conversation.Order]) -> [Step] {
+        plan.faults.isEmpty ? orders.map(Step.order) : orders.flatMap { bend($0) }
+    }
+
+    private mutating func bend(_ order: Conversation.Order) -> [Step] {
+        switch order {
+        case .send(.promptAck), .send(.setImageAck): return acknowledged(order)
+        case .send(.answer(let sdp)): return [.order(.send(.answer(sdp: DescriptionFault.bend(answer: sdp, plan))))]
+        case .startMedia(let offer): return [.order(.startMedia(offer: DescriptionFault.bend(offer: offer, plan)))]
+        case .send(.iceCandidate(let candidate)): return CandidateFault.bend(sent: candidate, plan)
+        case .addRemoteCandidate: return CandidateFault.bend(received: order, plan)
+        case .send(.generationStarted): return [.order(order)] + closeWhenConnected
+        default: return [.order(order)]
+        }
+    }
+
+    private var closeWhenConnected: [Step] {
+        plan.faults.compactMap { fault in
+            guard case .close(let code, .connected) = fault.kind else { return nil }
+            return .close(code: code.rawValue, reason: fault.reason ?? "")
+        }
+    }
+
+    private mutating func acknowledged(_ order: Conversation.Order) -> [Step] {
+        ackCount += 1
+        let fault = plan.first { fault -> (FaultKind.Ack, Fault)? in
+            if case .ack(let kind) = fault.kind { (kind, fault) } else { nil }
+        }
+        guard let (kind, fault) = fault, ackCount > fault.skip ?? 0 else { return [.order(order)] }
+        switch kind {
+        case .none: return []
+        case .late: return [.later(seconds: fault.delay ?? 20, [.order(order)])]
+        case .twice: return [.order(order), .order(order)]
+        case .wrong:
+            let other = PromptAck(prompt: "a prompt that nobody sent", success: true)
+            return [.order(.send(.promptAck(other)))]
+        // The conversation's own rules refuse, so that the look stays as it is.
+        case .fail: return [.order(order)]
+        }
+    }
+}
+
+extension FaultPlan {
+    /// So many prompts and images are accepted; nil: as many as there are.
+    var acceptedCount: Int? { first(.ack(.fail)).map { $0.skip ?? 0 } }
+}
+
+extension Fault {
+    /// What it does by the clock, whatever is said in the session.
+    fileprivate var timedStep: FaultScript.Step? {
+        guard let (seconds, steps) = timed else { return nil }
+        return .later(seconds: at ?? seconds, steps)
+    }
+
+    private var timed: (seconds: Double, [FaultScript.Step])? {
+        switch kind {
+        case .error(.permanent): (0, [.order(.send(.error("invalid api key")))])
+        case .error(.transient): (0, [.order(.send(.error("internal error, try again")))])
+        case .error(.decoy401): (0, [.order(.send(.error("frame 14012 could not be decoded")))])
+        case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
+        case .dropTCP: (5, [.reset])
+        case .noPong: (0, [.ignorePings])
+        case .mute: (5, [.mute])
+        case .pingFlood: (0, [.pings(count: n ?? 50_000)])
+        case .badJSON(let kind): (0, HostileFrames.json(kind).map { .raw($0) })
+        case .ws(let kind): (0, HostileFrames.steps(kind, n: n))
+        case .sessionLimit: (10, [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")])
+        case .generationEnded: (5, [.endGeneration(reason: reason ?? "insufficient_credits")])
+        default: nil
+        }
+    }
+}

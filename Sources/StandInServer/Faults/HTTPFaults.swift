@@ -1,0 +1,60 @@
+/// An answer to a request that did not become a WebSocket.
+struct HTTPAnswer: Sendable, Equatable {
+    var status: Int
+    /// For log and body; carries nothing of the request.
+    var words: String
+    var contentType = "text/plain"
+    /// The words, where there is no other.
+    var body: String?
+    var headers: [String: String] = [:]
+
+    init(_ status: Int, _ words: String) {
+        self.status = status
+        self.words = words
+    }
+}
+
+extension HTTPAnswer {
+    init(_ kind: FaultKind.Answer, _ fault: Fault) {
+        switch kind {
+        case .page: self.init(page: 200)
+        case .loginRequired: self.init(page: 511)
+        case .movedPermanently: self.init(redirect: 301)
+        case .found: self.init(redirect: 302)
+        case .unauthorized: self.init(401, "invalid api key")
+        case .forbidden: self.init(403, "permission denied")
+        case .notFound: self.init(404, "not found")
+        case .tooManyRequests: self.init(429, "too many requests", retryAfter: fault.delay)
+        case .internalError: self.init(500, "internal error")
+        case .unavailable: self.init(503, "service unavailable", retryAfter: fault.delay)
+        }
+    }
+
+    /// What a network with a login page puts in the place of the service.
+    private init(page status: Int) {
+        self.init(status, "a login page")
+        contentType = "text/html"
+        body = "<!doctype html><html><head><title>Login</title></head><body><form>Log in to use this network"
+            + "</form></body></html>"
+    }
+
+    private init(redirect status: Int) {
+        self.init(status, "a redirect")
+        // RFC 2606: a name that never resolves, should somebody follow.
+        headers["Location"] = "https://elsewhere.invalid/login"
+    }
+
+    private init(_ status: Int, _ words: String, retryAfter: Double?) {
+        self.init(status, words)
+        headers["Retry-After"] = String(Int((retryAfter ?? 5).rounded(.up)))
+    }
+}
+
+extension FaultPlan {
+    /// The HTTP answer that stands in for the upgrade.
+    var answer: HTTPAnswer? {
+        first { fault in
+            if case .http(let kind) = fault.kind { HTTPAnswer(kind, fault) } else { nil }
+        }
+    }
+}

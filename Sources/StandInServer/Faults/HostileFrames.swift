@@ -1,0 +1,75 @@
+/// Bytes of frames and messages that no honest service sends (RFC 6455 §5.2). Servers do not mask.
+enum HostileFrames {
+    static func json(_ kind: FaultKind.JSON) -> [[UInt8]] {
+        switch kind {
+        case .depth:
+            let depth = 100_000
+            let text = "{\"type\":\"status\",\"status\":" + String(repeating: "[", count: depth)
+            return [frame(Array((text + String(repeating: "]", count: depth) + "}").utf8))]
+        case .size:
+            let text = "{\"type\":\"error\",\"error\":\"" + String(repeating: "a", count: 2 << 20) + "\"}"
+            return [frame(Array(text.utf8))]
+        case .utf8:
+            return [frame(Array("{\"type\":\"status\",\"status\":\"".utf8) + [0xff, 0xfe, 0xc0] + Array("\"}".utf8))]
+        case .type:
+            return wrongTypes.map { frame(Array($0.utf8)) }
+        }
+    }
+
+    private static let wrongTypes = [
+        "{\"type\":42}", "{\"type\":null}", "{}", "[]", "\"status\"", "null", "",
+        "{\"type\":\"no_such_type\",\"nested\":{\"x\":[1,2,3]}}",
+        "{\"type\":\"status\"}", "{\"type\":\"status\",\"status\":[\"ready\"]}",
+        "{\"type\":\"queue_position\",\"position\":\"first\"}", "{\"type\":\"queue_position\",\"position\":1e400}",
+        "{\"type\":\"prompt_ack\",\"success\":\"perhaps\"}", "{\"type\":\"ice-candidate\",\"candidate\":7}",
+        "{\"type\":\"ice-candidate\"}", "{\"type\":\"answer\",\"sdp\":false}",
+        "{\"type\":\"generation_tick\",\"seconds\":\"\\ud800\"}",
+    ]
+
+    static func steps(_ kind: FaultKind.Frame, n: Int?) -> [FaultScript.Step] {
+        let message = Array("{\"type\":\"status\",\"status\":\"ready\"}".utf8)
+        switch kind {
+        case .rsv: return [.raw(frame(message, first: 0b1100_0001))]
+        case .opcode: return [.raw(frame(message, first: 0b1000_0011))]
+        case .masked: return [.raw(masked(message))]
+        case .hugeLength:
+            let length = UInt64(n ?? Int.max)
+            return [.raw([0x81, 127] + (0..<8).map { UInt8(truncatingIfNeeded: length >> (56 - 8 * $0)) } + [0x7b])]
+        case .fragments:
+            let begin: [UInt8] = [0x01, 1, 0x61]
+            let next: [UInt8] = [0x00, 1, 0x61]
+            guard let n, n > 0 else {
+                return [.raw(begin), .rawRepeated([UInt8](repeating: next, count: 64), rounds: nil)]
+            }
+            let whole: [UInt8] = [0x81, 1, 0x61]
+            let end: [UInt8] = [0x80, 1, 0x61]
+            return [.raw(n == 1 ? whole : begin + [UInt8](repeating: next, count: min(n, 1_000_000) - 2) + end)]
+        }
+    }
+
+    /// - Parameter first: FIN, reserved bits and opcode; a whole text frame where nothing else is said.
+    private static func frame(_ payload: [UInt8], first: UInt8 = 0x81) -> [UInt8] {
+        [first] + length(payload.count, mask: 0) + payload
+    }
+
+    private static func masked(_ payload: [UInt8]) -> [UInt8] {
+        let mask: [UInt8] = [0x11, 0x22, 0x33, 0x44]
+        return [0x81] + length(payload.count, mask: 0x80) + mask + payload.enumerated().map { $1 ^ mask[$0 % 4] }
+    }
+
+    private static func length(_ count: Int, mask: UInt8) -> [UInt8] {
+        switch count {
+        case ..<126: [mask | UInt8(count)]
+        case ..<65536: [mask | 126, UInt8(count >> 8), UInt8(count & 255)]
+        default: [mask | 127] + (0..<8).map { UInt8(truncatingIfNeeded: count >> (56 - 8 * $0)) }
+        }
+    }
+}
+
+extension [UInt8] {
+    fileprivate init(repeating part: [UInt8], count: Int) {
+        self = []
+        reserveCapacity(part.count * count)
+        for _ in 0..<count { self += part }
+    }
+}

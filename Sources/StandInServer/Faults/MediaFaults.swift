@@ -1,0 +1,91 @@
+import Synchronization
+
+/// Which faults of the media are on now. Asked by streaming threads, told by the control channel.
+final class MediaFaults: Sendable {
+    private struct Entry {
+        var kind: FaultKind.Media
+        /// Seconds after `origin`.
+        var delay: Double
+        /// Nil: the first picture, which has not come.
+        var origin: ContinuousClock.Instant?
+    }
+
+    private let entries: Mutex<[Entry]>
+
+    init(_ plan: FaultPlan) {
+        entries = Mutex(
+            plan.faults.compactMap { fault in
+                guard case .media(let kind) = fault.kind else { return nil }
+                // The other SSRC is there from the first packet on.
+                return Entry(kind: kind, delay: kind == .wrongSSRC ? 0 : fault.at ?? 3, origin: nil)
+            })
+    }
+
+    func add(_ faults: [Fault], now: ContinuousClock.Instant = .now) {
+        entries.withLock { entries in
+            for fault in faults where entries.count < FaultPlan.maximumCount {
+                guard case .media(let kind) = fault.kind else { continue }
+                entries.append(Entry(kind: kind, delay: fault.at ?? 0, origin: now))
+            }
+        }
+    }
+
+    /// A picture came: the clock of those that wait for the first one starts.
+    func pictureCame(now: ContinuousClock.Instant = .now) {
+        entries.withLock { entries in
+            for index in entries.indices where entries[index].origin == nil { entries[index].origin = now }
+        }
+    }
+
+    func contains(_ kind: FaultKind.Media) -> Bool {
+        entries.withLock { $0.contains { $0.kind == kind } }
+    }
+
+    func isOn(_ kind: FaultKind.Media, now: ContinuousClock.Instant = .now) -> Bool {
+        entries.withLock { entries in
+            entries.contains { entry in
+                entry.kind == kind && entry.origin.map { now - $0 >= .seconds(entry.delay) } ?? false
+            }
+        }
+    }
+}
+
+/// Bytes of one picture, to be shown instead of others of its size.
+struct FrozenPicture {
+    private let planes: [[UInt8]]
+    private let width: Int
+    private let height: Int
+
+    init(_ frame: I420Frame) {
+        width = frame.luma.width
+        height = frame.luma.height
+        planes = frame.planes.map { plane in
+            (0..<plane.height).flatMap { UnsafeBufferPointer(start: plane.row($0), count: plane.width) }
+        }
+    }
+
+    func show(on frame: I420Frame) {
+        guard frame.luma.width == width, frame.luma.height == height else { return }
+        for (plane, bytes) in zip(frame.planes, planes) {
+            for y in 0..<plane.height {
+                for x in 0..<plane.width { plane.row(y)[x] = bytes[y * plane.width + x] }
+            }
+        }
+    }
+}
+
+extension I420Frame {
+    fileprivate var planes: [Plane] { [luma, blueChroma, redChroma] }
+}
+
+/// An encoded picture with its beginning left alone, so that it still is taken for one, and the rest at random.
+enum Garbage {
+    /// VP8's frame header is 10 bytes (RFC 6386 §9.1); NAL units of H.264 begin within the first few dozen.
+    private static let headerSize = 48
+
+    static func spoil(_ bytes: UnsafeMutableRawBufferPointer) {
+        guard bytes.count > headerSize else { return }
+        // Few values besides 0 and 1, for a start code in the rest would be a new NAL unit.
+        for index in headerSize..<bytes.count { bytes[index] = UInt8.random(in: 2...255) }
+    }
+}

@@ -1,0 +1,47 @@
+import MediaSecurity
+
+/// As much of an offer as an answer without a pipeline needs: its first m-line, video, with its first codec.
+struct BareOffer {
+    let mid: String
+    let payloadType: Int
+    let usernameFragment: String
+    let password: String
+    let fingerprints: [Fingerprint]
+    let candidates: [String]
+    /// rtpmap, fmtp and feedback of the codec.
+    private let codecLines: [String]
+
+    init?(_ sdp: String) {
+        let lines = sdp.split(whereSeparator: \.isNewline).map(String.init)
+        func value(_ name: String) -> String? {
+            lines.first { $0.hasPrefix("a=\(name):") }.map { String($0.dropFirst(name.utf8.count + 3)) }
+        }
+        guard let media = lines.first(where: { $0.hasPrefix("m=") }), media.hasPrefix("m=video ") else { return nil }
+        let words = media.split(separator: " ")
+        guard words.count > 3, let payloadType = Int(words[3]), (0...127).contains(payloadType),
+            let usernameFragment = value("ice-ufrag"), let password = value("ice-pwd")
+        else { return nil }
+        self.payloadType = payloadType
+        self.usernameFragment = usernameFragment
+        self.password = password
+        mid = value("mid") ?? "0"
+        fingerprints = lines.compactMap { line in
+            line.hasPrefix("a=fingerprint:") ? Fingerprint(sdpValue: String(line.dropFirst(14))) : nil
+        }
+        candidates = lines.filter { $0.hasPrefix("a=candidate:") }
+        codecLines = lines.filter { line in
+            ["rtpmap", "fmtp", "rtcp-fb"].contains { line.hasPrefix("a=\($0):\(payloadType) ") }
+        }
+    }
+
+    func answer(usernameFragment: String, password: String, fingerprint: String) -> String {
+        let lines =
+            [
+                "v=0", "o=- 1 2 IN IP4 127.0.0.1", "s=-", "t=0 0", "a=group:BUNDLE \(mid)",
+                "m=video 9 UDP/TLS/RTP/SAVPF \(payloadType)", "c=IN IP4 0.0.0.0", "a=mid:\(mid)", "a=sendrecv",
+                "a=rtcp-mux", "a=ice-ufrag:\(usernameFragment)", "a=ice-pwd:\(password)", "a=ice-options:trickle",
+                "a=fingerprint:\(fingerprint)", "a=setup:active",
+            ] + codecLines
+        return lines.map { $0 + "\r\n" }.joined()
+    }
+}

@@ -1,0 +1,84 @@
+import Dispatch
+import NIOCore
+
+/// The listening sockets, and the one fault that closes them: `refuse`.
+// @unchecked: mutable fields are touched on `queue` only.
+final class Doors: @unchecked Sendable {
+    private let queue = DispatchQueue(label: "decart-standin.doors")
+    private let listener: Listener
+    private let host: String?
+    private let log: @Sendable (String) -> Void
+
+    // MARK: queue
+    private var port: Int
+    private var channels: [any Channel] = []
+    /// Timers of an earlier plan find another number.
+    private var plan = 0
+
+    init(listener: Listener, host: String?, port: Int, log: @escaping @Sendable (String) -> Void) {
+        self.listener = listener
+        self.host = host
+        self.port = port
+        self.log = log
+    }
+
+    /// Blocks, as do all calls here; none of them may come from an event loop.
+    /// - Returns: the port.
+    func open() throws -> Int {
+        try queue.sync {
+            try listen()
+            return port
+        }
+    }
+
+    func close() {
+        queue.sync {
+            plan += 1
+            stopListening()
+        }
+    }
+
+    func apply(_ faults: FaultPlan) {
+        queue.sync {
+            plan += 1
+            guard let fault = faults.first(.refuse) else { return reopen(plan) }
+            let start = fault.at ?? 0
+            if start > 0 {
+                reopen(plan)
+                after(start) { $0.stopListening() }
+            } else {
+                stopListening()
+            }
+            let plan = plan
+            if let duration = fault.for { after(start + duration) { $0.reopen(plan) } }
+        }
+    }
+
+    private func after(_ seconds: Double, _ body: @escaping @Sendable (Doors) -> Void) {
+        queue.asyncAfter(deadline: .now() + seconds) { [weak self, plan] in
+            guard let self, self.plan == plan else { return }
+            body(self)
+        }
+    }
+
+    private func listen() throws {
+        guard channels.isEmpty else { return }
+        (port, channels) = try listener.listen(host: host, port: port)
+    }
+
+    private func stopListening() {
+        for channel in channels { try? channel.close().wait() }
+        channels = []
+    }
+
+    /// The port is ours no longer while it is closed: somebody else may hold it for a moment.
+    private func reopen(_ plan: Int) {
+        guard plan == self.plan else { return }
+        do {
+            try listen()
+        } catch {
+            log("cannot listen on port \(port) again yet")
+            after(0.1) { $0.reopen(plan) }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/// What the encoder may send, and why; bit/s.
+package struct BitrateTarget: Sendable, Equatable {
+    package enum Reason: String, Sendable {
+        /// Nothing was heard from the far side yet.
+        case start
+        /// The queue on the path grew, or feedback ceased.
+        case delay
+        case loss
+        /// The far side's receive estimate.
+        case remb
+        /// Loss or round trip of the far side's receiver reports: it sends no transport-cc feedback.
+        case reports
+        /// The upper end of the configured range; the network would carry more.
+        case ceiling
+        /// The lower end of the configured range; the network carries less.
+        case floor
+    }
+    package var target: Int
+    /// What the network is believed to carry, before the configured range is applied.
+    package var estimate: Int
+    package var reason: Reason
+
+    package init(target: Int, estimate: Int, reason: Reason) {
+        self.target = target
+        self.estimate = estimate
+        self.reason = reason
+    }
+}

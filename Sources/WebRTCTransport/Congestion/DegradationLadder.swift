@@ -1,0 +1,109 @@
+/// What gives way when the bitrate falls: first the encoder's bitrate alone, then frames, then size, and back in the
+/// other order, later. A value without a clock: feed it the target about once a second or with each frame.
+package struct DegradationLadder: Sendable {
+    package struct Level: Sendable, Equatable {
+        /// Frames a second at most; nil = as many as come.
+        package var frameRate: Int?
+        /// Of width and height, numerator and denominator: 1/1, 3/4, 1/2.
+        package var scale: Scale
+        package init(frameRate: Int? = nil, scale: Scale = .full) {
+            self.frameRate = frameRate
+            self.scale = scale
+        }
+    }
+    package enum Scale: Int, Sendable, CaseIterable {
+        case full, threeQuarters, half
+        package var numerator: Int { self == .threeQuarters ? 3 : 1 }
+        package var denominator: Int { [1, 4, 2][rawValue] }
+        /// The scaled length, even as 4:2:0 wants it and never below 16.
+        package func applied(to length: Int) -> Int {
+            max(16, (length.multipliedReportingOverflow(by: numerator).partialValue / denominator) & ~1)
+        }
+    }
+    /// One rung, and the lowest bitrate at which it looks right.
+    package struct Rung: Sendable, Equatable {
+        package var level: Level
+        package var needs: Int
+    }
+
+    package let rungs: [Rung]
+    package private(set) var index = 0
+    private var belowSince: Duration?
+    private var aboveSince: Duration?
+
+    package var level: Level { rungs.indices.contains(index) ? rungs[index].level : Level() }
+
+    /// For pictures of this size, `frameRate` of them a second (0 = unknown: 30 is taken).
+    package init(width: Int, height: Int, frameRate: Double, floor: Int = 5) {
+        let full = frameRate.isFinite && frameRate > 0 ? min(frameRate, 240) : 30
+        let area = Double(min(max(width, 16), 16_384)) * Double(min(max(height, 16), 16_384))
+        let slow = [15, 10, 5].filter { $0 >= floor && Double($0) < full * 0.9 }
+        var rungs = [Rung(level: Level(), needs: Self.need(area, full))]
+        for rate in slow { rungs.append(Rung(level: Level(frameRate: rate), needs: Self.need(area, Double(rate)))) }
+        let slowest = slow.last
+        for scale in [Scale.threeQuarters, .half] {
+            let ratio = Double(scale.numerator) / Double(scale.denominator)
+            rungs.append(
+                Rung(
+                    level: Level(frameRate: slowest, scale: scale),
+                    needs: Self.need(area * ratio * ratio, slowest.map(Double.init) ?? full)))
+        }
+        self.rungs = rungs
+    }
+
+    /// bit/s. Area × rate^¾ (fewer frames differ more from each other), set so that 1280×720 at 30 needs 600 kbit/s,
+    /// at 15 some 360, at 10 some 260, at 5 some 160.
+    private static func need(_ area: Double, _ rate: Double) -> Int {
+        Int(0.0508 * area * (rate.squareRoot() * rate.squareRoot().squareRoot()))
+    }
+
+    /// Frames may go after this long below a rung's need, the size, whose change costs a key frame, later.
+    private static let patience: (frames: Duration, size: Duration) = (.milliseconds(500), .seconds(2))
+    private static let recovery: (frames: Duration, size: Duration) = (.seconds(3), .seconds(6))
+    /// To go up, the target must exceed what the better rung needs by this.
+    private static let margin = 1.2
+
+    /// The level when it changes; `target` in bit/s, `now` monotonic from any origin.
+    package mutating func update(target: Int, now: Duration) -> Level? {
+        guard rungs.indices.contains(index) else { return nil }
+        if target < rungs[index].needs, index + 1 < rungs.count {
+            aboveSince = nil
+            return stepDown(target: target, now: now)
+        }
+        belowSince = nil
+        if index > 0, Double(target) >= Self.margin * Double(rungs[index - 1].needs) { return stepUp(now: now) }
+        aboveSince = nil
+        return nil
+    }
+
+    private mutating func stepDown(target: Int, now: Duration) -> Level? {
+        let since = belowSince ?? now
+        belowSince = since
+        let waited = now - since
+        guard waited >= Self.patience.frames else { return nil }
+        var next = index
+        while next + 1 < rungs.count, target < rungs[next].needs {
+            // One rung after the other, but the frame rate at once to where it belongs.
+            if rungs[next + 1].level.scale != rungs[next].level.scale {
+                guard waited >= Self.patience.size, next == index else { break }
+                next += 1
+                break
+            }
+            next += 1
+        }
+        guard next != index else { return nil }
+        index = next
+        belowSince = nil
+        return level
+    }
+
+    private mutating func stepUp(now: Duration) -> Level? {
+        let since = aboveSince ?? now
+        aboveSince = since
+        let isSize = rungs[index].level.scale != rungs[index - 1].level.scale
+        guard now - since >= (isSize ? Self.recovery.size : Self.recovery.frames) else { return nil }
+        index -= 1
+        aboveSince = nil
+        return level
+    }
+}

@@ -1,0 +1,61 @@
+/// The lowest delay of the last half to whole minute: what the path takes without a queue. Old values leave, because
+/// routes change and clocks drift. µs; only differences matter, so the clocks at both ends may have any offset.
+package struct DelayBaseline: Sendable {
+    private static let window: Int64 = 30_000_000
+    private var lowest: Int64 = .max
+    private var lowestBefore: Int64 = .max
+    private var windowStart: Int64?
+    package init() {}
+
+    /// How far `delay` is above the lowest.
+    package mutating func rise(of delay: Int64, now: Int64) -> Int64 {
+        if let start = windowStart {
+            if now &- start > Self.window { (lowestBefore, lowest, windowStart) = (lowest, .max, now) }
+        } else {
+            windowStart = now
+        }
+        lowest = min(lowest, delay)
+        return delay &- min(lowest, lowestBefore)
+    }
+}
+
+/// A queue that neither grows nor drains has no slope for the trendline to see, and drop-tail loss of a few per cent is
+/// below what section 6 of draft-ietf-rmcat-gcc-02 acts on. So the least one-way delay of each half second is compared
+/// with the path's lowest: a key frame passes, a standing queue does not.
+package struct StandingQueue: Sendable {
+    private static let interval: Int64 = 500_000
+    private static let limit: Int64 = 100_000
+    private var baseline = DelayBaseline()
+    private var lowest: Int64 = .max
+    private var intervalStart: Int64?
+    /// In a row, without the queue becoming shorter.
+    private var complaints = 0
+    private var lastRise: Int64 = 0
+    package init() {}
+
+    /// Whether a standing queue was found; at most once in half a second. Times in µs.
+    package mutating func update(oneWay: Int64, now: Int64) -> Bool {
+        let start = intervalStart ?? now
+        intervalStart = start
+        lowest = min(lowest, oneWay)
+        guard now &- start >= Self.interval else { return false }
+        let rise = baseline.rise(of: lowest, now: now)
+        (intervalStart, lowest) = (now, .max)
+        defer { lastRise = rise }
+        guard rise > Self.limit else {
+            complaints = 0
+            return false
+        }
+        // It drains: what was done suffices. It stays whatever was done: the route is longer now.
+        if complaints > 0, rise < lastRise &- 5_000 {
+            complaints = 1
+            return false
+        }
+        complaints += 1
+        if complaints > 6 {
+            self = StandingQueue()
+            return false
+        }
+        return complaints % 2 == 1
+    }
+}

@@ -1,0 +1,97 @@
+/// Joins feedback with what was sent: the input of every estimate.
+package struct ResolvedFeedback: Sendable {
+    package struct Arrival: Sendable, Equatable {
+        package var sendTime: Int64
+        /// µs on the far side's clock.
+        package var arrival: Int64
+        package var size: Int
+
+        package init(sendTime: Int64, arrival: Int64, size: Int) {
+            self.sendTime = sendTime
+            self.arrival = arrival
+            self.size = size
+        }
+    }
+    /// Packets that arrived and were not reported before, by sequence number.
+    package var arrivals: [Arrival] = []
+    package var lost = 0
+    /// Arrivals after all of packets that were reported as lost before.
+    package var recovered = 0
+    package var received = 0
+    /// Bytes of packets whose feedback was lost: as good as received.
+    package var unreportedBytes = 0
+    /// Of the newest packet in the feedback, µs; nil when none is known to us.
+    package var newestSendTime: Int64?
+    package init() {}
+}
+
+package struct FeedbackResolver: Sendable {
+    private var clock = ArrivalClock()
+    private var expected: UInt16?
+    private var lastCount: UInt8 = 0
+    package init() {}
+
+    package mutating func resolve(_ feedback: TransportFeedback, with history: inout SentPacketHistory)
+        -> ResolvedFeedback
+    {
+        var result = ResolvedFeedback()
+        let reference = clock.microseconds(reference: feedback.referenceTime)
+        skip(to: feedback, history: &history, into: &result)
+        for packet in feedback.packets {
+            guard let entry = history.entry(packet.sequence) else { continue }
+            switch packet.status {
+            case .lost:
+                guard entry.fate == .unknown else { continue }
+                history.setFate(.lost, of: packet.sequence)
+                result.lost += 1
+            case .received(let after):
+                guard take(entry, history: &history, into: &result) else { continue }
+                result.arrivals.append(
+                    .init(sendTime: entry.sendTime, arrival: reference &+ after, size: Int(entry.size)))
+            case .receivedWithoutTime:
+                if take(entry, history: &history, into: &result) { result.unreportedBytes += Int(entry.size) }
+            }
+        }
+        return result
+    }
+
+    private func take(
+        _ entry: SentPacketHistory.Entry, history: inout SentPacketHistory, into result: inout ResolvedFeedback
+    ) -> Bool {
+        guard entry.fate != .received else { return false }
+        if entry.fate == .lost { result.recovered += 1 }
+        history.setFate(.received, of: entry.sequence)
+        result.received += 1
+        result.newestSendTime = max(result.newestSendTime ?? .min, entry.sendTime)
+        return true
+    }
+
+    /// Packets between the last feedback and this one: lost when the messages follow each other, else not known.
+    private mutating func skip(
+        to feedback: TransportFeedback, history: inout SentPacketHistory, into result: inout ResolvedFeedback
+    ) {
+        let end = feedback.baseSequence &+ UInt16(truncatingIfNeeded: feedback.packets.count)
+        defer { lastCount = feedback.feedbackCount }
+        guard let from = expected else {
+            expected = end
+            return
+        }
+        // Overlapping or late feedback moves nothing back.
+        if Int16(bitPattern: end &- from) > 0 { expected = end }
+        let gap = Int16(bitPattern: feedback.baseSequence &- from)
+        guard gap > 0, gap < SentPacketHistory.capacity else { return }
+        let noneMissing = feedback.feedbackCount == lastCount &+ 1
+        var sequence = from
+        while sequence != feedback.baseSequence {
+            if let entry = history.entry(sequence), entry.fate == .unknown {
+                if noneMissing {
+                    history.setFate(.lost, of: sequence)
+                    result.lost += 1
+                } else {
+                    result.unreportedBytes += Int(entry.size)
+                }
+            }
+            sequence &+= 1
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/// Over-use detection with an adaptive threshold (draft-ietf-rmcat-gcc-02 section 5.4).
+package struct OveruseDetector: Sendable {
+    package enum Signal: Sendable, Equatable { case normal, overuse, underuse }
+
+    /// K_u and K_d of the trendline, which replaces the Kalman filter's m(i), as libwebrtc tunes them: per ms.
+    private static let rise = 0.0087
+    private static let fall = 0.039
+    /// overuse_time_th, ms.
+    private static let patience = 10.0
+    /// del_var_th(0), ms.
+    package private(set) var threshold = 12.5
+    private var overuseTime: Double?
+    private var overuseCount = 0
+    private var lastOffset = 0.0
+    private var lastTime: Int64?
+    package init() {}
+
+    /// `offset` from the filter, `interval` ms since the group before, `time` in µs on the clock of the arrivals.
+    package mutating func update(offset: Double, interval: Double, time: Int64) -> Signal {
+        defer {
+            adapt(to: offset, time: time)
+            lastOffset = offset
+        }
+        if offset > threshold {
+            // Half of the interval, on average, has been spent over the threshold.
+            let spent = (overuseTime ?? -interval / 2) + interval
+            overuseTime = spent
+            overuseCount += 1
+            // Over-use lasts, and does not get better by itself.
+            guard spent > Self.patience, overuseCount > 1, offset >= lastOffset else { return .normal }
+            overuseTime = 0
+            overuseCount = 0
+            return .overuse
+        }
+        overuseTime = nil
+        overuseCount = 0
+        return offset < -threshold ? .underuse : .normal
+    }
+
+    /// The threshold follows the offset, or a concurrent TCP flow would starve us; not where the offset is a spike.
+    private mutating func adapt(to offset: Double, time: Int64) {
+        let elapsed = lastTime.map { min(100, max(0, Double(time &- $0) / 1000)) } ?? 0
+        lastTime = time
+        let distance = abs(offset) - threshold
+        guard distance <= 15 else { return }
+        threshold += (distance < 0 ? Self.fall : Self.rise) * distance * elapsed
+        threshold = min(600, max(6, threshold))
+    }
+}

@@ -1,0 +1,66 @@
+/// Pre-filtering (draft-ietf-rmcat-gcc-02 section 5.2): packets that left within 5 ms, or that a cross flow delivered
+/// in one go, are one group; what counts is the change of delay from group to group (section 5.1).
+package struct PacketGroups: Sendable {
+    /// Milliseconds between the last packets of two groups.
+    package struct Variation: Sendable, Equatable {
+        package var send: Double
+        package var arrival: Double
+        /// d(i) of section 5.1.
+        package var delay: Double { arrival - send }
+        /// When the later group was complete, µs on the far side's clock.
+        package var time: Int64
+
+        package init(send: Double, arrival: Double, time: Int64) {
+            self.send = send
+            self.arrival = arrival
+            self.time = time
+        }
+    }
+
+    private struct Group {
+        var firstSend: Int64
+        var lastSend: Int64
+        var firstArrival: Int64
+        var lastArrival: Int64
+    }
+    private static let burst: Int64 = 5_000
+    /// A step of the far side's clock, or a suspended machine: nothing that a queue does.
+    private static let jump: Int64 = 3_000_000
+    private var current: Group?
+    private var previous: Group?
+    package init() {}
+
+    /// A variation whenever a group has become complete; times in µs.
+    package mutating func add(sendTime: Int64, arrival: Int64) -> Variation? {
+        guard var group = current else {
+            current = Group(firstSend: sendTime, lastSend: sendTime, firstArrival: arrival, lastArrival: arrival)
+            return nil
+        }
+        // Reordered on the way: it belongs to a group that is complete.
+        guard sendTime >= group.firstSend else { return nil }
+        if belongs(sendTime, arrival, to: group) {
+            group.lastSend = max(group.lastSend, sendTime)
+            group.lastArrival = max(group.lastArrival, arrival)
+            current = group
+            return nil
+        }
+        defer {
+            previous = group
+            current = Group(firstSend: sendTime, lastSend: sendTime, firstArrival: arrival, lastArrival: arrival)
+        }
+        guard let previous else { return nil }
+        let send = group.lastSend &- previous.lastSend
+        let received = group.lastArrival &- previous.lastArrival
+        guard abs(Double(received) - Double(send)) < Double(Self.jump) else { return nil }
+        return Variation(send: Double(send) / 1000, arrival: Double(received) / 1000, time: group.lastArrival)
+    }
+
+    private func belongs(_ sendTime: Int64, _ arrival: Int64, to group: Group) -> Bool {
+        if sendTime &- group.firstSend <= Self.burst { return true }
+        let sendStep = sendTime &- group.lastSend
+        let arrivalStep = arrival &- group.lastArrival
+        // A burst on arrival: less than burst time apart, and with less delay than the packet before.
+        return arrivalStep >= 0 && arrivalStep <= Self.burst && arrivalStep < sendStep
+            && arrival &- group.firstArrival < 100_000
+    }
+}

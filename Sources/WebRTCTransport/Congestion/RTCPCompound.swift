@@ -1,0 +1,38 @@
+/// Walks a compound RTCP packet (RFC 3550 section 6.1) whose contents nobody has checked yet.
+enum RTCPCompound {
+    struct Packet {
+        var type: UInt8
+        /// Report count, source count or feedback message type.
+        var count: UInt8
+        /// After the four bytes of common header, without padding.
+        var body: UnsafeRawBufferPointer
+    }
+
+    /// Stops at the first header that cannot be right.
+    static func forEachPacket(in compound: UnsafeRawBufferPointer, _ visit: (Packet) -> Void) {
+        var at = 0
+        while compound.count - at >= 4 {
+            let length = (Int(compound.bigEndian16(at: at + 2)) + 1) * 4
+            guard compound[at] >> 6 == 2, length <= compound.count - at else { return }
+            var end = at + length
+            if compound[at] & 0x20 != 0 {
+                let padding = Int(compound[end - 1])
+                guard padding > 0, padding <= length - 4 else { return }
+                end -= padding
+            }
+            visit(
+                Packet(
+                    type: compound[at + 1], count: compound[at] & 0x1f,
+                    body: UnsafeRawBufferPointer(rebasing: compound[(at + 4)..<end])))
+            at += length
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// The caller has checked the bounds.
+    func bigEndian16(at offset: Int) -> UInt16 { UInt16(self[offset]) << 8 | UInt16(self[offset + 1]) }
+    func bigEndian32(at offset: Int) -> UInt32 {
+        UInt32(bigEndian16(at: offset)) << 16 | UInt32(bigEndian16(at: offset + 2))
+    }
+}

@@ -1,0 +1,53 @@
+/// Bit/s over the last half second, in buckets of 20 ms; times in µs, on whichever clock the caller measures.
+/// draft-ietf-rmcat-gcc-02 section 5.5 wants R_hat over 0.5 to 1 s.
+package struct RateWindow: Sendable {
+    private static let bucket: Int64 = 20_000
+    private static let buckets = 25
+    /// In buckets: 3 s.
+    private static let stepBack: Int64 = 150
+    private var bytes = [Int](repeating: 0, count: buckets)
+    /// Number of the newest bucket, and of the first one ever.
+    private var newest: Int64?
+    private var first: Int64 = 0
+    package init() {}
+
+    package mutating func add(_ size: Int, at time: Int64) {
+        let number = time / Self.bucket
+        advance(to: number)
+        guard let newest, number > newest - Int64(Self.buckets), number >= 0 else { return }
+        let index = Int(number % Int64(Self.buckets))
+        bytes[index] = bytes[index] &+ size
+    }
+
+    /// nil until a quarter of a second has been seen.
+    package mutating func bitrate(at time: Int64) -> Int? {
+        advance(to: time / Self.bucket)
+        guard let newest else { return nil }
+        let seen = min(Int64(Self.buckets), newest - first + 1)
+        guard seen * Self.bucket >= 250_000 else { return nil }
+        let sum = bytes.reduce(0, &+)
+        return Int(min(1e12, Double(sum) * 8e6 / Double(seen * Self.bucket)))
+    }
+
+    private mutating func advance(to number: Int64) {
+        guard let last = newest else {
+            newest = number
+            first = number
+            return
+        }
+        // Far back: another clock, by which everything in here would lie in the future for ever.
+        if last - number > Self.stepBack {
+            self = RateWindow()
+            (newest, first) = (number, number)
+            return
+        }
+        guard number > last else { return }
+        // A pause longer than the window, or a clock that jumped, empties it.
+        if number - last >= Int64(Self.buckets) {
+            for index in bytes.indices { bytes[index] = 0 }
+        } else {
+            for empty in (last + 1)...number where empty >= 0 { bytes[Int(empty % Int64(Self.buckets))] = 0 }
+        }
+        newest = number
+    }
+}

@@ -1,0 +1,22 @@
+/// Where the far side tells no arrival times, a queue shows in the round trip. Coarse, since receiver reports are rare.
+package struct RoundTripMonitor: Sendable {
+    package enum Verdict: Sendable, Equatable { case clear, rising, queueing }
+
+    /// µs; nil before the first report.
+    package private(set) var smoothed: Int64?
+    private var baseline = DelayBaseline()
+    private var highInARow = 0
+    package init() {}
+
+    /// All in µs. Two reports in a row must agree before it says `queueing`.
+    package mutating func update(_ roundTrip: Int64, now: Int64) -> Verdict {
+        smoothed = smoothed.map { ($0 &* 3 &+ roundTrip) / 4 } ?? roundTrip
+        let rise = baseline.rise(of: roundTrip, now: now)
+        guard rise > 150_000 else {
+            highInARow = 0
+            return rise > 50_000 ? .rising : .clear
+        }
+        highInARow = min(2, highInARow + 1)
+        return highInARow >= 2 ? .queueing : .rising
+    }
+}

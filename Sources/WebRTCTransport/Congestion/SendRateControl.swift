@@ -1,0 +1,90 @@
+// Between the connection and the congestion controller: knows packets and RTCP bytes, and which thread brings them;
+// not where they come from or what an encoder does with the target.
+import Synchronization
+
+// @unchecked: `controller` and `resolver` are touched on the network thread only; the rest is locked or constant.
+final class SendRateControl: @unchecked Sendable {
+    /// Written by streaming threads for each packet.
+    private struct Outgoing {
+        var history = SentPacketHistory()
+        var senderReports = SenderReportTimes()
+    }
+    private let outgoing = Mutex(Outgoing())
+    private let ssrc: UInt32
+    private var controller: CongestionController
+    private var resolver = FeedbackResolver()
+
+    init(range: ClosedRange<Int>, start: Int, ssrc: UInt32) {
+        self.ssrc = ssrc
+        controller = CongestionController(range: range, start: start)
+    }
+
+    // MARK: Streaming threads
+
+    /// A plain RTP packet is about to leave; before it does, because its feedback may be fast.
+    func willSend(rtp packet: UnsafeRawBufferPointer, extensionID: UInt8?, now: UInt64) {
+        let sequence = extensionID.flatMap { TransportSequence.number(in: packet, id: $0) }
+        outgoing.withLock { $0.history.record(sequence: sequence, size: packet.count, now: Self.microseconds(now)) }
+    }
+
+    func willSend(rtcp packet: UnsafeRawBufferPointer, now: UInt64) {
+        outgoing.withLock { $0.senderReports.note(compound: packet, now: Self.microseconds(now)) }
+    }
+
+    // MARK: Network thread; each answers with the target when it has changed
+
+    /// A plain compound packet from the far side.
+    func received(rtcp packet: UnsafeRawBufferPointer, remoteEstimate: Int?, now: UInt64) -> BitrateTarget? {
+        let now = Self.microseconds(now)
+        var news: BitrateTarget?
+        if let remoteEstimate { news = controller.remoteEstimate(remoteEstimate, now: now) }
+        for feedback in TransportFeedback.parse(compound: packet) {
+            let (resolved, total) = outgoing.withLock {
+                (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes)
+            }
+            news = controller.feedback(resolved, totalBytes: total, now: now) ?? news
+        }
+        for report in ReceptionReport.parse(compound: packet) where report.ssrc == ssrc {
+            let (trip, total) = outgoing.withLock {
+                ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
+            }
+            news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news
+        }
+        return news
+    }
+
+    func tick(now: UInt64) -> BitrateTarget? {
+        controller.tick(totalBytes: outgoing.withLock(\.history.totalBytes), now: Self.microseconds(now))
+    }
+
+    var target: BitrateTarget { controller.target }
+
+    private static func microseconds(_ nanoseconds: UInt64) -> Int64 { Int64(clamping: nanoseconds / 1000) }
+}
+
+/// The transport-wide sequence number in a packet's one-byte header extensions (RFC 8285 section 4.2).
+package enum TransportSequence {
+    /// nil where there is none, or the packet is not sound.
+    package static func number(in packet: UnsafeRawBufferPointer, id: UInt8) -> UInt16? {
+        guard packet.count >= 12, packet[0] & 0x10 != 0 else { return nil }
+        let fixed = 12 + Int(packet[0] & 0x0f) * 4
+        guard packet.count >= fixed + 4, packet.bigEndian16(at: fixed) == 0xbede else { return nil }
+        let end = fixed + 4 + Int(packet.bigEndian16(at: fixed + 2)) * 4
+        guard packet.count >= end else { return nil }
+        var at = fixed + 4
+        while at < end {
+            let head = packet[at]
+            if head == 0 {
+                at += 1
+                continue
+            }
+            // 15 ends the list.
+            guard head >> 4 != 15 else { return nil }
+            let length = Int(head & 0x0f) + 1
+            guard at + 1 + length <= end else { return nil }
+            if head >> 4 == id { return length >= 2 ? packet.bigEndian16(at: at + 1) : nil }
+            at += 1 + length
+        }
+        return nil
+    }
+}

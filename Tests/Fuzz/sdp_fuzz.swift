@@ -1,0 +1,16 @@
+// libFuzzer's way into the reading of session descriptions: whatever a service sends, nothing may trap.
+import GStreamerKit
+import WebRTCTransport
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+    GStreamerRuntime.initialise()
+    let text = String(decoding: UnsafeBufferPointer(start: data, count: count), as: UTF8.self)
+    for isOffer in [true, false] {
+        guard let remote = try? RemoteDescription(parsing: text, isOffer: isOffer, available: { _ in true }) else { continue }
+        precondition(remote.kinds.indices.contains(remote.mediaIndex) && remote.kinds.count == remote.mids.count)
+        _ = HeaderExtensionWriter(ids: remote.extensions, mid: remote.mid)
+    }
+    if let sdp = try? SDPDescription(parsing: text) { _ = sdp.text(sessionID: 1, version: 1) }
+    return 0
+}

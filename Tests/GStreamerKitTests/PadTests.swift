@@ -1,0 +1,151 @@
+import GStreamerKit
+import Synchronization
+import Testing
+
+/// Bare pads joined in memory: what a probe or a chain function decides is what happens.
+@Suite(.timeLimit(.minutes(1)))
+struct PadTests {
+    final class Joined: Sendable {
+        let source: Pad
+        let sink: Pad
+        let arrived = Mutex<[Int]>([])
+        let events = Mutex<[Event.Kind]>([])
+
+        init() throws {
+            GStreamerRuntime.initialise()
+            source = Pad(name: "src", direction: .source)
+            sink = Pad(name: "sink", direction: .sink)
+            sink.setChainFunction { [weak self] buffer in
+                self?.arrived.withLock { $0.append(buffer.size) }
+                return buffer.size == 99 ? .eos : .ok
+            }
+            sink.setEventFunction { [weak self] event in
+                self?.events.withLock { $0.append(event.kind) }
+                return .handled(true)
+            }
+            try source.link(sink)
+            source.setActive(true)
+            sink.setActive(true)
+            source.push(Event.streamStart(id: "test", groupID: 1))
+            source.push(Event.caps(try Caps("application/x-test")))
+            source.push(Event.timeSegment())
+        }
+
+        deinit {
+            source.setActive(false)
+            sink.setActive(false)
+        }
+        var sizes: [Int] { arrived.withLock { $0 } }
+    }
+
+    private func buffer(_ size: Int) -> Buffer {
+        let bytes = [UInt8](repeating: 7, count: size)
+        return bytes.withUnsafeBytes { Buffer(copying: $0) }
+    }
+
+    @Test func buffersAndTheirFlowReturns() throws {
+        let joined = try Joined()
+        #expect(joined.source.push(buffer(3)) == .ok)
+        #expect(joined.source.push(buffer(99)) == .eos)
+        #expect(joined.sizes == [3, 99])
+        #expect(joined.events.withLock { $0 } == [.streamStart, .caps, .segment])
+        joined.sink.setActive(false)
+        #expect(joined.source.push(buffer(1)) == .flushing)
+        // A buffer that was given away has nothing left to give.
+        let used = buffer(4)
+        _ = joined.source.push(used)
+        #expect(joined.source.push(used) == .error)
+        #expect(used.size == 0)
+    }
+
+    @Test func aPadWithoutPeer() {
+        GStreamerRuntime.initialise()
+        let lonely = Pad(name: "src", direction: .source)
+        #expect(lonely.peer == nil && !lonely.isLinked)
+        lonely.setActive(true)
+        #expect(lonely.push(buffer(1)) == .notLinked)
+        #expect(lonely.queryPeerLatency() == nil)
+        lonely.setActive(false)
+    }
+
+    @Test func verdictsOnBuffers() throws {
+        let joined = try Joined()
+        let probe = joined.source.addProbe(.buffer) { item in
+            guard case .buffer(let found) = item else { return .pass }
+            switch found.size {
+            case 1: return .drop
+            case 2: return .replace([UInt8](repeating: 0, count: 20).withUnsafeBytes { Buffer(copying: $0) })
+            case 3: return .handled
+            case 4: return .remove
+            default: return .pass
+            }
+        }
+        for size in 0...5 { #expect(joined.source.push(buffer(size)) == .ok) }
+        #expect(joined.sizes == [0, 20, 4, 5])
+        // It has removed itself.
+        _ = joined.source.push(buffer(1))
+        #expect(joined.sizes == [0, 20, 4, 5, 1])
+        _ = probe
+        let second = joined.source.addProbe(.buffer) { _ in .drop }
+        _ = joined.source.push(buffer(6))
+        joined.source.removeProbe(second)
+        _ = joined.source.push(buffer(7))
+        #expect(joined.sizes.suffix(2) == [1, 7])
+    }
+
+    @Test func verdictsOnEvents() throws {
+        let joined = try Joined()
+        joined.source.addProbe([.downstreamEvent]) { item in
+            guard case .event(let event) = item else { return .pass }
+            switch event.kind {
+            case .gap: return .drop
+            case .customDownstream: return .replaceEvent(Event.eos())
+            default: return .pass
+            }
+        }
+        joined.source.push(Event.gap(at: 0, duration: 1))
+        #expect(joined.events.withLock { $0.count } == 3)
+        joined.source.push(Event.customDownstream(Structure("anything")))
+        #expect(joined.events.withLock { $0.last } == .eos)
+    }
+
+    /// A probe's closure lives as long as the probe and no longer.
+    @Test func probesLetGo() throws {
+        final class Token: Sendable {}
+        weak var gone: Token?
+        let joined = try Joined()
+        do {
+            let token = Token()
+            gone = token
+            let probe = joined.source.addProbe(.buffer) { _ in
+                _ = token
+                return .pass
+            }
+            #expect(gone != nil)
+            joined.source.removeProbe(probe)
+        }
+        #expect(gone == nil)
+        do {
+            let token = Token()
+            gone = token
+            let pad = Pad(name: "x", direction: .sink)
+            pad.setChainFunction { _ in
+                _ = token
+                return .ok
+            }
+        }
+        #expect(gone == nil)
+    }
+
+    @Test func latencyQueriesAreAnswered() throws {
+        let joined = try Joined()
+        joined.sink.setQueryFunction { _ in .forward }
+        joined.source.setQueryFunction { query in
+            guard query.kind == .latency else { return .forward }
+            query.answerLatency(live: true, minimum: 40_000_000, maximum: nil)
+            return .answered
+        }
+        let answer = try #require(joined.sink.queryPeerLatency())
+        #expect(answer.live && answer.minimum == 40_000_000)
+    }
+}

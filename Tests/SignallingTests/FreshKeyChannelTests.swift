@@ -1,0 +1,181 @@
+import DecartProtocol
+import DecartSession
+import Signalling
+import Synchronization
+import Testing
+
+@Suite("Channels with fresh keys", .timeLimit(.minutes(1)))
+struct FreshKeyChannelTests {
+    /// A channel, its events, and the keys that it was made with.
+    final class Fixture: Sendable {
+        let channel: FreshKeyChannel
+        let events: AsyncStream<SignallingEvent>
+        private let keys: Keys
+
+        final class Keys: Sendable { let all = Mutex<[String]>([]) }
+
+        init(backend: Int, service: Int, refusal: SessionError? = nil) throws {
+            let keys = Keys()
+            self.keys = keys
+            let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
+            self.events = events
+            let tell: @Sendable (SignallingEvent) -> Void = { event in
+                continuation.yield(event)
+                switch event {
+                case .closed, .failed: continuation.finish()
+                case .opened, .text: break
+                }
+            }
+            let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
+            let model = try DecartModel(named: "lucy-2.5")
+            channel = FreshKeyChannel(
+                fetcher: APIKeyFetcher(url: try BackendURL("http://127.0.0.1:\(backend)/key")),
+                makeChannel: { key, onEvent throws(SessionError) in
+                    keys.all.withLock { $0.append(key.reveal()) }
+                    if let refusal { throw refusal }
+                    return WebSocketChannel(url: base.stream(key: key, model: model), onEvent: onEvent)
+                },
+                onEvent: tell)
+        }
+
+        var usedKeys: [String] { keys.all.withLock { $0 } }
+
+        func run() async -> [SignallingEvent] {
+            var all: [SignallingEvent] = []
+            for await event in events { all.append(event) }
+            return all
+        }
+    }
+
+    private func withServers(
+        _ body: [UInt8]? = APIKeyFetcherTests.answer("200 OK", "{\"apiKey\":\"ek_canary_1234\"}"),
+        service: Script = Script(), _ test: (_ backend: RawServer, _ service: RawServer) async throws -> Void
+    ) async throws {
+        var script = Script()
+        script.respond = { _ in body }
+        script.onFrame = { _ in nil }
+        let backend = try await RawServer(script)
+        let service = try await RawServer(service)
+        do {
+            try await test(backend, service)
+        } catch {
+            try? await backend.shutdown()
+            try? await service.shutdown()
+            throw error
+        }
+        try await backend.shutdown()
+        try await service.shutdown()
+    }
+
+    @Test func theFetchedKeyOpensTheChannel() async throws {
+        try await withServers { backend, service in
+            let fixture = try Fixture(backend: backend.port, service: service.port)
+            fixture.channel.open(timeout: .seconds(10))
+            var events = fixture.events.makeAsyncIterator()
+            #expect(await events.next()?.isOpened == true)
+            #expect(fixture.usedKeys == ["ek_canary_1234"])
+            #expect(service.requests.first?.contains("api_key=ek_canary_1234") == true)
+            #expect(!fixture.channel.redacting("key ek_canary_1234").contains("canary"))
+            fixture.channel.send([UInt8]("{}".utf8))
+            #expect(await events.next() == .text([UInt8]("{}".utf8)))
+            fixture.channel.close()
+            guard case .closed = await events.next() else {
+                Issue.record("not closed")
+                return
+            }
+            #expect(await events.next() == nil)
+        }
+    }
+
+    @Test func aRefusedKeyEndsTheAttempt() async throws {
+        try await withServers(APIKeyFetcherTests.answer("403 No", "")) { backend, service in
+            let fixture = try Fixture(backend: backend.port, service: service.port)
+            fixture.channel.open(timeout: .seconds(10))
+            let events = await fixture.run()
+            guard case .failed(let error) = events.last, events.count == 1 else {
+                Issue.record("\(events)")
+                return
+            }
+            #expect(error.isPermanent && error.httpStatus == 403)
+            #expect(service.connections == 0)
+        }
+    }
+
+    @Test func aChannelThatCannotBeMadeEndsTheAttempt() async throws {
+        let refusal = SessionError(.invalidOptions, "no", stage: .configuration, isPermanent: true)
+        try await withServers { backend, service in
+            let fixture = try Fixture(backend: backend.port, service: service.port, refusal: refusal)
+            fixture.channel.open(timeout: .seconds(10))
+            #expect(await fixture.run() == [.failed(refusal)])
+        }
+    }
+
+    @Test func theTimeOutCoversTheFetch() async throws {
+        try await withServers(nil) { backend, service in
+            let fixture = try Fixture(backend: backend.port, service: service.port)
+            let start = ContinuousClock.now
+            fixture.channel.open(timeout: .milliseconds(200))
+            guard case .failed(let error) = await fixture.run().last else {
+                Issue.record("no failure")
+                return
+            }
+            #expect(error.code == .connectionTimeout)
+            #expect(ContinuousClock.now - start < .seconds(3))
+            #expect(fixture.usedKeys.isEmpty)
+        }
+    }
+
+    @Test func closedBeforeItIsOpened() async throws {
+        try await withServers { backend, service in
+            let fixture = try Fixture(backend: backend.port, service: service.port)
+            fixture.channel.close()
+            fixture.channel.open(timeout: .seconds(10))
+            fixture.channel.close()
+            #expect(await fixture.run() == [.closed(code: nil, reason: "")])
+            #expect(backend.connections == 0)
+        }
+    }
+
+    @Test func closedWhileTheBackendIsSilent() async throws {
+        try await withServers(nil) { backend, service in
+            let fixture = try Fixture(backend: backend.port, service: service.port)
+            fixture.channel.open(timeout: .seconds(10))
+            fixture.channel.close()
+            #expect(await fixture.run() == [.closed(code: nil, reason: "")])
+            #expect(fixture.usedKeys.isEmpty)
+        }
+    }
+
+    /// Wherever the close falls, there is one end, and it is the last event.
+    @Test func closedAtAnyMoment() async throws {
+        try await withServers { backend, service in
+            for round in 0..<60 {
+                let fixture = try Fixture(backend: backend.port, service: service.port)
+                fixture.channel.open(timeout: .seconds(10))
+                // Work instead of a pause: the moment wanders through fetch, making and upgrade.
+                var sum = 0
+                for index in 0..<(round * round * 400) { sum &+= index ^ sum }
+                withExtendedLifetime(sum) {}
+                fixture.channel.close()
+                let events = await fixture.run()
+                let ends = events.count { event in
+                    switch event {
+                    case .closed, .failed: true
+                    case .opened, .text: false
+                    }
+                }
+                #expect(ends == 1, "\(events)")
+            }
+        }
+    }
+
+    @Test func lettingGoCancels() async throws {
+        try await withServers(nil) { backend, service in
+            var fixture: Fixture? = try Fixture(backend: backend.port, service: service.port)
+            fixture?.channel.open(timeout: .seconds(10))
+            weak let channel = fixture?.channel
+            fixture = nil
+            #expect(channel == nil)
+        }
+    }
+}

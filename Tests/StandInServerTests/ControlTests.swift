@@ -1,0 +1,132 @@
+import DecartProtocol
+import StandInServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ControlTests {
+    private func withControl(_ body: (TestServer, Int) throws -> Void) throws {
+        var configuration = StandInConfiguration()
+        configuration.controlPort = 0
+        try TestServer.run(configuration) { server in
+            try body(server, try #require(server.server.controlPort))
+        }
+    }
+
+    private func ask(_ port: Int, _ method: String, _ target: String, body: String = "", extra: String = "") throws -> String {
+        let client = try RawSocket(port: port)
+        client.send(
+            "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\(extra)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        #expect(client.read() == .finished)
+        return client.text
+    }
+
+    @Test func itIsOffUnlessAskedFor() throws {
+        try TestServer.run { server in
+            #expect(server.server.controlPort == nil)
+            #expect(throws: TestClient.Refused(status: 404)) { try server.connect("/control/faults") }
+        }
+    }
+
+    @Test func faultsAreReplacedAndTakenAway() throws {
+        try withControl { server, port in
+            let set = try ask(port, "POST", "/control/faults", body: "# note\nhttp_500:count=1\nno_pong\n")
+            #expect(set.hasPrefix("HTTP/1.1 200 "))
+            #expect(try ask(port, "GET", "/control/faults").contains("http_500:count=1\nno_pong\n"))
+            #expect(throws: TestClient.Refused(status: 500)) { try server.connect() }
+            try server.connect().close()
+            _ = try ask(port, "DELETE", "/control/faults")
+            #expect(server.server.faults.isEmpty)
+        }
+    }
+
+    @Test func aMistakeChangesNothing() throws {
+        try withControl { server, port in
+            _ = try ask(port, "POST", "/control/faults", body: "no_pong")
+            let bad = try ask(port, "POST", "/control/faults", body: "http_500\nnonsense")
+            #expect(bad.hasPrefix("HTTP/1.1 400 ") && bad.contains("no fault \"nonsense\""))
+            #expect(server.server.faults.map(\.kind.name) == ["no_pong"])
+            let tls = try ask(port, "POST", "/control/faults", body: "tls_bad_ca")
+            #expect(tls.hasPrefix("HTTP/1.1 400 ") && tls.contains("--tls-ca"))
+            #expect(try ask(port, "POST", "/control/close?code=70000").hasPrefix("HTTP/1.1 400 "))
+            #expect(try ask(port, "GET", "/nothing").hasPrefix("HTTP/1.1 404 "))
+        }
+    }
+
+    @Test func itAnswersWhileTheServiceRefuses() throws {
+        try withControl { server, port in
+            _ = try ask(port, "POST", "/control/faults", body: "refuse")
+            #expect(throws: RawSocket.ConnectError.self) { try RawSocket(port: server.port) }
+            _ = try ask(port, "DELETE", "/control/faults")
+            try server.connect().close()
+        }
+    }
+
+    @Test func sessionsAreTold() throws {
+        try withControl { server, port in
+            let (client, media) = try server.negotiate()
+            try client.send(.prompt(PromptMessage(text: "secret words", enhance: false)))
+            _ = media.paint()
+            _ = try client.next { $0 == .message(.generationStarted) }
+            let text = try ask(port, "GET", "/control/sessions")
+            let id = try #require(server.server.sessions.first?.sessionID)
+            #expect(text.contains("application/json"))
+            for part in ["\"id\":\"\(id)\"", "\"model\":\"lucy-2.5\"", "\"state\":\"generating\"", "\"prompts\":1", "\"frames_in\":1"] {
+                #expect(text.contains(part), "\(text)")
+            }
+            #expect(!text.contains("secret words"))
+            client.close()
+        }
+    }
+
+    @Test func oneSessionIsClosedAndAnotherDropped() throws {
+        try withControl { server, port in
+            let first = try server.connect()
+            let firstID = try first.expectGreeting().id
+            let second = try server.connect()
+            let secondID = try second.expectGreeting().id
+            _ = try ask(port, "POST", "/control/close?session=\(firstID)&code=1013")
+            #expect(try first.next() == .closeFrame(code: 1013))
+            second.ping([1])
+            #expect(try second.next() == .pong([1]))
+            _ = try ask(port, "POST", "/control/drop?session=\(secondID)")
+            #expect(try second.next() == .closed)
+        }
+    }
+
+    @Test func everythingIsDropped() throws {
+        try withControl { server, port in
+            let raw = try RawSocket.webSocket(port: server.port)
+            let idle = try RawSocket(port: server.port)
+            idle.send("GET ")
+            _ = try ask(port, "POST", "/control/drop")
+            #expect(raw.read() == .reset)
+            #expect(idle.read() == .reset)
+        }
+    }
+
+    @Test func faultsComeIntoRunningSessions() throws {
+        try withControl { server, port in
+            let (client, media) = try server.negotiate()
+            _ = try ask(port, "POST", "/control/inject", body: "ack_twice\nmedia_freeze\nerror_transient")
+            #expect(try client.next() == .message(.error("internal error, try again")))
+            try client.send(.prompt(PromptMessage(text: "a", enhance: false)))
+            let ack = TestClient.Event.message(.promptAck(PromptAck(prompt: "a", success: true)))
+            #expect(try client.next() == ack)
+            #expect(try client.next() == ack)
+            #expect(media.addedFaults.contains { $0.kind == .media(.freeze) })
+            let bad = try ask(port, "POST", "/control/inject", body: "http_500")
+            #expect(bad.hasPrefix("HTTP/1.1 400 "))
+            client.close()
+        }
+    }
+
+    @Test func browsersAndGiantsAreTurnedAway() throws {
+        try withControl { server, port in
+            let page = try ask(port, "POST", "/control/faults", body: "refuse", extra: "Origin: http://evil.example\r\n")
+            #expect(page.hasPrefix("HTTP/1.1 403 "))
+            let giant = try ask(port, "POST", "/control/faults", body: String(repeating: "#", count: 100 << 10))
+            #expect(giant.hasPrefix("HTTP/1.1 413 "))
+            #expect(server.server.faults.isEmpty)
+        }
+    }
+}

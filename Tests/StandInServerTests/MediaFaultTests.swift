@@ -1,0 +1,119 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+import WebRTCTransport
+
+/// Faults of real media, over loopback.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct MediaFaultTests {
+    private let lego = ClientMessage.prompt(PromptMessage(text: "film noir", enhance: false))
+
+    private func withPeer(
+        _ specs: String, pattern: String = "ball", _ body: (MediaPeer, StandInServer) throws -> Void
+    ) throws {
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        configuration.faults = try FaultPlan(parsing: specs.split(separator: " ").map(String.init)).faults
+        let server = StandInServer(configuration: configuration)
+        let port = try server.start()
+        defer { server.stop() }
+        let peer = try MediaPeer(server: server, port: port, pattern: pattern)
+        defer { peer.stop() }
+        try peer.setState(lego)
+        try body(peer, server)
+    }
+
+    @Test func picturesStop() throws {
+        try withPeer("media_silent:at=1") { peer, server in
+            try peer.negotiate()
+            #expect(peer.waitForFrames(5))
+            // Painted ones go on, sent ones do not.
+            #expect(server.wait(milliseconds: 15_000) { $0.first.map { $0.frameCount >= $0.sentFrameCount + 20 } ?? false })
+            let sent = try #require(server.sessions.first?.sentFrameCount)
+            let painted = try #require(server.sessions.first?.frameCount)
+            #expect(server.wait(milliseconds: 15_000) { ($0.first?.frameCount ?? 0) >= painted + 20 })
+            #expect(server.sessions.first?.sentFrameCount == sent)
+        }
+    }
+
+    @Test func picturesFreeze() throws {
+        try withPeer("media_freeze:at=0.5", pattern: "snow") { peer, _ in
+            try peer.negotiate()
+            var last: [[UInt8]] = []
+            var lastCount = 0
+            // Snow never stands still; two pictures in a row that hardly differ are frozen ones.
+            #expect(
+                peer.waitForFrame { planes in
+                    defer { (last, lastCount) = (planes, peer.frameCount) }
+                    return peer.frameCount > lastCount && !last.isEmpty && difference([last[0]], [planes[0]]) < 2
+                })
+        }
+    }
+
+    @Test func picturesAreSmaller() throws {
+        try withPeer("media_caps_change:at=0.5") { peer, _ in
+            try peer.negotiate()
+            #expect(peer.waitForFrame { $0.first?.count == 320 * 176 })
+            #expect(peer.waitForFrame { $0.first?.count == 160 * 88 })
+        }
+    }
+
+    @Test func picturesAreDamaged() throws {
+        try withPeer("media_garbage:at=0.5", pattern: "black") { peer, server in
+            try peer.negotiate()
+            #expect(peer.waitForFrames(3))
+            // Black stays black unless what was encoded is spoilt; or the decoder gives up.
+            let isSpoilt = peer.waitForFrame(seconds: 6) { planes in
+                (planes.first?.count { $0 > 40 } ?? 0) > 100
+            }
+            let frames = peer.frameCount
+            #expect(isSpoilt || (server.sessions.first?.sentFrameCount ?? 0) > frames + 20)
+        }
+    }
+
+    @Test func packetsHaveAnotherSSRC() throws {
+        try withPeer("media_wrong_ssrc") { peer, server in
+            try peer.client.send(.offer(sdp: try peer.connection.createOffer()))
+            var announced = ""
+            try peer.pump { message in
+                if case .answer(let sdp) = message { announced = sdp }
+                return message == .generationStarted
+            }
+            #expect(server.wait(milliseconds: 10_000) { ($0.first?.sentFrameCount ?? 0) > 5 })
+            #expect(peer.waitForFrames(1))
+            let ssrc = try #require(peer.connection.bin.staticPad("rtp_src")?.currentCaps?.first?.int("ssrc"))
+            #expect(announced.contains("a=ssrc:"))
+            #expect(!announced.contains("a=ssrc:\(UInt32(truncatingIfNeeded: ssrc)) "))
+        }
+    }
+
+    @Test func packetsAreRepeatedAndDeliveredOnce() throws {
+        try withPeer("media_replay:n=3") { peer, _ in
+            try peer.client.send(.offer(sdp: try peer.connection.createOffer()))
+            try peer.pump { if case .answer = $0 { true } else { false } }
+            try peer.pump { $0 == .iceCandidate(nil) }
+            #expect(peer.waitForFrames(10))
+            let statistics = peer.connection.statistics()
+            // Of three copies one is taken and two are refused.
+            #expect(statistics.packetsReceived > 10)
+            #expect(statistics.packetsRefused > statistics.packetsReceived)
+        }
+    }
+
+    @Test(arguments: ["dtls_silent", "dtls_flood", "dtls_old_version"])
+    func theHandshakeDoesNotComeAbout(spec: String) throws {
+        try withPeer(spec) { peer, server in
+            try peer.client.send(.offer(sdp: try peer.connection.createOffer()))
+            try peer.pump { if case .answer = $0 { true } else { false } }
+            try peer.pump { $0 == .iceCandidate(nil) }
+            #expect(peer.states.waitForICE())
+            // The old one is answered with an alert; the others leave the client waiting.
+            if spec == "dtls_old_version" { #expect(peer.states.waitForFailure()) }
+            peer.client.ping([7])
+            _ = try peer.client.next { $0 == .pong([7]) }
+            #expect(peer.frameCount == 0)
+            #expect(server.sessions.first?.isGenerating == false)
+        }
+    }
+}

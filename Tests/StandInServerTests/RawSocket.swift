@@ -1,0 +1,116 @@
+import Glibc
+import StandInServer
+
+/// A TCP client that shows every byte and how the connection ends. Blocking, each read with a limit.
+final class RawSocket {
+    enum End: Equatable { case finished, reset, timedOut, failed(Int32) }
+
+    private let descriptor: Int32
+    private(set) var received: [UInt8] = []
+
+    /// - Throws: `ConnectError` with errno.
+    init(port: Int) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(UInt16(clamping: port)).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        // The descriptor is closed by deinit, which runs all the same.
+        guard result == 0 else { throw ConnectError(code: errno) }
+    }
+
+    struct ConnectError: Error, Equatable { let code: Int32 }
+
+    deinit {
+        Glibc.close(descriptor)
+    }
+
+    /// An upgraded WebSocket; what came after the head is in `received`.
+    static func webSocket(port: Int, target: String = TestServer.target) throws -> RawSocket {
+        let client = try RawSocket(port: port)
+        client.request(target)
+        _ = client.read { head(in: $0) != nil }
+        guard let end = head(in: client.received), client.text.hasPrefix("HTTP/1.1 101") else {
+            throw TestClient.TimedOut()
+        }
+        client.received.removeFirst(end)
+        return client
+    }
+
+    private static func head(in bytes: [UInt8]) -> Int? {
+        guard bytes.count >= 4 else { return nil }
+        return (4...bytes.count).first { bytes[($0 - 4)..<$0].elementsEqual([13, 10, 13, 10]) }
+    }
+
+    var text: String { String(decoding: received, as: UTF8.self) }
+
+    func request(_ target: String) {
+        send(
+            "GET \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+    }
+
+    func send(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// Reads until the condition holds (nil), the peer ends, or the time is over.
+    @discardableResult
+    func read(seconds: Double = 5, until condition: ([UInt8]) -> Bool = { _ in false }) -> End? {
+        let deadline = ContinuousClock.now + .seconds(seconds)
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while !condition(received) {
+            let left = deadline - .now
+            let (whole, part) = left.components
+            guard left > .zero else { return .timedOut }
+            var time = timeval(tv_sec: Int(whole), tv_usec: max(Int(part / 1_000_000_000_000), 1))
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            switch count {
+            case 0: return .finished
+            case 1...: received += buffer[..<count]
+            default:
+                switch errno {
+                case EAGAIN, EINTR: continue
+                case ECONNRESET: return .reset
+                default: return .failed(errno)
+                }
+            }
+        }
+        return nil
+    }
+
+    /// Whole frames of `received` in order: first byte, whether masked, payload length, payload as far as it is there.
+    var frames: [(first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])] {
+        var frames: [(first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])] = []
+        var rest = received[...]
+        while rest.count >= 2 {
+            let first = rest.removeFirst()
+            let second = rest.removeFirst()
+            var length = UInt64(second & 0x7f)
+            let extra = length == 126 ? 2 : length == 127 ? 8 : 0
+            guard rest.count >= extra else { return frames }
+            if extra > 0 { length = rest.prefix(extra).reduce(0) { $0 << 8 | UInt64($1) } }
+            rest = rest.dropFirst(extra)
+            let isMasked = second & 0x80 != 0
+            if isMasked { rest = rest.dropFirst(4) }
+            let payload = Array(rest.prefix(Int(clamping: length)))
+            frames.append((first, isMasked, length, payload))
+            rest = rest.dropFirst(payload.count)
+        }
+        return frames
+    }
+}
+
+/// A server with these faults.
+func withFaults(_ specs: String..., body: (TestServer) throws -> Void) throws {
+    var configuration = StandInConfiguration()
+    configuration.faults = try FaultPlan(parsing: specs).faults
+    try TestServer.run(configuration, body)
+}

@@ -1,0 +1,375 @@
+import DecartProtocol
+import StandInServer
+import Testing
+
+/// Faults of the open control channel.
+@Suite(.timeLimit(.minutes(1)))
+struct SessionFaultTests {
+    private let lego = ClientMessage.prompt(PromptMessage(text: "lego", enhance: false))
+    private let legoAck = TestClient.Event.message(.promptAck(PromptAck(prompt: "lego", success: true)))
+
+    @Test(arguments: FaultKind.CloseCode.allCases)
+    func closeAtJoin(code: FaultKind.CloseCode) throws {
+        try withFaults("close_\(code.rawValue)_at_join") { server in
+            let client = try server.connect()
+            #expect(try client.next() == .closeFrame(code: code.rawValue))
+            #expect(try client.next() == .closed)
+        }
+    }
+
+    @Test(arguments: FaultKind.CloseCode.allCases)
+    func closeAfterATime(code: FaultKind.CloseCode) throws {
+        try withFaults("close_\(code.rawValue)_at_T:at=0.2,reason=because") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            #expect(client.read() == .finished)
+            let close = try #require(client.frames.last)
+            #expect(close.first == 0x88)
+            #expect(close.payload == [UInt8(code.rawValue >> 8), UInt8(code.rawValue & 255)] + Array("because".utf8))
+            #expect(client.frames.count == 3)
+        }
+    }
+
+    @Test func closeWhenConnected() throws {
+        try withFaults("close_1012_at_connected") { server in
+            let (client, media) = try server.negotiate()
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            #expect(try client.next() == .closeFrame(code: 1012))
+            #expect(try client.next() == .closed)
+        }
+    }
+
+    @Test func tcpIsReset() throws {
+        try withFaults("drop_tcp_at_T:at=0.1") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            #expect(client.read() == .reset)
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+        }
+    }
+
+    @Test func silentAtFirst() throws {
+        try withFaults("no_first_message") { server in
+            let client = try server.connect()
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            client.close()
+        }
+    }
+
+    @Test(arguments: [
+        ("error_permanent", "invalid api key"), ("error_transient", "internal error, try again"),
+        ("error_decoy401", "frame 14012 could not be decoded"),
+    ])
+    func errors(spec: String, words: String) throws {
+        try withFaults(spec) { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            #expect(try client.next() == .message(.error(words)))
+            client.close()
+        }
+    }
+
+    @Test func aQueueThatMoves() throws {
+        try withFaults("queue_n:n=3,interval=0.05") { server in
+            let client = try server.connect()
+            #expect(try client.next() == .message(.status("entering queue")))
+            for place in [3, 2, 1] {
+                #expect(try client.next() == .message(.queuePosition(QueuePosition(position: place, size: 3))))
+            }
+            _ = try client.expectGreeting()
+            client.close()
+        }
+    }
+
+    @Test func aQueueForEver() throws {
+        try withFaults("queue_forever:n=7,interval=0.02") { server in
+            let client = try server.connect()
+            #expect(try client.next() == .message(.status("entering queue")))
+            for _ in 0..<10 {
+                #expect(try client.next() == .message(.queuePosition(QueuePosition(position: 7, size: 7))))
+            }
+            client.close()
+        }
+    }
+
+    @Test func aQueueThatJumps() throws {
+        try withFaults("queue_jump:interval=0.01") { server in
+            let client = try server.connect()
+            #expect(try client.next() == .message(.status("entering queue")))
+            var places: [Int] = []
+            while case .message(.queuePosition(let position)) = try client.next() { places.append(position.position) }
+            #expect(places == [3, 12, 1, 6, 27, 0, 2])
+            #expect(places != places.sorted(by: >))
+            client.close()
+        }
+    }
+
+    @Test func pingsWithoutAnAnswer() throws {
+        try withFaults("no_pong") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.ping([1])
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            client.close()
+        }
+    }
+
+    @Test func mute() throws {
+        try withFaults("mute:at=0") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            client.ping([1])
+            try client.send(lego)
+            #expect(throws: TestClient.TimedOut.self) { try client.next(milliseconds: 300) }
+            #expect(server.server.sessions.first?.prompts == ["lego"])
+            client.close()
+        }
+    }
+
+    @Test func pingFlood() throws {
+        try withFaults("ping_flood:n=3000") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            #expect(client.read(seconds: 20) { $0.count >= 3000 * 6 } == nil)
+            #expect(client.frames.count { $0.first == 0x89 && $0.length == 4 } >= 2950)
+        }
+    }
+
+    // MARK: Acknowledgements
+
+    @Test func acknowledgementsAreLeftOutAfterTheFirst() throws {
+        try withFaults("ack_none:skip=1") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            try client.send(lego)
+            try client.send(.setImage(.passthrough))
+            client.ping([9])
+            #expect(try client.next() == .pong([9]))
+            client.close()
+        }
+    }
+
+    @Test func acknowledgementsComeLate() throws {
+        try withFaults("ack_late:delay=0.3") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let start = ContinuousClock.now
+            try client.send(lego)
+            client.ping([9])
+            #expect(try client.next() == .pong([9]))
+            #expect(try client.next() == legoAck)
+            #expect(ContinuousClock.now - start >= .milliseconds(290))
+            client.close()
+        }
+    }
+
+    @Test func acknowledgementsNameAnotherPrompt() throws {
+        try withFaults("ack_wrong") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(lego)
+            guard case .message(.promptAck(let ack)) = try client.next() else {
+                Issue.record("no ack")
+                return
+            }
+            #expect(ack.prompt != nil && ack.prompt != "lego")
+            client.close()
+        }
+    }
+
+    @Test func refusedAfterTheFirst() throws {
+        try withFaults("ack_fail:skip=1") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            try client.send(lego)
+            guard case .message(.promptAck(let ack)) = try client.next() else {
+                Issue.record("no ack")
+                return
+            }
+            #expect(!ack.success && ack.error != nil)
+            try client.send(.setImage(.passthrough))
+            guard case .message(.setImageAck(let image)) = try client.next() else {
+                Issue.record("no ack")
+                return
+            }
+            #expect(!image.success)
+            #expect(server.server.sessions.first?.refusalCount == 2)
+            client.close()
+        }
+    }
+
+    // MARK: Bytes
+
+    @Test(arguments: [
+        ("ws_rsv", 0xc1), ("ws_opcode", 0x83), ("bad_json_utf8", 0x81), ("bad_json_depth", 0x81),
+        ("bad_json_size", 0x81),
+    ] as [(String, UInt8)])
+    func frames(spec: String, first: UInt8) throws {
+        try withFaults(spec) { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            let least = spec == "bad_json_size" ? 2 << 20 : spec == "bad_json_depth" ? 200_000 : 1
+            _ = client.read { _ in client.frames.count > 2 && client.frames[2].payload.count >= least }
+            let frame = try #require(client.frames.dropFirst(2).first)
+            #expect(frame.first == first)
+            #expect(!frame.isMasked)
+            if spec == "bad_json_utf8" { #expect(String(validating: frame.payload, as: UTF8.self) == nil) }
+            if spec == "bad_json_size" { #expect(frame.payload.count > 2 << 20) }
+            if spec == "bad_json_depth" { #expect(frame.payload.count { $0 == UInt8(ascii: "[") } == 100_000) }
+        }
+    }
+
+    @Test func aMaskedFrame() throws {
+        try withFaults("ws_masked") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            _ = client.read { _ in client.frames.count > 2 }
+            #expect(client.frames.last?.isMasked == true)
+        }
+    }
+
+    @Test func aHugeFrameIsAnnounced() throws {
+        try withFaults("ws_huge_len:n=17825792") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            _ = client.read { _ in client.frames.count > 2 }
+            #expect(client.frames.last?.length == 17 << 20)
+        }
+        try withFaults("ws_huge_len") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            _ = client.read { _ in client.frames.count > 2 }
+            #expect(client.frames.last?.length == UInt64(Int.max))
+        }
+    }
+
+    @Test func fragmentsWithoutEnd() throws {
+        try withFaults("ws_fragments") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            _ = client.read { $0.count > 10_000 }
+            let fragments = client.frames.dropFirst(2)
+            #expect(fragments.count > 1000)
+            #expect(fragments.first?.first == 0x01)
+            #expect(fragments.dropFirst().dropLast().allSatisfy { $0.first == 0x00 && $0.length == 1 })
+        }
+    }
+
+    @Test func aMessageOfManyFragments() throws {
+        try withFaults("ws_fragments:n=100") { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            _ = client.read { _ in client.frames.last?.first == 0x80 }
+            #expect(client.frames.dropFirst(2).map(\.first) == [0x01] + [UInt8](repeating: 0, count: 98) + [0x80])
+        }
+    }
+
+    @Test func wrongTypesDoNotEndTheSession() throws {
+        try withFaults("bad_json_type") { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            var unreadable = 0
+            for _ in 0..<17 { if case .unreadable = try client.next() { unreadable += 1 } }
+            #expect(unreadable >= 10)
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            client.close()
+        }
+    }
+
+    // MARK: Negotiation
+
+    private static let offer = "v=0\r\na=fingerprint:sha-256 AA:BB\r\na=rtpmap:96 VP8/90000\r\na=candidate:1 1 UDP 1 127.0.0.1 9 typ host\r\n"
+
+    private func answer(_ server: TestServer) throws -> String {
+        let client = try server.connect()
+        _ = try client.expectGreeting()
+        try client.send(.offer(sdp: Self.offer))
+        guard case .message(.answer(let sdp)) = try client.next() else { throw TestClient.TimedOut() }
+        client.close()
+        return sdp
+    }
+
+    @Test func answersAreBent() throws {
+        try withFaults { server in
+            #expect(try answer(server).contains("a=fingerprint:sha-256 AA:BB"))
+            try server.server.setFaults([Fault(.sdp(.bad))])
+            #expect(try !answer(server).contains("v=0"))
+            try server.server.setFaults([Fault(.sdp(.huge))])
+            #expect(try answer(server).utf8.count >= 512 << 10)
+            try server.server.setFaults([Fault(.sdp(.noFingerprint))])
+            #expect(try !answer(server).contains("fingerprint"))
+            try server.server.setFaults([Fault(.sdp(.badFingerprint))])
+            let bad = try answer(server)
+            #expect(bad.contains("a=fingerprint:sha-256 ") && !bad.contains("AA:BB\r"))
+            try server.server.setFaults([Fault(.sdp(.otherCodec))])
+            let other = try answer(server)
+            #expect(other.contains("a=rtpmap:96 X-UNKNOWN/90000") && !other.contains("VP8"))
+        }
+    }
+
+    /// What the client gets until a ping is answered, and what the media get.
+    private func candidates(_ spec: String) throws -> (client: [CandidateMessage?], media: [CandidateMessage?], offer: String) {
+        var found: [CandidateMessage?] = []
+        var media: FakeMediaSession?
+        try withFaults(spec) { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(.offer(sdp: Self.offer))
+            _ = try client.next {
+                if case .message(.answer) = $0 { true } else { false }
+            }
+            try client.send(.iceCandidate(CandidateMessage(candidate: "candidate:9", sdpMid: "0", sdpMLineIndex: 0)))
+            client.ping([])
+            loop: while true {
+                switch try client.next() {
+                case .message(.iceCandidate(let candidate)): found.append(candidate)
+                case .pong: break loop
+                default: break
+                }
+            }
+            media = server.engine.sessions.last
+            client.close()
+        }
+        return (found, media?.remoteCandidates ?? [], media?.offer ?? "")
+    }
+
+    @Test func candidatesAreBent() throws {
+        let honest = try candidates("no_pong:after=1000")
+        #expect(honest.client.count == 2 && honest.media.count == 1 && honest.offer.contains("a=candidate:"))
+        let none = try candidates("ice_none")
+        #expect(none.client.isEmpty && none.media.isEmpty && !none.offer.contains("a=candidate:"))
+        let late = try candidates("ice_late:delay=60")
+        #expect(late.client.isEmpty && late.media.isEmpty)
+        let tcp = try candidates("ice_tcp_only")
+        #expect(tcp.client.count == 2 && tcp.media.isEmpty)
+        #expect(tcp.client.first??.candidate.hasSuffix("tcptype passive") == true)
+        let bad = try candidates("ice_bad_candidate")
+        #expect(bad.client.count > 10 && bad.client.last == .some(nil) && bad.media.count == 1)
+        #expect(bad.client.contains { $0?.candidate == "candidate:1" })
+    }
+
+    // MARK: Ends
+
+    @Test func theSessionsTimeIsUp() throws {
+        try withFaults("session_limit_at_T:at=0.2") { server in
+            let (client, media) = try server.negotiate()
+            #expect(try client.next() == .message(.generationEnded(seconds: nil, reason: "timeout")))
+            #expect(try client.next() == .closeFrame(code: 1000))
+            #expect(try client.next() == .closed)
+            #expect(server.server.wait(milliseconds: 5000) { _ in media.stopCount > 0 })
+        }
+    }
+
+    @Test(arguments: [("generation_ended:at=0.2", "insufficient_credits"), ("generation_ended:at=0.2,reason=gone", "gone")])
+    func generationEnds(spec: String, reason: String) throws {
+        try withFaults(spec) { server in
+            let (client, media) = try server.negotiate()
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: reason)))
+            client.ping([1])
+            #expect(try client.next() == .pong([1]))
+            #expect(media.stopCount == 1)
+            client.close()
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import Testing
+import WebRTCTransport
+
+@Suite(.timeLimit(.minutes(1)))
+struct SentPacketHistoryTests {
+    @Test
+    func remembersAsManyAsItHasRoomFor() {
+        var history = SentPacketHistory()
+        #expect(history.entry(0) == nil)
+        for index in 0..<5000 {
+            history.record(sequence: UInt16(truncatingIfNeeded: 64_000 + index), size: 100 + index, now: Int64(index))
+        }
+        #expect(history.totalBytes == (0..<5000).reduce(0) { $0 + 100 + UInt64($1) })
+        // The wrap lies within what is kept; what has been overwritten is not mistaken for its successor.
+        #expect(history.entry(UInt16(truncatingIfNeeded: 64_000 + 4999))?.sendTime == 4999)
+        #expect(
+            history.entry(UInt16(truncatingIfNeeded: 64_000 + 5000 - SentPacketHistory.capacity))?.size
+                == Int32(100 + 5000 - 4096))
+        #expect(history.entry(64_000) == nil)
+        history.record(sequence: nil, size: 7, now: 1)
+        #expect(history.totalBytes == (0..<5000).reduce(7) { $0 + 100 + UInt64($1) })
+    }
+
+    private func feedback(_ base: UInt16, _ arrivals: [Int64?], count: UInt8) throws -> TransportFeedback {
+        try #require(
+            FeedbackBytes.parse(FeedbackBytes.message(base: base, arrivals: arrivals, feedbackCount: count)).first)
+    }
+
+    private func sent(_ count: Int, from base: UInt16 = 10) -> SentPacketHistory {
+        var history = SentPacketHistory()
+        for index in 0..<count { history.record(sequence: base &+ UInt16(index), size: 1000, now: Int64(index) * 1000) }
+        return history
+    }
+
+    @Test
+    func joinsArrivalsWithWhatWasSent() throws {
+        var history = sent(4)
+        var resolver = FeedbackResolver()
+        let result = resolver.resolve(try feedback(10, [128_000, nil, 130_000, 131_000], count: 0), with: &history)
+        #expect(
+            result.arrivals == [
+                .init(sendTime: 0, arrival: 128_000, size: 1000), .init(sendTime: 2000, arrival: 130_000, size: 1000),
+                .init(sendTime: 3000, arrival: 131_000, size: 1000),
+            ])
+        #expect((result.lost, result.received, result.recovered) == (1, 3, 0))
+        #expect(result.newestSendTime == 3000)
+        // The same again is no news, but the lost one is when it came after all.
+        let again = resolver.resolve(try feedback(10, [128_000, 140_000, 130_000, 131_000], count: 1), with: &history)
+        #expect((again.lost, again.received, again.recovered) == (0, 1, 1))
+        #expect(again.arrivals.map(\.sendTime) == [1000])
+    }
+
+    @Test
+    func aGapBetweenFeedbacksIsLossUnlessFeedbackWasLost() throws {
+        var history = sent(10)
+        var resolver = FeedbackResolver()
+        _ = resolver.resolve(try feedback(10, [0, 1000], count: 255), with: &history)
+        let next = resolver.resolve(try feedback(14, [2000], count: 0), with: &history)
+        #expect((next.lost, next.received, next.unreportedBytes) == (2, 1, 0))
+        let afterMissing = resolver.resolve(try feedback(18, [9000], count: 2), with: &history)
+        #expect((afterMissing.lost, afterMissing.received, afterMissing.unreportedBytes) == (0, 1, 3000))
+    }
+
+    @Test
+    func unknownNumbersAreIgnored() throws {
+        var history = sent(2)
+        var resolver = FeedbackResolver()
+        let result = resolver.resolve(try feedback(5000, [0, nil, 1000], count: 0), with: &history)
+        #expect((result.lost, result.received, result.arrivals.count) == (0, 0, 0))
+        #expect(result.newestSendTime == nil)
+        // Nor does a jump of the base make them lost.
+        let back = resolver.resolve(try feedback(10, [0, 1000], count: 1), with: &history)
+        #expect((back.lost, back.received) == (0, 2))
+    }
+}

@@ -1,0 +1,119 @@
+import Testing
+import WebRTCTransport
+
+@Suite(.timeLimit(.minutes(1)))
+struct DegradationLadderTests {
+    typealias Level = DegradationLadder.Level
+
+    /// The level after `target` has been in force for `seconds`, told ten times a second.
+    private func settle(_ ladder: inout DegradationLadder, _ target: Int, from start: inout Duration, seconds: Int)
+        -> [Level]
+    {
+        var seen: [Level] = []
+        for _ in 0..<(seconds * 10) {
+            if let level = ladder.update(target: target, now: start) { seen.append(level) }
+            start += .milliseconds(100)
+        }
+        return seen
+    }
+
+    @Test(arguments: [
+        (2_500_000, Level()), (700_000, Level()), (610_000, Level()), (500_000, Level(frameRate: 15)),
+        (300_000, Level(frameRate: 10)),
+        (200_000, Level(frameRate: 5)), (120_000, Level(frameRate: 5, scale: .threeQuarters)),
+        (60_000, Level(frameRate: 5, scale: .half)),
+        (0, Level(frameRate: 5, scale: .half)), (-1, Level(frameRate: 5, scale: .half)),
+    ])
+    func whatGivesWayAt720p30(target: Int, expected: Level) {
+        var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)
+        var now = Duration.zero
+        _ = settle(&ladder, target, from: &now, seconds: 20)
+        #expect(ladder.level == expected)
+    }
+
+    @Test
+    func rungsFallAndNeedLessEach() {
+        for (width, height, rate) in [
+            (1280, 720, 30.0), (640, 480, 25), (1920, 1080, 60), (320, 180, 10), (1280, 720, 5), (0, -4, .nan),
+            (.max, .max, .infinity),
+        ] {
+            let ladder = DegradationLadder(width: width, height: height, frameRate: rate)
+            #expect(ladder.rungs.first?.level == Level())
+            #expect(zip(ladder.rungs, ladder.rungs.dropFirst()).allSatisfy { $0.needs >= $1.needs })
+            // Frames before size.
+            let scales = ladder.rungs.map(\.level.scale.rawValue)
+            #expect(scales == scales.sorted())
+            #expect(
+                ladder.rungs.allSatisfy { ($0.level.frameRate ?? 0) < Int(rate.isFinite ? rate : 30) || rate.isNaN })
+        }
+        #expect(
+            DegradationLadder(width: 1280, height: 720, frameRate: 12).rungs.map(\.level.frameRate) == [
+                nil, 10, 5, 5, 5,
+            ])
+        #expect(
+            DegradationLadder(width: 1280, height: 720, frameRate: 30, floor: 10).rungs.map(\.level.frameRate) == [
+                nil, 15, 10, 10, 10,
+            ])
+    }
+
+    @Test
+    func aShortDipChangesNothing() {
+        var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)
+        var now = Duration.zero
+        #expect(settle(&ladder, 2_000_000, from: &now, seconds: 5).isEmpty)
+        for _ in 0..<4 {
+            #expect(ladder.update(target: 100_000, now: now) == nil)
+            now += .milliseconds(100)
+        }
+        #expect(settle(&ladder, 2_000_000, from: &now, seconds: 20).isEmpty)
+    }
+
+    @Test
+    func downAtOnceUpOneByOne() {
+        var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)
+        var now = Duration.zero
+        #expect(settle(&ladder, 200_000, from: &now, seconds: 1) == [Level(frameRate: 5)])
+        #expect(settle(&ladder, 2_500_000, from: &now, seconds: 2).isEmpty)
+        #expect(
+            settle(&ladder, 2_500_000, from: &now, seconds: 12) == [
+                Level(frameRate: 10), Level(frameRate: 15), Level(),
+            ])
+    }
+
+    @Test
+    func sizeIsTheLastToGoAndTheSlowestToComeBack() {
+        var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)
+        var now = Duration.zero
+        #expect(settle(&ladder, 50_000, from: &now, seconds: 1) == [Level(frameRate: 5)])
+        #expect(
+            settle(&ladder, 50_000, from: &now, seconds: 10) == [
+                Level(frameRate: 5, scale: .threeQuarters), Level(frameRate: 5, scale: .half),
+            ])
+        #expect(settle(&ladder, 2_500_000, from: &now, seconds: 5).isEmpty)
+        #expect(settle(&ladder, 2_500_000, from: &now, seconds: 2) == [Level(frameRate: 5, scale: .threeQuarters)])
+    }
+
+    @Test
+    func aTargetAroundALimitDoesNotFlap() {
+        var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)
+        var now = Duration.zero
+        let need = ladder.rungs[0].needs
+        var changes = 0
+        for step in 0..<1200 {
+            let target = need + (step / 10 % 2 == 0 ? -1 : 1) * need / 10
+            if ladder.update(target: target, now: now) != nil { changes += 1 }
+            now += .milliseconds(100)
+        }
+        #expect(changes == 1)
+    }
+
+    @Test
+    func scaledLengthsAreEvenAndSane() {
+        #expect(DegradationLadder.Scale.threeQuarters.applied(to: 1280) == 960)
+        #expect(DegradationLadder.Scale.threeQuarters.applied(to: 718) == 538)
+        #expect(DegradationLadder.Scale.half.applied(to: 720) == 360)
+        #expect(DegradationLadder.Scale.full.applied(to: 720) == 720)
+        #expect(DegradationLadder.Scale.half.applied(to: 3) == 16)
+        #expect(DegradationLadder.Scale.threeQuarters.applied(to: .max) >= 16)
+    }
+}

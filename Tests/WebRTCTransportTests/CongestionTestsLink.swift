@@ -1,0 +1,224 @@
+import WebRTCTransport
+
+/// A link, an encoder that follows the target and a receiver that sends feedback, on virtual time in steps of 1 ms.
+struct SimulatedCall {
+    enum Feedback {
+        case transport, reports
+        case estimate(Int)
+    }
+
+    // The link.
+    var capacity: (Int64) -> Int = { _ in 5_000_000 }
+    var oneWay: Int64 = 50_000
+    var queueLimit: Int64 = 300_000
+    var loss = 0.0
+    /// ± this, each packet for itself; `keepsOrder` as on a radio link, or as on many paths at once.
+    var jitter: Int64 = 0
+    var keepsOrder = true
+    var feedbackLoss = 0.0
+    /// No datagram passes either way in these µs.
+    var outage: Range<Int64>?
+    // The encoder.
+    var isPaced = true
+    var demand: (Int64) -> Int = { _ in .max }
+    var keyFrames: [Int64] = [0]
+    // The far side.
+    var feedback = Feedback.transport
+    var feedbackInterval: Int64 = 100_000
+    // The controller.
+    var range = 100_000...2_500_000
+    var start = 2_500_000
+    var seed: UInt64 = 1
+
+    struct Sample {
+        var time: Int64
+        var target: BitrateTarget
+        /// What is waiting in the link's queue, as time.
+        var queueing: Int64
+    }
+    struct Result {
+        var samples: [Sample] = []
+        /// Queueing time of each packet that the link delivered, by the time at which it entered.
+        var delays: [(time: Int64, delay: Int64)] = []
+        var events: [(time: Int64, target: BitrateTarget)] = []
+        var sentPackets = 0
+        var droppedPackets = 0
+        var deliveredBytes = 0
+
+        func target(at time: Int64) -> Int { samples.last { $0.time <= time }?.target.target ?? 0 }
+        func targets(_ range: Range<Int64>) -> [Int] { samples.filter { range.contains($0.time) }.map(\.target.target) }
+        func mean(_ range: Range<Int64>) -> Int {
+            let values = targets(range)
+            return values.isEmpty ? 0 : values.reduce(0, +) / values.count
+        }
+        /// µs.
+        func delay(percentile: Double, _ range: Range<Int64>) -> Int64 {
+            let values = delays.filter { range.contains($0.time) }.map(\.delay).sorted()
+            return values.isEmpty ? 0 : values[min(values.count - 1, Int(Double(values.count) * percentile))]
+        }
+        /// When, in µs after `from`, the target began to be as wanted and stayed so up to `until`.
+        func timeUntil(_ from: Int64, until: Int64, _ holds: (Int) -> Bool) -> Int64? {
+            var since: Int64?
+            for sample in samples where sample.time >= from && sample.time < until {
+                if holds(sample.target.target) { since = since ?? sample.time } else { since = nil }
+            }
+            return since.map { $0 - from }
+        }
+    }
+
+    private struct Packet {
+        var sequence: UInt16
+        var size: Int
+        var entered: Int64
+    }
+
+    func run(until end: Int64) -> Result {
+        var random = SeededNumbers(seed: seed)
+        var controller = CongestionController(range: range, start: start)
+        var history = SentPacketHistory()
+        var resolver = FeedbackResolver()
+        var result = Result()
+
+        var outbox: [(time: Int64, size: Int)] = []
+        var sequence: UInt16 = 65_000
+        var queue: [Packet] = []
+        var queuedBytes = 0
+        var credit = 0.0
+        var arrivals: [(packet: Packet, time: Int64)] = []
+        var received: [UInt16: Int64] = [:]
+        var nextReported: UInt16 = 65_000
+        var feedbackCount: UInt8 = 0
+        var returning: [(time: Int64, bytes: [UInt8])] = []
+        var reports: [(time: Int64, report: ReceptionReport, trip: Int64)] = []
+        var highest: UInt32 = 0
+        var expectedBefore: UInt32 = 0
+        var arrivedSince = 0
+        var lastTransit: Int64 = 0
+        var lastArrival: Int64 = 0
+        var late: [UInt16] = []
+        var frame: Int64 = 0
+        var debt = 0.0
+
+        func note(_ target: BitrateTarget?, _ now: Int64) {
+            if let target { result.events.append((now, target)) }
+        }
+
+        for now in stride(from: Int64(0), to: end, by: 1000) {
+            // Encoder: a frame each 33 ms, its size around the target, debts paid back by the next ones.
+            if now >= frame * 1_000_000 / 30 {
+                let rate = min(controller.target.target, demand(now))
+                let share = Double(rate) / 30 / 8
+                var size = share * Double.random(in: 0.8...1.2, using: &random) - debt * 0.1
+                if keyFrames.contains(where: { $0 / 33_333 == frame }) { size = share * 5 }
+                size = max(200, size)
+                debt += size - share
+                debt = max(-share * 5, min(share * 10, debt))
+                let packets = Int((size / 1100).rounded(.up))
+                for index in 0..<packets {
+                    // A pacer sends at 2.5 times the rate.
+                    let delay = isPaced ? Int64(Double(index) * size / Double(packets) * 8e6 / (2.5 * Double(rate))) : 0
+                    outbox.append((now + delay, Int(size / Double(packets)) + 20))
+                }
+                frame += 1
+            }
+            // Out of the door, into the queue.
+            let isOut = outage?.contains(now) ?? false
+            let bitrate = capacity(now)
+            let limit = Int(queueLimit) * (bitrate / 8) / 1_000_000
+            while let first = outbox.first, first.time <= now {
+                outbox.removeFirst()
+                history.record(sequence: sequence, size: first.size, now: now)
+                result.sentPackets += 1
+                highest += 1
+                if Double.random(in: 0..<1, using: &random) < loss || queuedBytes + first.size > limit || isOut {
+                    result.droppedPackets += 1
+                } else {
+                    queue.append(Packet(sequence: sequence, size: first.size, entered: now))
+                    queuedBytes += first.size
+                }
+                sequence &+= 1
+            }
+            // Through the bottleneck.
+            let perStep = Double(bitrate) / 8000
+            credit = queue.isEmpty ? 0 : credit + perStep
+            var spent = 0.0
+            while let first = queue.first, credit >= Double(first.size) {
+                queue.removeFirst()
+                queuedBytes -= first.size
+                credit -= Double(first.size)
+                spent += Double(first.size)
+                let leaves = now + Int64(1000 * min(1, spent / perStep))
+                result.delays.append((first.entered, leaves - first.entered))
+                result.deliveredBytes += first.size
+                let wobble = jitter == 0 ? 0 : Int64.random(in: -jitter...jitter, using: &random)
+                lastTransit = leaves - first.entered + oneWay
+                lastArrival =
+                    keepsOrder ? max(lastArrival, leaves + oneWay + jitter + wobble) : leaves + oneWay + jitter + wobble
+                arrivals.append((first, lastArrival))
+            }
+            // The far side; its clock began elsewhere.
+            for arrival in arrivals where arrival.time <= now {
+                received[arrival.packet.sequence] = arrival.time + 7_000_000_000
+                if Int16(bitPattern: arrival.packet.sequence &- nextReported) < 0 {
+                    late.append(arrival.packet.sequence)
+                }
+                arrivedSince += 1
+            }
+            arrivals.removeAll { $0.time <= now }
+            if now % feedbackInterval == 0, now > 0 {
+                let lostOnTheWay = Double.random(in: 0..<1, using: &random) < feedbackLoss || isOut
+                switch feedback {
+                case .transport:
+                    // Up to the newest that came, from the oldest that was called lost too early.
+                    let newest = received.keys.max {
+                        Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported)
+                    }
+                    let base =
+                        late.min { Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported) }
+                        ?? nextReported
+                    late.removeAll()
+                    if let newest, Int16(bitPattern: newest &- nextReported) >= 0 {
+                        let times = (0...Int(newest &- base)).map { received[base &+ UInt16($0)] }
+                        let bytes = FeedbackBytes.message(base: base, arrivals: times, feedbackCount: feedbackCount)
+                        feedbackCount &+= 1
+                        nextReported = newest &+ 1
+                        if !lostOnTheWay { returning.append((now + oneWay, bytes)) }
+                    }
+                    received = received.filter { Int16(bitPattern: nextReported &- $0.key) < 200 }
+                case .reports:
+                    let expected = highest - expectedBefore
+                    let lost = max(0, Int(expected) - arrivedSince)
+                    let fraction = expected == 0 ? 0 : min(255, lost * 256 / Int(expected))
+                    let report = ReceptionReport(
+                        ssrc: 1, fractionLost: UInt8(fraction), highestSequence: highest, lastSenderReport: 1,
+                        delaySinceLastSenderReport: 0)
+                    (expectedBefore, arrivedSince) = (highest, 0)
+                    if !lostOnTheWay { reports.append((now + oneWay, report, lastTransit + oneWay)) }
+                case .estimate(let bitrate): note(controller.remoteEstimate(bitrate, now: now), now)
+                }
+            }
+            // Back at the sender.
+            while let first = returning.first, first.time <= now {
+                returning.removeFirst()
+                for message in FeedbackBytes.parse(first.bytes) {
+                    let resolved = resolver.resolve(message, with: &history)
+                    note(controller.feedback(resolved, totalBytes: history.totalBytes, now: now), now)
+                }
+            }
+            while let first = reports.first, first.time <= now {
+                reports.removeFirst()
+                note(
+                    controller.report(first.report, roundTrip: first.trip, totalBytes: history.totalBytes, now: now),
+                    now)
+            }
+            if now % 250_000 == 0 { note(controller.tick(totalBytes: history.totalBytes, now: now), now) }
+            if now % 20_000 == 0 {
+                let waiting = Int64(Double(queuedBytes) * 8e6 / Double(bitrate))
+                result.samples.append(Sample(time: now, target: controller.target, queueing: waiting))
+            }
+        }
+        return result
+    }
+}
+
+let second: Int64 = 1_000_000

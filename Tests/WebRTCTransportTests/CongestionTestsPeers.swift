@@ -1,0 +1,44 @@
+import Dispatch
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+@Suite(.serialized, .timeLimit(.minutes(1)))
+struct CongestionPeerTests {
+    /// Two of our own peers on loopback. With transport-cc its feedback is understood; without it the receiver reports
+    /// are. Either way the target stays near what the test picture's few bits are evidence for.
+    @Test(arguments: [true, false])
+    func theFarSidesWordIsHeard(usesTransportCC: Bool) throws {
+        GStreamerRuntime.initialise()
+        let start = 30_000
+        var configuration = PeerConnectionConfiguration()
+        configuration.bitrateRange = 20_000...2_500_000
+        configuration.startBitrate = start
+        let a = try TestPeer(configuration)
+        let b = try TestPeer()
+        defer {
+            a.stop()
+            b.stop()
+        }
+        try join(
+            a, b,
+            mangleOffer: { offer in
+                guard !usesTransportCC else { return offer }
+                return offer.split(separator: "\r\n").filter { !$0.contains("transport-") }.map { $0 + "\r\n" }.joined()
+            })
+        #expect(
+            a.connection.statistics().bitrateTarget == BitrateTarget(target: start, estimate: start, reason: .start))
+        try a.startMedia()
+        try b.startMedia()
+        #expect(b.waitForFrames(150))
+        let statistics = a.connection.statistics()
+        let target = try #require(statistics.bitrateTarget)
+        if usesTransportCC {
+            #expect([.delay, .loss, .floor].contains(target.reason))
+        } else {
+            #expect(target.reason == .reports)
+        }
+        // Five seconds' bytes, and half as many again; a key frame at the beginning is in them.
+        #expect(target.target < Int(statistics.bytesSent) * 8 / 4 * 3)
+    }
+}
