@@ -15,6 +15,8 @@ struct SessionPlan: Sendable {
     var model: DecartModel
     /// From property, environment or file; nil when only the application hands keys out.
     var key: APIKey?
+    /// A backend that hands short-lived keys out.
+    var fetcher: APIKeyFetcher?
     var trust: TLSTrust
     var configuration: SessionConfiguration
     var media: MediaSettings
@@ -29,13 +31,14 @@ extension SessionPlan {
         do throws(ProtocolError) {
             base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
             model = try DecartModel(named: settings.model)
-            key = try Self.key(settings, isRequired: !hasKeyHandler)
+            trust = settings.caFile.map { .only(file: $0) } ?? .system
+            fetcher = try Self.fetcher(settings, trust)
+            key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
             let content = try Self.content(settings, model)
             configuration = SessionConfiguration(
                 initial: content, retry: settings.retryPolicy,
                 connectionTimeout: .seconds(settings.connectionTimeout))
             configuration.keepsMediaWhileReconnecting = true
-            trust = settings.caFile.map { .only(file: $0) } ?? .system
             let format = try Self.format(settings, model)
             output = format
             media = MediaSettings(
@@ -55,7 +58,7 @@ extension SessionPlan {
     }
 
     /// What the application just handed out, else what is configured.
-    func freshKey(_ answer: String?) throws(SessionError) -> APIKey {
+    private func freshKey(_ answer: String?) throws(SessionError) -> APIKey {
         do throws(ProtocolError) {
             if let answer, !answer.isEmpty { return try APIKey(answer) }
             if let key { return key }
@@ -63,6 +66,34 @@ extension SessionPlan {
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }
+    }
+
+    private static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust) throws(ProtocolError) -> APIKeyFetcher? {
+        guard let text = settings.apiKeyURL else { return nil }
+        let url = try BackendURL(text, allowInsecure: settings.insecure)
+        let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
+        var configuration = APIKeyFetcher.Configuration()
+        configuration.trust = trust
+        configuration.userAgent = DecartElements.userAgent
+        return APIKeyFetcher(url: url, headers: headers, configuration: configuration)
+    }
+
+    /// The control channel of one attempt, with the key that counts now: the application's answer, else a fresh one
+    /// from the backend, else the configured one.
+    func makeChannel(
+        applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) throws(SessionError) -> any SignallingChannel {
+        let (base, model, trust) = (base, model, trust)
+        let open = { @Sendable (key: APIKey, onEvent: @escaping @Sendable (SignallingEvent) -> Void) -> any SignallingChannel in
+            var configuration = WebSocketChannel.Configuration()
+            configuration.trust = trust
+            configuration.userAgent = DecartElements.userAgent
+            return WebSocketChannel(url: base.stream(key: key, model: model), configuration: configuration, onEvent: onEvent)
+        }
+        if let fetcher, applicationKey?.isEmpty ?? true {
+            return FreshKeyChannel(fetcher: fetcher, makeChannel: open, onEvent: onEvent)
+        }
+        return open(try freshKey(applicationKey), onEvent)
     }
 
     /// The property, else the environment, else the file.
@@ -166,11 +197,7 @@ final class ElementSession: @unchecked Sendable {
         controller = SessionController(
             configuration: plan.configuration, queue: queue,
             makeChannel: { _, onEvent throws(SessionError) in
-                var configuration = WebSocketChannel.Configuration()
-                configuration.trust = plan.trust
-                configuration.userAgent = DecartElements.userAgent
-                let url = plan.base.stream(key: try plan.freshKey(requestKey()), model: plan.model)
-                return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
+                try plan.makeChannel(applicationKey: requestKey(), onEvent: onEvent)
             },
             makeMedia: { attempt, onEvent in
                 let rank = Int(clamping: attempt.number)

@@ -44,6 +44,14 @@ enum TransformProperties {
             "api-key-file", nick: "API key file",
             blurb: "File that holds the API key, read at each start (unset = none)", .string(default: nil)),
         PropertySpec(
+            "api-key-url", nick: "API key URL",
+            blurb: "Your own backend: asked by POST for a short-lived key at each attempt, answers {apiKey, expiresAt} (unset = none); queries read back redacted",
+            .string(default: nil)),
+        PropertySpec(
+            "api-key-headers", nick: "API key headers",
+            blurb: "Headers for api-key-url as a structure: headers,Authorization=\"Bearer …\". Cannot be read back",
+            .structure, access: .writeOnly),
+        PropertySpec(
             "model", nick: "Model",
             blurb: "Model name; one that is not known here is a custom model and needs width, height and framerate",
             .string(default: DecartModel.defaultName)),
@@ -219,6 +227,10 @@ extension TransformSettings {
         case "ca-file": caFile = value.string
         case "api-key": apiKey = value.string.flatMap { $0.isEmpty ? nil : Secret($0) }
         case "api-key-file": apiKeyFile = value.string
+        case "api-key-url": apiKeyURL = value.string.flatMap { $0.isEmpty ? nil : $0 }
+        case "api-key-headers":
+            let headers = value.structure
+            apiKeyHeaders = (headers?.fields ?? []).map { ($0, Secret(headers?.string($0) ?? "")) }
         case "model": model = value.string ?? DecartModel.defaultName
         case "width": width = value.int ?? 0
         case "height": height = value.int ?? 0
@@ -256,6 +268,7 @@ extension TransformSettings {
         case "insecure": GValueBox(insecure)
         case "ca-file": GValueBox(caFile)
         case "api-key-file": GValueBox(apiKeyFile)
+        case "api-key-url": GValueBox(apiKeyURL.map(URLRedaction.redacted))
         case "model": GValueBox(model)
         case "width": GValueBox(int: width)
         case "height": GValueBox(int: height)

@@ -14,6 +14,9 @@ struct TransformSettings: Sendable {
     var caFile: String?
     var apiKey: Secret?
     var apiKeyFile: String?
+    var apiKeyURL: String?
+    /// Names and values; they may hold secrets.
+    var apiKeyHeaders: [(name: String, value: Secret)] = []
     var model = DecartModel.defaultName
     var width = 0
     var height = 0

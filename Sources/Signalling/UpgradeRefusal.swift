@@ -47,6 +47,9 @@ struct UpgradeRefusal {
     private var words: String? {
         let type = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
         guard type.hasPrefix("application/json") || type.hasPrefix("text/plain"), !body.isEmpty else { return nil }
-        return url.redacting(String(decoding: body.prefix(4096), as: UTF8.self)).printable(limit: 200)
+        var words = String(decoding: body.prefix(4096), as: UTF8.self)
+        // Bodies end with a line feed; in a sentence it would be a stray space.
+        while words.last?.isWhitespace ?? false { words.removeLast() }
+        return words.isEmpty ? nil : url.redacting(words).printable(limit: 200)
     }
 }

@@ -134,13 +134,14 @@ extension ElementTests {
 /// Takes offers and never answers.
 struct SilentEngine: MediaEngine {
     func makeSession(
-        offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         SilentSession()
     }
 }
 
 final class SilentSession: MediaSession {
+    func add(_ faults: [Fault]) {}
     func addRemoteCandidate(_ candidate: CandidateMessage?) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }

@@ -106,7 +106,7 @@ struct APIKeyFetcherTests {
         Row(name: "too long", bytes: answer("200 OK", "{\"a\":\"" + String(repeating: "x", count: 70_000) + "\"}")),
         Row(name: "not HTTP", bytes: [UInt8]("SSH-2.0-x\r\n\r\n".utf8), code: .webSocket),
         Row(name: "65 fields", bytes: answer("200 OK", "{}", extra: (0..<65).map { "X-\($0): y" }), code: .webSocket),
-        Row(name: "cut off", bytes: answer("200 OK", "").dropLast(4) + [], code: .network, closes: true),
+        Row(name: "cut off", bytes: answer("200 OK", "").dropLast(4) + [], code: .webSocket, closes: true),
         Row(name: "closed", bytes: [], code: .network, closes: true),
         Row(
             name: "endless", bytes: [UInt8]("HTTP/1.1 200 OK\r\n\r\n".utf8), endless: [UInt8](repeating: 0x61, count: 4096)
@@ -202,7 +202,8 @@ struct APIKeyFetcherTests {
         ("X-A", "b", true), ("Authorization", "Bearer a b\tc", true), ("X", "", true), ("", "b", false),
         ("X A", "b", false), ("X:", "b", false), ("X\r\nY", "b", false), ("X", "a\r\nY: b", false), ("X", "a\n", false),
         ("X", "a\u{0}", false), ("X", "ü", false), ("ü", "b", false), ("Host", "b", false),
-        ("content-length", "5", false), ("Transfer-Encoding", "chunked", false), ("X", String(repeating: "x", count: 9000), false),
+        ("content-length", "5", false), ("Transfer-Encoding", "chunked", false),
+        ("X", String(repeating: "x", count: 9000), false),
     ])
     func headerFields(name: String, value: String, isGood: Bool) {
         #expect(((try? RequestHeaders([(name, value)])) != nil) == isGood)

@@ -26,8 +26,9 @@ struct AdmissionFaultTests {
 
     @Test func theURLChoosesForItsOwnConnection() throws {
         try withFaults { server in
-            #expect(throws: TestClient.Refused(status: 503)) { try server.connect(TestServer.target + "&fault=http_503") }
-            let client = try server.connect(TestServer.target + "&fault=no_first_message&fault=ack_twice")
+            let target = TestServer.target
+            #expect(throws: TestClient.Refused(status: 503)) { try server.connect(target + "&fault=http_503") }
+            let client = try server.connect(target + "&fault=no_first_message&fault=ack_twice")
             try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
             let ack = TestClient.Event.message(.promptAck(PromptAck(prompt: "lego", success: true)))
             #expect(try client.next() == ack)

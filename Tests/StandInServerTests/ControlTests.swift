@@ -12,10 +12,12 @@ struct ControlTests {
         }
     }
 
-    private func ask(_ port: Int, _ method: String, _ target: String, body: String = "", extra: String = "") throws -> String {
+    private func ask(
+        _ port: Int, _ method: String, _ target: String, body: String = "", extra: String = ""
+    ) throws -> String {
         let client = try RawSocket(port: port)
-        client.send(
-            "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\(extra)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        let head = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\(extra)Content-Length: \(body.utf8.count)"
+        client.send(head + "\r\n\r\n" + body)
         #expect(client.read() == .finished)
         return client.text
     }
@@ -70,7 +72,10 @@ struct ControlTests {
             let text = try ask(port, "GET", "/control/sessions")
             let id = try #require(server.server.sessions.first?.sessionID)
             #expect(text.contains("application/json"))
-            for part in ["\"id\":\"\(id)\"", "\"model\":\"lucy-2.5\"", "\"state\":\"generating\"", "\"prompts\":1", "\"frames_in\":1"] {
+            for part in [
+                "\"id\":\"\(id)\"", "\"model\":\"lucy-2.5\"", "\"state\":\"generating\"", "\"prompts\":1",
+                "\"frames_in\":1",
+            ] {
                 #expect(text.contains(part), "\(text)")
             }
             #expect(!text.contains("secret words"))
@@ -122,7 +127,8 @@ struct ControlTests {
 
     @Test func browsersAndGiantsAreTurnedAway() throws {
         try withControl { server, port in
-            let page = try ask(port, "POST", "/control/faults", body: "refuse", extra: "Origin: http://evil.example\r\n")
+            let page = try ask(
+                port, "POST", "/control/faults", body: "refuse", extra: "Origin: http://evil.example\r\n")
             #expect(page.hasPrefix("HTTP/1.1 403 "))
             let giant = try ask(port, "POST", "/control/faults", body: String(repeating: "#", count: 100 << 10))
             #expect(giant.hasPrefix("HTTP/1.1 413 "))

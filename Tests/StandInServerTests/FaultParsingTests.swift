@@ -43,13 +43,16 @@ struct FaultParsingTests {
         bytes.removeLast(bytes.count - fread(&bytes, 1, bytes.count, file))
         let text = String(decoding: bytes, as: UTF8.self)
         // Families of close codes share their rows.
-        for kind in FaultKind.all where !kind.name.hasPrefix("close_") { #expect(text.contains("`\(kind.name)`"), "\(kind.name)") }
+        for kind in FaultKind.all where !kind.name.hasPrefix("close_") {
+            #expect(text.contains("`\(kind.name)`"), "\(kind.name)")
+        }
         for moment in ["join", "connected", "T"] { #expect(text.contains("`close_CODE_at_\(moment)`")) }
     }
 
     @Test(arguments: [
         ("close_1011_at_T:at=2.5,count=3,after=2", "close_1011_at_T:at=2.5,count=3,after=2"),
-        (" generation_ended : ", nil), ("generation_ended:reason=no more = credits", "generation_ended:reason=no more = credits"),
+        (" generation_ended : ", nil),
+        ("generation_ended:reason=no more = credits", "generation_ended:reason=no more = credits"),
         ("  queue_n:n=12,interval=0.5  ", "queue_n:n=12,interval=0.5"),
         ("ack_late:skip=1,delay=16", "ack_late:delay=16,skip=1"), ("refuse:for=2,at=1", "refuse:at=1,for=2"),
         ("ws_huge_len:n=9223372036854775807", "ws_huge_len:n=9223372036854775807"),

@@ -29,7 +29,10 @@ struct MediaFaultTests {
             try peer.negotiate()
             #expect(peer.waitForFrames(5))
             // Painted ones go on, sent ones do not.
-            #expect(server.wait(milliseconds: 15_000) { $0.first.map { $0.frameCount >= $0.sentFrameCount + 20 } ?? false })
+            #expect(
+                server.wait(milliseconds: 15_000) { records in
+                    records.first.map { $0.frameCount >= $0.sentFrameCount + 20 } ?? false
+                })
             let sent = try #require(server.sessions.first?.sentFrameCount)
             let painted = try #require(server.sessions.first?.frameCount)
             #expect(server.wait(milliseconds: 15_000) { ($0.first?.frameCount ?? 0) >= painted + 20 })
@@ -60,15 +63,15 @@ struct MediaFaultTests {
     }
 
     @Test func picturesAreDamaged() throws {
-        try withPeer("media_garbage:at=0.5", pattern: "black") { peer, server in
+        // Much of it, and all grey: colour comes from what was spoilt.
+        try withPeer("media_garbage:at=0.5", pattern: "snow") { peer, server in
             try peer.negotiate()
             #expect(peer.waitForFrames(3))
-            // Black stays black unless what was encoded is spoilt; or the decoder gives up.
             let isSpoilt = peer.waitForFrame(seconds: 6) { planes in
-                (planes.first?.count { $0 > 40 } ?? 0) > 100
+                planes.count == 3 && planes[1].count { abs(Int($0) - 128) > 8 } > 100
             }
-            let frames = peer.frameCount
-            #expect(isSpoilt || (server.sessions.first?.sentFrameCount ?? 0) > frames + 20)
+            // Or the decoder takes none of it.
+            #expect(isSpoilt || (server.sessions.first?.sentFrameCount ?? 0) > peer.frameCount + 20)
         }
     }
 
@@ -96,7 +99,7 @@ struct MediaFaultTests {
             #expect(peer.waitForFrames(10))
             let statistics = peer.connection.statistics()
             // Of three copies one is taken and two are refused.
-            #expect(statistics.packetsReceived > 10)
+            #expect(statistics.packetsReceived >= 10)
             #expect(statistics.packetsRefused > statistics.packetsReceived)
         }
     }
