@@ -1,5 +1,6 @@
 import DecartProtocol
 import DecartSession
+import Glibc
 import Signalling
 import Testing
 
@@ -148,9 +149,20 @@ struct APIKeyFetcherTests {
     }
 
     @Test func nobodyListens() async throws {
-        let server = try await RawServer()
-        let port = server.port
-        try await server.shutdown()
+        // Bound and not listening: nobody else can get the port meanwhile.
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
+            }
+        }
+        try #require(isBound)
+        let port = Int(UInt16(bigEndian: address.sin_port))
         guard case .failure(let error) = await fetch(try fetcher(port)) else {
             Issue.record("a key")
             return

@@ -42,6 +42,8 @@ struct FreshKeyChannelTests {
 
         func run() async -> [SignallingEvent] {
             var all: [SignallingEvent] = []
+            // Who lets a channel go hears no more of it.
+            defer { withExtendedLifetime(channel) {} }
             for await event in events { all.append(event) }
             return all
         }
@@ -84,6 +86,7 @@ struct FreshKeyChannelTests {
                 return
             }
             #expect(await events.next() == nil)
+            withExtendedLifetime(fixture) {}
         }
     }
 
