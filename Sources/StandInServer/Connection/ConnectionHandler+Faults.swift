@@ -51,9 +51,11 @@ extension ConnectionHandler {
     }
 
     private func perform(_ step: FaultScript.Step, _ context: ChannelHandlerContext) {
+        // Orders know themselves what a closing channel takes; media must end whoever closed it.
+        if case .order(let order) = step { return carryOut(order, context) }
         guard !isClosing else { return }
         switch step {
-        case .order(let order): carryOut(order, context)
+        case .order: break
         case .later(let seconds, let steps): later(seconds, steps, context)
         case .every(let seconds, let steps): every(seconds, steps, context)
         case .raw(let bytes): encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
