@@ -135,19 +135,24 @@ package final class FreshKeyChannel: SignallingChannel {
     }
 
     package func close() {
-        let (channel, fetch) = phase.withLock { phase -> ((any SignallingChannel)?, APIKeyFetch?) in
-            switch phase {
-            case .open(let channel): return (channel, nil)
-            case .fetching(let fetch): return (nil, fetch)
-            case .idle, .starting, .making, .ended: return (nil, nil)
-            }
+        // One step: between looking and ending, the channel could come about and miss its close.
+        let before = phase.withLock { phase in
+            let before = phase
+            if case .open = phase { return before }
+            phase = .ended
+            return before
         }
-        if let channel { return channel.close() }
-        fetch?.cancel()
-        end(.closed(code: nil, reason: ""))
+        switch before {
+        case .open(let channel): channel.close()
+        case .fetching(let fetch):
+            fetch.cancel()
+            tell(.closed(code: nil, reason: ""))
+        case .idle, .starting, .making: tell(.closed(code: nil, reason: ""))
+        case .ended: break
+        }
     }
 
-    /// Told once, and never from within the caller's call.
+    /// Before there is a channel; after a close it is no news.
     private func end(_ event: SignallingEvent) {
         let isFirst = phase.withLock { phase in
             switch phase {
@@ -157,7 +162,11 @@ package final class FreshKeyChannel: SignallingChannel {
                 return true
             }
         }
-        guard isFirst else { return }
+        if isFirst { tell(event) }
+    }
+
+    /// Never from within the caller's call.
+    private func tell(_ event: SignallingEvent) {
         EventLoops.group.next().execute { [listener] in listener.hear(event) }
     }
 }

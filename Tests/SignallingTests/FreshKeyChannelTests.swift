@@ -123,7 +123,7 @@ struct FreshKeyChannelTests {
                 return
             }
             #expect(error.code == .connectionTimeout)
-            #expect(ContinuousClock.now - start < .seconds(3))
+            #expect(ContinuousClock.now - start < .seconds(9))
             #expect(fixture.usedKeys.isEmpty)
         }
     }
@@ -152,7 +152,7 @@ struct FreshKeyChannelTests {
     /// Wherever the close falls, there is one end, and it is the last event.
     @Test func closedAtAnyMoment() async throws {
         try await withServers { backend, service in
-            for round in 0..<60 {
+            for round in 0..<60 where !Task.isCancelled {
                 let fixture = try Fixture(backend: backend.port, service: service.port)
                 fixture.channel.open(timeout: .seconds(10))
                 // Work instead of a pause: the moment wanders through fetch, making and upgrade.
