@@ -1,6 +1,6 @@
 // TLS to the service. Verification is full and cannot be turned off; only whom to trust can be chosen.
 import DecartProtocol
-package import DecartSession
+import DecartSession
 import Glibc
 import NIOSSL
 
