@@ -1,4 +1,4 @@
-package import GStreamerKit
+import GStreamerKit
 import Synchronization
 
 /// Counted by streaming threads and the network thread, read by statistics.

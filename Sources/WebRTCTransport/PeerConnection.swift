@@ -2,7 +2,7 @@
 // no sessions, no service and no encoder. Everything that belongs to the network runs on the network thread; the
 // streaming threads only protect and send.
 package import GStreamerKit
-package import ICE
+import ICE
 import MediaSecurity
 import Synchronization
 

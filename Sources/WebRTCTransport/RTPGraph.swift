@@ -1,6 +1,6 @@
 // rtpbin and the four bare pads around it: the boundary between packets and the pipeline. It knows RTP sessions and
 // payload types; it must not know ICE, DTLS or SDP. One RTP session serves the whole bundle (RFC 8843 7.1).
-package import GStreamerKit
+import GStreamerKit
 internal import Synchronization
 
 /// What the negotiation fixed for the RTP session.

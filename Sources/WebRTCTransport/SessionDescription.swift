@@ -1,5 +1,5 @@
 // Offers and answers (RFC 8829 and 9429) for the m-lines that we take part in. Values only: no agent, no pipeline.
-package import GStreamerKit
+import GStreamerKit
 package import MediaSecurity
 
 package enum MediaDirection: String, Sendable {

@@ -1,4 +1,4 @@
-package import GStreamerKit
+import GStreamerKit
 
 /// The video codecs that can be negotiated, and the elements that each takes.
 package enum VideoCodec: String, Sendable, CaseIterable {
