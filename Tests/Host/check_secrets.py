@@ -107,7 +107,7 @@ class Run:
             GST_PLUGIN_SYSTEM_PATH_1_0=system_path(folder), GST_REGISTRY_1_0=os.path.join(folder, "registry"),
             GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(self.folder, "debug.log"),
             GST_DEBUG_DUMP_DOT_DIR=os.path.join(self.folder, "dots"))
-        options = [f"base-url={base_url}", "prompt=Lego World", "connection-timeout=4", *extra]
+        options = [f"base-url={base_url}", "prompt=Lego World", "connection-timeout=4", "max-retries=0", *extra]
         if source == "environment":
             environment["DECART_API_KEY"] = canary.key
         else:
