@@ -1,6 +1,6 @@
 // Which prompts were asked for, which the service has acknowledged, and what to say on a new channel so that none is
 // lost and none is answered twice. Knows no channel, clock or timer: it is told what happened and when.
-package import DecartProtocol
+import DecartProtocol
 
 /// Names one request of the application.
 package typealias RequestID = UInt64

@@ -1,4 +1,4 @@
-package import DecartProtocol
+import DecartProtocol
 
 /// What a session wants and how patient it is. All clocks are monotonic.
 package struct SessionConfiguration: Sendable, Equatable {

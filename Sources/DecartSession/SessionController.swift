@@ -6,7 +6,7 @@
 //
 // Life: who owns the controller calls `stop` before letting go; letting go without it closes channel and media path
 // all the same, but nobody hears of it. Channels and media paths hold the controller weakly.
-package import DecartProtocol
+import DecartProtocol
 package import Dispatch
 import Synchronization
 

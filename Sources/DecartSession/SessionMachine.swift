@@ -7,7 +7,7 @@
 //                  │ permanent, or no retries left → failed        stop, at any time → stopped
 //
 // One rule for the first connection and for lost ones: `lose` decides. With no retries it fails at once.
-package import DecartProtocol
+import DecartProtocol
 
 package struct SessionMachine: Sendable {
     enum Phase: Sendable {
