@@ -46,11 +46,16 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     private var bin: Bin?
     private var decoded: Pad?
     private var encoderInput: Pad?
-    private let started = Mutex<MediaTraffic>(MediaTraffic(sent: 0, received: 0))
+    /// The element's count when this path began.
+    private let sentBefore = Atomic<UInt64>(0)
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
     private let stopped = Atomic(false)
-
+    // What other threads may ask for, until `stop`.
+    private let shared = Mutex<PeerConnection?>(nil)
+    private let owned = Mutex<Bin?>(nil)
+    private let decoderOutput = Mutex<Pad?>(nil)
+    private let rate = Mutex(Rate())
 
     /// Higher for a newer attempt.
     private let rank: Int
@@ -65,19 +70,18 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     deinit { stop() }
 
     var traffic: MediaTraffic {
-        let before = started.withLock { $0 }
-        return MediaTraffic(
-            sent: host.input.gate.counters.framesSent &- before.sent, received: received.load(ordering: .relaxed))
+        MediaTraffic(
+            sent: host.input.gate.counters.framesSent &- sentBefore.load(ordering: .relaxed),
+            received: received.load(ordering: .relaxed))
     }
 
     /// For the element's statistics; any thread.
     var statistics: PeerConnectionStatistics? { shared.withLock { $0 }?.statistics() }
-    private let shared = Mutex<PeerConnection?>(nil)
 
     // MARK: Orders
 
     func start(_ start: MediaStart) {
-        started.withLock { $0.sent = host.input.gate.counters.framesSent }
+        sentBefore.store(host.input.gate.counters.framesSent, ordering: .relaxed)
         do {
             var configuration = settings.connection
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
@@ -145,13 +149,11 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         }
         return true
     }
-    private let owned = Mutex<Bin?>(nil)
 
     /// Size of the decoded pictures before they are scaled.
     var receivedSize: (width: Int, height: Int)? {
         decoderOutput.withLock { $0 }?.currentCaps.flatMap(VideoInfo.init(caps:)).map { ($0.width, $0.height) }
     }
-    private let decoderOutput = Mutex<Pad?>(nil)
 
     // MARK: Building
 
@@ -204,11 +206,8 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     }
 
     private func pushCaps(on input: Pad, _ size: (width: Int, height: Int)) {
-        let caps =
-            "video/x-raw, format=(string)I420, width=(int)\(size.width), height=(int)\(size.height), "
-            + "framerate=(fraction)\(settings.framerate)/1, pixel-aspect-ratio=(fraction)1/1, "
-            + "interlace-mode=(string)progressive, colorimetry=(string)bt601"
-        if let caps = try? Caps(caps) { input.push(Event.caps(caps)) }
+        let format = OutputFormat(width: size.width, height: size.height, framerate: (settings.framerate, 1))
+        if let caps = try? Caps(format.capsText) { input.push(Event.caps(caps)) }
     }
 
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
@@ -249,7 +248,6 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         var applied = 0
         var ladder: DegradationLadder?
     }
-    private let rate = Mutex(Rate())
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
     private func follow(_ encoder: VideoEncoderBin) {

@@ -58,11 +58,8 @@ final class RawFallback: @unchecked Sendable {
             return sent.map { $0 != size } ?? true
         }
         if changed {
-            let text =
-                "video/x-raw, format=(string)I420, width=(int)\(size.width), height=(int)\(size.height), "
-                + "framerate=(fraction)0/1, pixel-aspect-ratio=(fraction)1/1, interlace-mode=(string)progressive, "
-                + "colorimetry=(string)bt601"
-            if let caps = try? Caps(text) { entry.push(Event.caps(caps)) }
+            let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
+            if let caps = try? Caps(format.capsText) { entry.push(Event.caps(caps)) }
             entry.push(Event.timeSegment())
         }
         if let buffer = frame.buffer.copyOfMetadata() { _ = entry.push(buffer) }

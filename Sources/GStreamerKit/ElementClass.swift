@@ -119,23 +119,16 @@ package struct ElementHandle: @unchecked Sendable {
 
     /// Makes a pad by one of the class's templates (a ghost pad without target for a bin).
     package func makeGhostPad(template name: String) -> GhostPad? {
-        let objectClass = raw.assumingMemoryBound(to: GTypeInstance.self).pointee.g_class
-        guard let objectClass else { return nil }
-        let template = objectClass.withMemoryRebound(to: GstElementClass.self, capacity: 1) {
-            gst_element_class_get_pad_template($0, name)
-        }
-        guard let template, let pad = gst_ghost_pad_new_no_target_from_template(name, template) else { return nil }
-        return GhostPad(taking: pad)
+        template(name).flatMap { gst_ghost_pad_new_no_target_from_template(name, $0) }.map { GhostPad(taking: $0) }
     }
 
     package func makePad(template name: String) -> Pad? {
-        let objectClass = raw.assumingMemoryBound(to: GTypeInstance.self).pointee.g_class
-        guard let objectClass else { return nil }
-        let template = objectClass.withMemoryRebound(to: GstElementClass.self, capacity: 1) {
-            gst_element_class_get_pad_template($0, name)
-        }
-        guard let template, let pad = gst_pad_new_from_template(template, name) else { return nil }
-        return Pad(taking: pad)
+        template(name).flatMap { gst_pad_new_from_template($0, name) }.map { Pad(taking: $0) }
+    }
+
+    private func template(_ name: String) -> UnsafeMutablePointer<GstPadTemplate>? {
+        raw.assumingMemoryBound(to: GTypeInstance.self).pointee.g_class?
+            .withMemoryRebound(to: GstElementClass.self, capacity: 1) { gst_element_class_get_pad_template($0, name) }
     }
 }
 

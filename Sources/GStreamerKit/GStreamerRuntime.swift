@@ -17,12 +17,6 @@ package enum GStreamerRuntime {
         gst_object_unref(UnsafeMutableRawPointer(found))
         return true
     }
-
-    /// Whether an element of this factory would have a property of this name (newer releases add some).
-    package static func element(_ factory: String, hasProperty property: String) -> Bool {
-        guard let element = try? Element(factory: factory) else { return false }
-        return element.hasProperty(property)
-    }
 }
 
 /// A GStreamer call that was refused, with what was tried.

@@ -1,7 +1,7 @@
 // The RTCP that rtpsession does not speak: REMB (draft-alvestrand-rmcat-remb-03), read and written.
 
 package enum RTCPFeedback {
-    /// The bit/s of every REMB in a compound packet, the last one; nil when there is none or it is damaged.
+    /// bit/s of the last REMB in a compound packet; nil when there is none before the first damage.
     package static func remoteBitrateEstimate(in compound: UnsafeRawBufferPointer) -> Int? {
         var found: Int?
         var at = 0

@@ -50,7 +50,7 @@ package struct RemoteDescription: Sendable {
     package var candidates: [String]
     package var endOfCandidates: Bool
 
-    /// Reads the first usable video m-line. `choose` picks among codecs that both sides know.
+    /// Reads the first usable video m-line. `available` says which codecs we can take.
     package init(parsing text: String, isOffer: Bool, available: (VideoCodec) -> Bool) throws(PeerConnectionError) {
         let sdp: SDPDescription
         do { sdp = try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
