@@ -39,7 +39,7 @@ extension ElementTests {
         private func manySessions() throws {
             let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 75
             try StandIn.run { standIn in
-                var (early, late) = (Figures(), Figures())
+                var (early, middle) = (Figures(), Figures())
                 for cycle in 1...count {
                     try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                         pipeline.play()
@@ -47,18 +47,18 @@ extension ElementTests {
                     }
                     #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } })
                     if cycle == 10 { early = Figures() }
-                    // The heap of a process of many threads needs some dozens of cycles to find its size.
-                    if cycle == min(50, count / 2) { late = Figures() }
+                    // Caches, pools and code have found their size by then.
+                    if cycle == count / 3 { middle = Figures() }
                 }
                 // Pools let go of threads and what is theirs only when those have had nothing to do for some seconds.
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
                 let end = Figures()
-                print("cycle 10: \(early); 50: \(late); \(count): \(end)")
+                print("cycle 10: \(early); \(count / 3): \(middle); \(count): \(end)")
                 #expect(end.descriptors <= early.descriptors)
                 #expect(end.threads <= early.threads)
-                #expect(end.resident - late.resident < 6 << 20)
+                #expect(end.resident - middle.resident < 4 << 20)
                 standIn.expectGoodConduct()
             }
             Self.tellWhatIsAlive()
@@ -67,7 +67,13 @@ extension ElementTests {
         private struct Figures: CustomStringConvertible {
             let descriptors = Process.descriptorCount
             let threads = Process.threadCount
-            let resident = Process.residentSize
+            let resident: Int
+
+            init() {
+                Process.trimHeap()
+                resident = Process.residentSize
+            }
+
             var description: String { "\(descriptors) fds, \(threads) threads, \(resident >> 10) KiB" }
         }
 
