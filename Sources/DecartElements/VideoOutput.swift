@@ -82,6 +82,8 @@ final class VideoOutput: @unchecked Sendable {
             let interval = max(1, (negotiated ?? preferred).interval)
             return 4 + Int(clamping: min(latency, 10_000_000_000) / interval)
         }
+        /// Downstream's caps fix a rate that is not the service's: frames are left out and repeated as that demands.
+        var convertsRate: Bool { negotiated.map { $0.framerate != preferred.framerate } ?? false }
         var counters = OutputCounters()
         var inputs: [Int: Input] = [:]
         /// The newest media path that has shown a picture: older ones are not shown any more.
@@ -249,7 +251,9 @@ final class VideoOutput: @unchecked Sendable {
     private func answer(_ query: QueryRef) -> QueryHandling {
         switch query.kind {
         case .latency:
-            let (latency, interval) = state.withLock { ($0.latency, ($0.negotiated ?? $0.preferred).interval) }
+            let (latency, interval) = state.withLock {
+                ($0.latency, max($0.preferred.interval, ($0.negotiated ?? $0.preferred).interval))
+            }
             // Frames carry the time at which their first packet came: they may then wait for a retransmission, and
             // take at most a frame's time to be put together and decoded. Nothing here limits how much may be buffered.
             query.answerLatency(live: true, minimum: latency &+ interval, maximum: nil)
@@ -315,12 +319,30 @@ final class VideoOutput: @unchecked Sendable {
                 {
                     return .changeFormat(OutputFormat(width: format.width, height: format.height, framerate: current.framerate))
                 }
+                let place = place(frame.buffer, state)
+                if place == .later, let last = state.lastPicture { return .push(stamp(last, &state, isRepeat: true)) }
                 state.frames.removeFirst()
-                return .push(stamp(frame.buffer, &state))
+                if place != .nowhere { return .push(stamp(frame.buffer, &state)) }
+                state.lastPicture = frame.buffer
+                return .wait(until: .now())
             }
             if state.eos { return .eos }
             return fill(&state, now: now)
         }
+    }
+
+    private enum Place { case here, later, nowhere }
+
+    /// Where a frame belongs on the grid of downstream's rate: at the next point, after it (which the last picture then
+    /// takes), or, when the point nearest to it is taken, nowhere.
+    private func place(_ frame: Buffer, _ state: borrowing State) -> Place {
+        guard state.convertsRate, let last = state.lastTime, let time = frame.pts else { return .here }
+        let interval = (state.negotiated ?? state.preferred).interval
+        let next = last &+ interval
+        if time &+ interval / 2 < next { return .nowhere }
+        // After a gap the last picture is not shown once more.
+        guard let shown = state.lastPictureTime, next < shown &+ 500_000_000 else { return .here }
+        return time > next &+ interval / 2 ? .later : .here
     }
 
     /// Nothing came: what stands in for it, and when. Frames carry the time of their arrival and may be as late as the
@@ -369,12 +391,14 @@ final class VideoOutput: @unchecked Sendable {
         return state.black
     }
 
-    /// Strictly rising times, whatever the network did.
-    private func stamp(_ frame: Buffer, _ state: inout State) -> Buffer {
+    /// Strictly rising times, whatever the network did; those of a rate of downstream's own are on its grid.
+    private func stamp(_ frame: Buffer, _ state: inout State, isRepeat: Bool = false) -> Buffer {
         let interval = (state.negotiated ?? state.preferred).interval
         let buffer = frame.copyOfMetadata() ?? frame
-        var time = buffer.pts ?? state.lastTime.map { $0 &+ interval } ?? 0
-        if let last = state.lastTime {
+        let next = state.lastTime.map { $0 &+ interval }
+        var time = isRepeat ? next ?? 0 : buffer.pts ?? next ?? 0
+        if let last = state.lastTime, let next {
+            if state.convertsRate, time < next &+ interval { time = next }
             if time <= last { time = last &+ interval / 8 }
             if time &- last > 5 &* interval { state.discontinuity = true }
         }
@@ -385,7 +409,7 @@ final class VideoOutput: @unchecked Sendable {
         state.discontinuity = false
         state.lastTime = time
         state.lastPicture = frame
-        state.lastPictureTime = time
+        if !isRepeat { state.lastPictureTime = time }
         return buffer
     }
 

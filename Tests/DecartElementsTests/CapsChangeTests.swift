@@ -73,10 +73,9 @@ extension ElementTests {
                     let first = try #require(times.dropFirst(rate / 2).first)
                     let last = try #require(times.last)
                     let perSecond = Double(times.count - 1 - rate / 2) * 1e9 / Double(last - first)
-                    // The caps promise the rate and the frames come as the service sends them.
-                    withKnownIssue {
-                        #expect(abs(perSecond - Double(rate)) < Double(rate) / 5, "\(perSecond) frames a second")
-                    }
+                    #expect(abs(perSecond - Double(rate)) < Double(rate) / 20, "\(perSecond) frames a second")
+                    let steps = zip(times.dropFirst(rate / 2), times.dropFirst(rate / 2 + 1)).map { $1 - $0 }
+                    #expect(steps.allSatisfy { $0 == 1_000_000_000 / UInt64(rate) }, "\(steps)")
                 }
             }
         }
