@@ -62,7 +62,7 @@ let package = Package(
         .target(
             name: "StandInServer",
             dependencies: [
-                "DecartProtocol", "GStreamerKit", "WebRTCTransport",
+                "DecartProtocol", "GStreamerKit", "ICE", "MediaSecurity", "WebRTCTransport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

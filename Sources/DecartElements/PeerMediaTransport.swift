@@ -54,14 +54,23 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     // What other threads may ask for, until `stop`.
     private let shared = Mutex<PeerConnection?>(nil)
     private let owned = Mutex<Bin?>(nil)
-    private let decoderOutput = Mutex<Pad?>(nil)
+    private let receiver = Mutex<ReceiveChain?>(nil)
+    private let isRebuilding = Atomic(false)
+    private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
 
     /// Higher for a newer attempt.
     private let rank: Int
 
-    init(rank: Int, host: MediaHost, settings: MediaSettings, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+    /// Runs work on the session's queue.
+    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+
+    init(
+        rank: Int, host: MediaHost, settings: MediaSettings,
+        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) {
         self.rank = rank
+        self.perform = perform
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
@@ -125,7 +134,6 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         host.input.gate.setMaximumRate(framesPerSecond: settings.framerate)
         shared.withLock { $0 = nil }
         owned.withLock { $0 = nil }
-        decoderOutput.withLock { $0 = nil }
         connection?.close()
         encoderInput?.setActive(false)
         if let bin {
@@ -135,25 +143,31 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
             host.element.unowned.remove(bin)
         }
         connection?.dismantle()
+        receiver.withLock { chain in
+            chain?.stop()
+            chain = nil
+        }
         decoded?.setActive(false)
         (connection, bin, decoded, encoderInput) = (nil, nil, nil, nil)
         onEvent(.stopped)
     }
 
-    /// A child's error: the connection is given up, the pipeline goes on.
+    /// A child's error: the decoder is made anew, for anything else the connection is given up; the pipeline goes on.
     func takesOver(_ message: Message) -> Bool {
         guard let bin = owned.withLock({ $0 }), message.isFrom(within: bin) else { return false }
-        if message.kind == .error, let problem = message.problem {
-            host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
+        guard message.kind == .error, let problem = message.problem else { return true }
+        host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
+        if receiver.withLock({ $0 })?.isSource(of: message) == true {
+            // One failure may be told more than once.
+            if !isRebuilding.exchange(true, ordering: .acquiringAndReleasing) { perform { [weak self] in self?.rebuildReceiver() } }
+        } else {
             onEvent(.failed(SessionError(.webRTC, "The media path failed: \(problem.text)", stage: .media)))
         }
         return true
     }
 
     /// Size of the decoded pictures before they are scaled.
-    var receivedSize: (width: Int, height: Int)? {
-        decoderOutput.withLock { $0 }?.currentCaps.flatMap(VideoInfo.init(caps:)).map { ($0.width, $0.height) }
-    }
+    var receivedSize: (width: Int, height: Int)? { receiver.withLock { $0 }?.receivedSize }
 
     // MARK: Building
 
@@ -211,34 +225,29 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     }
 
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
-        let decoder = try VideoDecoderBin.make(codec: codec)
-        decoderOutput.withLock { $0 = decoder.staticPad("src") }
-        var elements: [Element] = [decoder]
-        if codec == .vp8 {
-            // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder says nothing, and the guess by size may be wrong.
-            let colour = try Element(factory: "capssetter")
-            colour.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
-            elements.append(colour)
+        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived)
+        receiver.withLock { $0 = chain }
+        let decoded = host.output.makeInput(rank: rank, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
+            self?.frameArrived()
         }
-        let scale = try Element(factory: "videoscale")
-        scale.set("add-borders", true)
-        let convert = try Element(factory: "videoconvert")
-        let sizing = try Element(factory: "capsfilter")
-        elements += [scale, convert, sizing]
-        bin.add(elements)
-        try bin.linkChain(elements)
-        let followsReceived = settings.followsReceived
-        let apply: @Sendable (OutputFormat) -> Void = { format in
-            let size = followsReceived ? "" : ", width=(int)\(format.width), height=(int)\(format.height)"
-            let text = "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
-            if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
-        }
-        let decoded = host.output.makeInput(rank: rank, onFormat: apply) { [weak self] in self?.frameArrived() }
         self.decoded = decoded
-        guard let last = sizing.staticPad("src"), let first = decoder.staticPad("sink") else { return }
-        try last.link(decoded)
-        for element in elements.reversed() { element.syncStateWithParent() }
-        try source.link(first)
+        try chain.start(from: source, to: decoded)
+    }
+
+    /// The decoder gave up. Once or twice that is put right in place; a third time within ten seconds it is not.
+    private func rebuildReceiver() {
+        guard !stopped.load(ordering: .acquiring), let chain = receiver.withLock({ $0 }) else { return }
+        let now = ContinuousClock.now
+        rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
+        guard rebuilds.count < 3 else {
+            return onEvent(.failed(SessionError(.webRTC, "The decoder failed three times within 10 s.", stage: .media)))
+        }
+        do {
+            try chain.rebuild()
+            isRebuilding.store(false, ordering: .releasing)
+        } catch {
+            fail(error)
+        }
     }
 
     // MARK: The network's word

@@ -190,7 +190,8 @@ final class ElementSession: @unchecked Sendable {
         plan: SessionPlan, host: MediaHost, requestKey: @escaping @Sendable () -> String?, onChange: @escaping @Sendable (SessionSnapshot) -> Void,
         onReport: @escaping @Sendable (SessionReport) -> Void
     ) {
-        queue = DispatchQueue(label: "decart-session")
+        let queue = DispatchQueue(label: "decart-session")
+        self.queue = queue
         queue.setSpecific(key: isOnQueue, value: true)
         let slot = MediaSlot()
         media = slot
@@ -201,7 +202,9 @@ final class ElementSession: @unchecked Sendable {
             },
             makeMedia: { attempt, onEvent in
                 let rank = Int(clamping: attempt.number)
-                let transport = PeerMediaTransport(rank: rank, host: host, settings: plan.media) { event in
+                let transport = PeerMediaTransport(
+                    rank: rank, host: host, settings: plan.media, perform: { queue.async(execute: $0) }
+                ) { event in
                     if event == .stopped { slot.all.withLock { $0[rank] = nil } }
                     onEvent(event)
                 }

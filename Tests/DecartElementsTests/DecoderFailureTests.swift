@@ -1,0 +1,59 @@
+import GStreamerKit
+import Testing
+
+extension ElementTests {
+    /// What the far side sends may be anything: a decoder that gives up is replaced, and the pipeline never hears of it.
+    @Suite(.serialized, .timeLimit(.minutes(1))) struct DecoderFailureTests {
+        /// The decoder that is there, another one than `old`: while one replaces the other there is none.
+        private func decoder(in pipeline: TransformPipeline, after old: Element? = nil) throws -> Element {
+            let found = eventually(seconds: 10) { current(pipeline).map { $0.raw != old?.raw } ?? false }
+            #expect(found)
+            return try #require(current(pipeline))
+        }
+
+        private func current(_ pipeline: TransformPipeline) -> Element? {
+            pipeline.pipeline.allElements.last { $0.factoryName == "vp8dec" }
+        }
+
+        private func fail(_ decoder: Element) {
+            decoder.postError(ElementProblem(.streamFailed, "damaged", debug: "made by a test"))
+        }
+
+        @Test func aDecoderThatFailsIsReplaced() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    let session = pipeline.transform.string("session-id")
+                    let first = try decoder(in: pipeline)
+                    fail(first)
+                    _ = try decoder(in: pipeline, after: first)
+                    let before = pipeline.frames
+                    #expect(eventually(seconds: 5) { pipeline.frames > before + 20 })
+                    #expect(pipeline.transform.string("session-id") == session)
+                    #expect(pipeline.takeProblems().isEmpty)
+                    #expect(standIn.sessions.count == 1)
+                }
+            }
+        }
+
+        @Test func aDecoderThatFailsAgainAndAgainTakesANewSession() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "max-retries=5", prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    var last: Element?
+                    for _ in 1...3 {
+                        let failing = try decoder(in: pipeline, after: last)
+                        fail(failing)
+                        last = failing
+                    }
+                    #expect(eventually(seconds: 10) { standIn.sessions.count == 2 })
+                    let before = pipeline.frames
+                    #expect(eventually(seconds: 10) { pipeline.frames > before + 20 })
+                    #expect(pipeline.takeProblems().allSatisfy { $0.kind != .error })
+                }
+            }
+        }
+    }
+}
