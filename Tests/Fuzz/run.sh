@@ -1,11 +1,12 @@
 #!/bin/sh
-# Fuzzes the reading of session descriptions for SECONDS (default 30) with libFuzzer and AddressSanitizer.
+# Fuzzes what a service sends with libFuzzer and AddressSanitizer: session descriptions, and the control channel's
+# messages, SECONDS (default 30) each.
 # usage: Tests/Fuzz/run.sh [SECONDS]; ends with a status other than 0 on a crash, whose input is then named.
 set -eu
 seconds=${1:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/.build/fuzz
-mkdir -p "$build/corpus"
+mkdir -p "$build/sdp" "$build/message"
 cd "$build"
 
 flags="-O -swift-version 6 -package-name gst_decart -parse-as-library -sanitize=fuzzer,address"
@@ -20,19 +21,29 @@ for flag in $(pkg-config --cflags-only-I --cflags-only-other $packages | tr ' ' 
 done
 
 # The floors from below, each one module.
-for module in GStreamerKit ICE MediaSecurity WebRTCTransport; do
+for module in DecartProtocol GStreamerKit ICE MediaSecurity WebRTCTransport; do
     # shellcheck disable=SC2046,SC2086
     swiftc $flags -module-name "$module" -wmo -emit-module -emit-module-path "$module.swiftmodule" \
         -emit-object -o "$module.o" $(find "$root/Sources/$module" -name '*.swift')
 done
 # shellcheck disable=SC2046,SC2086
-swiftc $flags -module-name fuzz -o fuzz "$root/Tests/Fuzz/sdp_fuzz.swift" ./*.o \
+swiftc $flags -module-name fuzz -o sdp_fuzz "$root/Tests/Fuzz/sdp_fuzz.swift" \
+    GStreamerKit.o ICE.o MediaSecurity.o WebRTCTransport.o \
     $(pkg-config --libs $packages) -lgstrtp-1.0 -lgstsdp-1.0 -lgstbase-1.0
+# shellcheck disable=SC2086
+swiftc $flags -module-name fuzz -o message_fuzz "$root/Tests/Fuzz/message_fuzz.swift" DecartProtocol.o
 
-# The seeds: a whole description, and one with almost nothing.
-printf 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96 97\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:SAMP\r\na=ice-pwd:0123456789abcdefghijklmn\r\na=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08\r\na=setup:active\r\na=mid:0\r\na=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\na=sendrecv\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n' >corpus/offer
-printf 'v=0\r\nm=video 9 X 1\r\n' >corpus/short
+# The seeds: a whole description, and one with almost nothing; a message of every type.
+printf 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96 97\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:SAMP\r\na=ice-pwd:0123456789abcdefghijklmn\r\na=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08\r\na=setup:active\r\na=mid:0\r\na=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\na=sendrecv\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n' >sdp/offer
+printf 'v=0\r\nm=video 9 X 1\r\n' >sdp/short
+number=0
+grep -ohE '\{"type":[^#]*\}' "$root/Tests/DecartProtocolTests/ServerMessageTests.swift" | sort -u | while read -r message; do
+    number=$((number + 1))
+    printf '%s' "$message" >"message/$number"
+done
 
 # Backtraces would hang the crash report; glib's allocations of a lifetime are no leaks.
-SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 ./fuzz -max_total_time="$seconds" -timeout=5 -max_len=70000 \
-    -rss_limit_mb=2048 -print_final_stats=1 corpus
+for target in sdp message; do
+    SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 "./${target}_fuzz" -max_total_time="$seconds" -timeout=5 \
+        -max_len=70000 -rss_limit_mb=2048 -print_final_stats=1 "$target"
+done
