@@ -128,7 +128,7 @@ package final class APIKeyFetch: @unchecked Sendable {
             let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
             try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
         }
-        try pipeline.addHandler(InboundLimit())
+        try pipeline.addHandler(InboundGate())
         try pipeline.addHandler(HTTPRequestEncoder())
         try pipeline.addHandler(
             ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: UpgradeHandler.decoderLimits)))

@@ -97,7 +97,6 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        isHolding = false
         // A refusal whose body the peer ends by closing is complete; anything less is a lost connection.
         if head != nil { finish(context) } else { end(context, .failed(ChannelError.eof)) }
         context.fireChannelInactive()
@@ -130,12 +129,14 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     /// HTTP out, WebSocket in. NIO's HTTP decoder looks at writes too, and stops the process at one that is not HTTP:
     /// nothing may be written before it has gone, which takes a turn of the loop. It hands on the bytes that came with
-    /// the answer; they wait here until there is somebody to read them.
+    /// the answer, unless it sees the connection's end first, which waits therefore; the bytes wait here until there is
+    /// somebody to read them.
     private func swap(_ context: ChannelHandlerContext) {
         isDone = true
         isHolding = true
         let pipeline = context.pipeline.syncOperations
-        pipeline.removeHandler(name: PipelineName.limit, promise: nil)
+        let gate = try? pipeline.handler(type: InboundGate.self)
+        gate?.holdEnd()
         pipeline.removeHandler(name: PipelineName.encoder, promise: nil)
         pipeline.removeHandler(name: PipelineName.decoder).assumeIsolated().whenComplete { _ in
             self.onOutcome(context, .upgraded)
@@ -143,6 +144,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             for data in self.held { context.fireChannelRead(data) }
             self.held = []
             context.fireChannelReadComplete()
+            gate?.releaseEnd()
             context.pipeline.syncOperations.removeHandler(self, promise: nil)
         }
     }
@@ -159,17 +161,43 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 }
 
 enum PipelineName {
-    static let limit = "limit"
     static let encoder = "http-encoder"
     static let decoder = "http-decoder"
 }
 
-/// Bounds what a peer may send before the upgrade, whatever the HTTP parser makes of it.
-final class InboundLimit: ChannelInboundHandler, RemovableChannelHandler {
+/// Bounds what a peer may send before the upgrade, whatever the HTTP parser makes of it, and holds the end of the
+/// connection back while the pipeline is being swapped.
+final class InboundGate: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
+    private enum End { case passes, waits, hasCome }
+
     private var remaining = UpgradeHandler.maximumHeaderSize + UpgradeHandler.maximumBodySize + (16 << 10)
+    private var end = End.passes
+    private var context: ChannelHandlerContext?
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    /// The answer has been read: nothing is counted any more.
+    func holdEnd() {
+        end = .waits
+        remaining = .max
+    }
+
+    /// Tells of the end, should it have come, and goes.
+    func releaseEnd() {
+        guard let context else { return }
+        if end == .hasCome { context.fireChannelInactive() }
+        end = .passes
+        context.pipeline.syncOperations.removeHandler(self, promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        guard end == .waits else { return context.fireChannelInactive() }
+        end = .hasCome
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var buffer = unwrapInboundIn(data)

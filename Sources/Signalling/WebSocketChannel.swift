@@ -173,7 +173,7 @@ private final class Connection: @unchecked Sendable {
             let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
             try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
         }
-        try pipeline.addHandler(InboundLimit(), name: PipelineName.limit)
+        try pipeline.addHandler(InboundGate())
         try pipeline.addHandler(HTTPRequestEncoder(), name: PipelineName.encoder)
         let decoder = HTTPResponseDecoder(
             leftOverBytesStrategy: .forwardBytes, limitConfiguration: UpgradeHandler.decoderLimits)

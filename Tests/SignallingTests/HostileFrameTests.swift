@@ -164,6 +164,22 @@ struct HostileFrameTests {
         }
     }
 
+    /// Nothing between the upgrade's answer and the end but a message, all in one read.
+    @Test(arguments: [false, true]) func closedRightAfterTheUpgrade(_ hasText: Bool) async throws {
+        var script = Script()
+        script.greet = hasText ? Self.f(1, "x") : []
+        script.closes = true
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let events = await client.run()
+            if hasText { #expect(events.contains(.text([UInt8]("x".utf8)))) }
+            guard case .closed(nil, _) = events.last else {
+                Issue.record("\(events)")
+                return
+            }
+        }
+    }
+
     /// Seeded damage to streams made of the rows above: an end, never a trap or a hang.
     @Test(arguments: 0..<8) func damagedStreams(_ block: Int) async throws {
         var seed = UInt64(block + 1)
