@@ -134,7 +134,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "DecartElementsTests",
-            dependencies: ["CFlipKernels", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol"],
+            dependencies: ["CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol"],
             swiftSettings: swiftSettings),
     ]
 )

@@ -21,7 +21,8 @@ enum FrameFlip {
                 for field in 0..<fields {
                     decart_flip_plane_vertically(
                         to.base + to.stride &* field, to.stride &* fields, from.base + from.stride &* field,
-                        from.stride &* fields, from.layout.rowBytes, (from.layout.rows &- field &+ fields &- 1) / fields)
+                        from.stride &* fields, from.layout.rowBytes, (from.layout.rows &- field &+ fields &- 1) / fields
+                    )
                 }
             }
         }

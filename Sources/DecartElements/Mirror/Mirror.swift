@@ -9,8 +9,10 @@ final class Mirror: VideoFilterImplementation {
     // MARK: Class
 
     static let elementClass = ElementClass(
-        typeName: "GstDecartMirror", parent: .videoFilter, longName: "Video mirror", classification: "Filter/Effect/Video",
-        summary: "Mirrors the picture as it will be displayed, always or for front cameras; passes it on untouched otherwise",
+        typeName: "GstDecartMirror", parent: .videoFilter, longName: "Video mirror",
+        classification: "Filter/Effect/Video",
+        summary:
+            "Mirrors the picture as it will be displayed, always or for front cameras; passes it on untouched otherwise",
         author: "The gst-decart authors",
         pads: [
             PadTemplate(name: "sink", direction: .sink, presence: .always, caps: caps),
@@ -89,7 +91,9 @@ final class Mirror: VideoFilterImplementation {
 
     func transform(_ source: VideoFrameRef, into target: VideoFrameRef) -> Bool {
         let done = FrameFlip.run(state.withLock(\.flip), source, into: target)
-        if !done { Self.log(.warning, handle.unowned, "dropped a frame that has less memory than its size and strides say") }
+        if !done {
+            Self.log(.warning, handle.unowned, "dropped a frame that has less memory than its size and strides say")
+        }
         return done
     }
 

@@ -36,16 +36,19 @@ struct MirrorSettings: Sendable {
 
     static let specs: [PropertySpec] = [
         PropertySpec(
-            "mode", nick: "Mode", blurb: "When the picture is mirrored; off and an inactive auto pass buffers on untouched",
+            "mode", nick: "Mode",
+            blurb: "When the picture is mirrored; off and an inactive auto pass buffers on untouched",
             .enumeration(
                 type: "GstDecartMirrorMode",
                 values: [
-                    (0, "off", "Never"), (1, "auto", "When position is front, as people expect of a picture of themselves"),
+                    (0, "off", "Never"),
+                    (1, "auto", "When position is front, as people expect of a picture of themselves"),
                     (2, "on", "Always"),
                 ], default: Mode.off.rawValue), mutability: .playing),
         PropertySpec(
             "position", nick: "Position",
-            blurb: "Which way the camera looks, for mode=auto; GStreamer's sources do not say it, so the application does",
+            blurb:
+                "Which way the camera looks, for mode=auto; GStreamer's sources do not say it, so the application does",
             .enumeration(
                 type: "GstDecartCameraPosition",
                 values: [

@@ -55,7 +55,8 @@ extension BufferRef {
                 switch info.pointee.api {
                 case gst_video_crop_meta_api_get_type():
                     let crop = raw.assumingMemoryBound(to: GstVideoCropMeta.self)
-                    picture.move(x: &crop.pointee.x, y: &crop.pointee.y, width: crop.pointee.width, height: crop.pointee.height)
+                    picture.move(
+                        x: &crop.pointee.x, y: &crop.pointee.y, width: crop.pointee.width, height: crop.pointee.height)
                 case gst_video_region_of_interest_meta_api_get_type():
                     let region = raw.assumingMemoryBound(to: GstVideoRegionOfInterestMeta.self)
                     picture.move(

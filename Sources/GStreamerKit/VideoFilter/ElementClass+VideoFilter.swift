@@ -86,7 +86,8 @@ private let prepareOutputBuffer:
         return parent(of: transform)?.prepare_output_buffer?(transform, input, output) ?? GST_FLOW_ERROR
     }
 
-private func pictureSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int) {
+private func pictureSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int)
+{
     if let meta = gst_buffer_get_video_meta(buffer) { return (Int(meta.pointee.width), Int(meta.pointee.height)) }
     let info = videoInfo(of: transform)
     return (Int(info.width), Int(info.height))
@@ -111,9 +112,12 @@ private let transformBuffer:
 
 private let transformFrame:
     @convention(c) (
-        UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstVideoFrame>?, UnsafeMutablePointer<GstVideoFrame>?
+        UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstVideoFrame>?,
+        UnsafeMutablePointer<GstVideoFrame>?
     ) -> GstFlowReturn = { filter, source, target in
-        guard let filter, let source, let target, let found = filterImplementation(of: filter) else { return GST_FLOW_ERROR }
+        guard let filter, let source, let target, let found = filterImplementation(of: filter) else {
+            return GST_FLOW_ERROR
+        }
         return found.transform(VideoFrameRef(source), into: VideoFrameRef(target)) ? GST_FLOW_OK : decart_flow_dropped()
     }
 
@@ -139,7 +143,8 @@ private let sinkEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent
     return parent(of: transform)?.sink_event?(transform, event) ?? 0
 }
 
-private let sourceEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent>?) -> gboolean = { transform, event in
+private let sourceEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent>?) -> gboolean = {
+    transform, event in
     guard let transform, let event else { return 0 }
     let owned = Event(taking: event)
     let passed = filterImplementation(of: transform)?.upstream(owned) ?? owned

@@ -13,15 +13,18 @@ package struct VideoFrameRef {
     package func plane(_ index: Int) -> FramePlane? {
         guard let format = pointer.pointee.info.finfo, index >= 0, index < planeCount,
             let base = decart_video_frame_plane(pointer, UInt32(index)),
-            let layout = PlaneLayout(format, plane: index, width: Int(pointer.pointee.info.width), height: Int(pointer.pointee.info.height))
+            let layout = PlaneLayout(
+                format, plane: index, width: Int(pointer.pointee.info.width), height: Int(pointer.pointee.info.height))
         else { return nil }
-        let plane = FramePlane(base: base, stride: Int(decart_video_frame_stride(pointer, UInt32(index))), layout: layout)
+        let plane = FramePlane(
+            base: base, stride: Int(decart_video_frame_stride(pointer, UInt32(index))), layout: layout)
         var before: gsize = 0
         var after: gsize = 0
         decart_video_frame_room(pointer, UInt32(index), &before, &after)
         // 31-bit factors: the product fits.
         let lastRow = plane.stride &* (layout.rows &- 1)
-        guard -min(0, lastRow) <= Int(clamping: before), max(0, lastRow) &+ layout.rowBytes <= Int(clamping: after) else {
+        guard -min(0, lastRow) <= Int(clamping: before), max(0, lastRow) &+ layout.rowBytes <= Int(clamping: after)
+        else {
             return nil
         }
         return plane
