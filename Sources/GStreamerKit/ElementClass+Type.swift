@@ -68,12 +68,25 @@ private func slot(_ instance: UnsafeMutableRawPointer, _ box: ClassBox) -> Unsaf
 /// Holds the existential: a class reference plus its witness table.
 private final class ImplementationBox {
     let implementation: any ElementImplementation
-    init(_ implementation: any ElementImplementation) { self.implementation = implementation }
+    /// The same object, asked once: the cast would cost more than the rest of a virtual method that is called per frame.
+    let filter: (any VideoFilterImplementation)?
+    init(_ implementation: any ElementImplementation) {
+        self.implementation = implementation
+        filter = implementation as? any VideoFilterImplementation
+    }
 }
 
-func implementation(of instance: UnsafeMutableRawPointer?) -> (any ElementImplementation)? {
+private func implementationBox(of instance: UnsafeMutableRawPointer?) -> ImplementationBox? {
     guard let instance, let box = classBox(of: instance), let object = slot(instance, box).pointee else { return nil }
-    return Unmanaged<ImplementationBox>.fromOpaque(object).takeUnretainedValue().implementation
+    return Unmanaged<ImplementationBox>.fromOpaque(object).takeUnretainedValue()
+}
+
+private func implementation(of instance: UnsafeMutableRawPointer?) -> (any ElementImplementation)? {
+    implementationBox(of: instance)?.implementation
+}
+
+func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFilterImplementation)? {
+    implementationBox(of: instance)?.filter
 }
 
 extension Element {

@@ -148,16 +148,14 @@ struct FlipCommand: ParsableCommand {
     }
 
     private func sharedFormats() throws -> [String] {
-        guard
-            let pad = try Element(factory: "decartmirror").staticPad("sink"),
-            let other = try Element(factory: "videoflip").staticPad("sink")
-        else { return [] }
-        let (ours, theirs) = (pad.queryCaps(), other.queryCaps())
+        // The elements must outlive their pads' answers.
+        let elements = [try Element(factory: "decartmirror"), try Element(factory: "videoflip")]
+        let caps = elements.compactMap { $0.staticPad("sink")?.queryCaps() }
         // There is no name for a number beyond the last.
         return try (UInt32(2)..<200).compactMap { number in
             guard let text = gst_video_format_to_string(GstVideoFormat(number)) else { return nil }
             let wanted = try Caps("video/x-raw, format=\(String(cString: text))")
-            return wanted.canIntersect(ours) && wanted.canIntersect(theirs) ? String(cString: text) : nil
+            return caps.allSatisfy(wanted.canIntersect) ? String(cString: text) : nil
         }
     }
 }

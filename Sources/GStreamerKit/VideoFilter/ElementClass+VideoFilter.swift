@@ -23,10 +23,6 @@ func installVideoFilter(_ pointer: UnsafeMutableRawPointer) {
 
 private typealias Transform = UnsafeMutablePointer<GstBaseTransform>
 
-private func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFilterImplementation)? {
-    implementation(of: instance) as? any VideoFilterImplementation
-}
-
 private func parent(of transform: Transform) -> GstBaseTransformClass? {
     parentClass(of: UnsafeMutableRawPointer(transform), as: GstBaseTransformClass.self)?.pointee
 }
