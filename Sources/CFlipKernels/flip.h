@@ -190,6 +190,16 @@ DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(decart_flip_bloc
     }};
 }
 
+// Where the second block of a copy starts: where stores are aligned, if that is between two pixels. GStreamer's memory is
+// often aligned to 8 or 16 bytes only, and a store across cache lines costs double.
+static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
+    size_t start = size - (uintptr_t)to % size;
+    return start % 4 ? size : start;
+}
+#define decart_flip_second_16(to) decart_flip_second(to, 16)
+#define decart_flip_second_32(to) decart_flip_second(to, 32)
+#define decart_flip_second_48(to) 48
+
 // A row in blocks of one size. The copy is done if the row is as long as a block. The exchange says how many bytes it has
 // dealt with at either end: all of them, if that is half of the row or more.
 #define DECART_FLIP_ROWS(size, order_type)                                                                             \
@@ -197,7 +207,8 @@ DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(decart_flip_bloc
         uint8_t *to, const uint8_t *from, size_t bytes, order_type order                                               \
     ) {                                                                                                                \
         if (bytes < size) return 0;                                                                                    \
-        for (size_t i = 0; i + size <= bytes; i += size)                                                               \
+        decart_flip_store_##size(to, decart_flip_reverse_##size(decart_flip_load_##size(from + bytes - size), order)); \
+        for (size_t i = decart_flip_second_##size(to); i + size <= bytes; i += size)                                   \
             decart_flip_store_##size(                                                                                  \
                 to + i, decart_flip_reverse_##size(decart_flip_load_##size(from + bytes - size - i), order));          \
         decart_flip_store_##size(to + bytes - size, decart_flip_reverse_##size(decart_flip_load_##size(from), order)); \
@@ -273,7 +284,15 @@ DECART_FLIP_CODE_32 void decart_flip_plane_32(
         if (to != from) {
             decart_flip_copy_32(to, from, bytes, order);
         } else {
-            size_t done = decart_flip_exchange_32(to, bytes, order);
+            // One small block at either end aligns the others, for rows of a multiple of 32 bytes.
+            size_t done = 0;
+            if ((uintptr_t)to % 32 == 16 && bytes >= 64) {
+                decart_flip_block_16 a = decart_flip_load_16(to), b = decart_flip_load_16(to + bytes - 16);
+                decart_flip_store_16(to, decart_flip_reverse_16(b, half));
+                decart_flip_store_16(to + bytes - 16, decart_flip_reverse_16(a, half));
+                done = 16;
+            }
+            done += decart_flip_exchange_32(to + done, bytes - 2 * done, order);
             if (2 * done >= bytes) continue;
             done += decart_flip_exchange_16(to + done, bytes - 2 * done, half);
             if (2 * done < bytes) decart_flip_row_plain(to + done, to + done, bytes - 2 * done, unit);

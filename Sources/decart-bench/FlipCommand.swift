@@ -160,33 +160,35 @@ struct FlipCommand: ParsableCommand {
     }
 }
 
-/// One frame to read, one to write, one in a buffer that is shared, and one that is handed round.
+/// One frame to read, which is shared, one to write, and one that is handed round: all in GStreamer's own memory, so that
+/// alignment is the same for elements, kernels and memcpy.
 private final class FrameBuffers {
+    let buffer: UnsafeMutablePointer<GstBuffer>
+    private let targetBuffer: UnsafeMutablePointer<GstBuffer>
+    var ownBuffer: UnsafeMutablePointer<GstBuffer>?
     let source: UnsafeMutablePointer<UInt8>
     let target: UnsafeMutablePointer<UInt8>
-    let buffer: UnsafeMutablePointer<GstBuffer>
-    var ownBuffer: UnsafeMutablePointer<GstBuffer>?
 
     init(size: Int) throws {
-        func memory() -> UnsafeMutablePointer<UInt8> {
-            let raw = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 64)
+        func make() throws -> (UnsafeMutablePointer<GstBuffer>, UnsafeMutablePointer<UInt8>) {
+            var info = GstMapInfo()
+            guard let buffer = gst_buffer_new_allocate(nil, gsize(size), nil),
+                gst_buffer_map(buffer, &info, GST_MAP_WRITE) != 0, let bytes = info.data
+            else { throw BenchError("no memory for a frame") }
             // Not all the same: some machines are quicker with that.
-            let bytes = raw.bindMemory(to: UInt8.self, capacity: size)
             for index in 0..<size { bytes[index] = UInt8(truncatingIfNeeded: index &* 2_654_435_761 >> 13) }
-            return bytes
+            // System memory stays where it is.
+            gst_buffer_unmap(buffer, &info)
+            return (buffer, bytes)
         }
-        (source, target) = (memory(), memory())
-        guard let buffer = gst_buffer_new_allocate(nil, gsize(size), nil),
-            let own = gst_buffer_new_allocate(nil, gsize(size), nil)
-        else { throw BenchError("no memory for a frame") }
-        (self.buffer, ownBuffer) = (buffer, own)
-        for each in [buffer, own] { gst_buffer_fill(each, 0, source, gsize(size)) }
+        (buffer, source) = try make()
+        (targetBuffer, target) = try make()
+        ownBuffer = try make().0
     }
 
     deinit {
-        source.deallocate()
-        target.deallocate()
         gst_buffer_unref(buffer)
+        gst_buffer_unref(targetBuffer)
         if let ownBuffer { gst_buffer_unref(ownBuffer) }
     }
 }
