@@ -160,8 +160,8 @@ struct FlipCommand: ParsableCommand {
     }
 }
 
-/// One frame to read, which is shared, one to write, and one that is handed round: all in GStreamer's own memory, so that
-/// alignment is the same for elements, kernels and memcpy.
+/// One frame to read, which is shared, one to write, and one that is handed round: all in GStreamer's own memory,
+/// aligned to 16 bytes, for elements, kernels and memcpy alike.
 private final class FrameBuffers {
     let buffer: UnsafeMutablePointer<GstBuffer>
     private let targetBuffer: UnsafeMutablePointer<GstBuffer>
@@ -172,7 +172,11 @@ private final class FrameBuffers {
     init(size: Int) throws {
         func make() throws -> (UnsafeMutablePointer<GstBuffer>, UnsafeMutablePointer<UInt8>) {
             var info = GstMapInfo()
-            guard let buffer = gst_buffer_new_allocate(nil, gsize(size), nil),
+            // As GstVideoFilter proposes to who is before it.
+            var parameters = GstAllocationParams()
+            gst_allocation_params_init(&parameters)
+            parameters.align = 15
+            guard let buffer = gst_buffer_new_allocate(nil, gsize(size), &parameters),
                 gst_buffer_map(buffer, &info, GST_MAP_WRITE) != 0, let bytes = info.data
             else { throw BenchError("no memory for a frame") }
             // Not all the same: some machines are quicker with that.

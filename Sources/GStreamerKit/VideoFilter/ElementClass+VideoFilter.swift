@@ -10,6 +10,7 @@ func installVideoFilter(_ pointer: UnsafeMutableRawPointer) {
     transform.pointee.transform_ip_on_passthrough = 0
     transform.pointee.before_transform = beforeTransform
     transform.pointee.propose_allocation = proposeAllocation
+    transform.pointee.decide_allocation = decideAllocation
     transform.pointee.prepare_output_buffer = prepareOutputBuffer
     transform.pointee.transform = transformBuffer
     transform.pointee.transform_meta = transformMeta
@@ -62,6 +63,25 @@ private let proposeAllocation:
         guard let transform else { return 0 }
         return parent(of: transform)?.propose_allocation?(transform, nil, query) ?? 0
     }
+
+// Copies go to memory that vectors are written to without crossing cache lines; GStreamer's default is 8 bytes.
+private let decideAllocation: @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
+    transform, query in
+    guard let transform, let query else { return 0 }
+    var parameters = GstAllocationParams()
+    gst_allocation_params_init(&parameters)
+    var allocator: UnsafeMutablePointer<GstAllocator>?
+    let isGiven = gst_query_get_n_allocation_params(query) > 0
+    if isGiven { gst_query_parse_nth_allocation_param(query, 0, &allocator, &parameters) }
+    parameters.align |= 31
+    if isGiven {
+        gst_query_set_nth_allocation_param(query, 0, allocator, &parameters)
+    } else {
+        gst_query_add_allocation_param(query, nil, &parameters)
+    }
+    if let allocator { gst_object_unref(allocator) }
+    return parent(of: transform)?.decide_allocation?(transform, query) ?? 0
+}
 
 private let prepareOutputBuffer:
     @convention(c) (
