@@ -27,6 +27,7 @@ let package = Package(
         .systemLibrary(name: "CNice", pkgConfig: "nice"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
+        .systemLibrary(name: "CFlipKernels"),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
@@ -56,7 +57,8 @@ let package = Package(
         .target(
             name: "DecartElements",
             dependencies: [
-                "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "WebRTCTransport", "Signalling",
+                "CFlipKernels", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "WebRTCTransport",
+                "Signalling",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -94,7 +96,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CGStreamer", "GStreamerKit", "WebRTCTransport",
+                "CFlipKernels", "CGStreamer", "GStreamerKit", "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
@@ -132,7 +134,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "DecartElementsTests",
-            dependencies: ["DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol"],
+            dependencies: ["CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol"],
             swiftSettings: swiftSettings),
     ]
 )

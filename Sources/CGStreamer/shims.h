@@ -8,7 +8,9 @@
 #include <gst/rtp/rtp.h>
 #include <gst/sdp/sdp.h>
 #include <gst/video/video.h>
+#include <gst/video/gstvideofilter.h>
 #include <gst/video/gstvideometa.h>
+#include <gst/video/navigation.h>
 
 // The fundamental types are macros with casts.
 static inline GType decart_type_boolean(void) { return G_TYPE_BOOLEAN; }
@@ -56,12 +58,25 @@ static inline guint8 *decart_video_frame_plane(const GstVideoFrame *frame, guint
 static inline gint decart_video_frame_stride(const GstVideoFrame *frame, guint plane) {
     return GST_VIDEO_FRAME_PLANE_STRIDE(frame, plane);
 }
+// How many bytes are mapped before a plane's first one, and from it on. A frame with a video meta has a mapping for each plane.
+static inline void decart_video_frame_room(const GstVideoFrame *frame, guint plane, gsize *before, gsize *after) {
+    const GstMapInfo *map = plane < GST_VIDEO_MAX_PLANES ? &frame->map[frame->meta ? plane : 0] : NULL;
+    const guint8 *data = map ? frame->data[plane] : NULL;
+    gboolean inside = data && map->data && data >= map->data && data <= map->data + map->size;
+    *before = inside ? (gsize)(data - map->data) : 0;
+    *after = inside ? map->size - *before : 0;
+}
+static inline GstFlowReturn decart_flow_dropped(void) { return GST_BASE_TRANSFORM_FLOW_DROPPED; }
 
 // Mini objects: reference counting is inline over a base struct.
 static inline gpointer decart_mini_object_ref(gpointer object) { return gst_mini_object_ref(GST_MINI_OBJECT_CAST(object)); }
 static inline void decart_mini_object_unref(gpointer object) { gst_mini_object_unref(GST_MINI_OBJECT_CAST(object)); }
 
 static inline GstBuffer *decart_buffer_make_writable(GstBuffer *buffer) { return gst_buffer_make_writable(buffer); }
+static inline gboolean decart_buffer_is_writable(GstBuffer *buffer) {
+    return gst_buffer_is_writable(buffer) && gst_buffer_is_all_memory_writable(buffer);
+}
+static inline GstEvent *decart_event_copy(GstEvent *event) { return gst_event_copy(event); }
 static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }
 static inline GstQueryType decart_query_type(GstQuery *query) { return GST_QUERY_TYPE(query); }
 
@@ -82,6 +97,11 @@ static inline gchar *decart_event_orientation(GstEvent *event) {
     gchar *text = NULL;
     gst_event_parse_tag(event, &list);
     return list && gst_tag_list_get_string(list, GST_TAG_IMAGE_ORIENTATION, &text) ? text : NULL;
+}
+static inline GstTagScope decart_event_tag_scope(GstEvent *event) {
+    GstTagList *list = NULL;
+    gst_event_parse_tag(event, &list);
+    return list ? gst_tag_list_get_scope(list) : GST_TAG_SCOPE_STREAM;
 }
 static inline GstEvent *decart_event_without_orientation(GstEvent *event) {
     GstTagList *list = NULL;

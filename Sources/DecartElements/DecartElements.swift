@@ -9,6 +9,9 @@ package enum DecartElements {
     /// Adds all factories to a plugin, or to the process when there is none.
     @discardableResult
     package static func register(in plugin: PluginHandle?) -> Bool {
-        RegisteredElementClass(DecartTransform.elementClass).addFactory("decarttransform", to: plugin)
+        let mirror = RegisteredElementClass(Mirror.elementClass)
+        return RegisteredElementClass(DecartTransform.elementClass).addFactory("decarttransform", to: plugin)
+            // plugins-bad has a `mirror` too; the second name is ours alone.
+            && mirror.addFactory("mirror", to: plugin) && mirror.addFactory("decartmirror", to: plugin)
     }
 }

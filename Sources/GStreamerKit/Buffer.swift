@@ -33,6 +33,9 @@ package final class Buffer: @unchecked Sendable {
 
     var pointer: UnsafeMutablePointer<GstBuffer>? { pointerStorage }
 
+    /// The GstBuffer itself, for a target that calls C on it (tests make metas, the benchmark maps frames).
+    package var raw: UnsafeMutableRawPointer? { pointerStorage.map { UnsafeMutableRawPointer($0) } }
+
     /// Gives the reference away, to a call that takes ownership.
     func release() -> UnsafeMutablePointer<GstBuffer>? {
         defer { pointerStorage = nil }

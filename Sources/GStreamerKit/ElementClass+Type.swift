@@ -22,7 +22,12 @@ func registerType(_ elementClass: ElementClass) -> GType {
     registration.withLock { _ in
         let known = g_type_from_name(elementClass.typeName)
         if known != 0 { return known }
-        let parentType = elementClass.parent == .bin ? gst_bin_get_type() : gst_element_get_type()
+        let parentType =
+            switch elementClass.parent {
+            case .element: gst_element_get_type()
+            case .bin: gst_bin_get_type()
+            case .videoFilter: gst_video_filter_get_type()
+            }
         var parent = GTypeQuery()
         g_type_query(parentType, &parent)
         let offset = (Int(parent.instance_size) + 7) & ~7
@@ -63,12 +68,25 @@ private func slot(_ instance: UnsafeMutableRawPointer, _ box: ClassBox) -> Unsaf
 /// Holds the existential: a class reference plus its witness table.
 private final class ImplementationBox {
     let implementation: any ElementImplementation
-    init(_ implementation: any ElementImplementation) { self.implementation = implementation }
+    /// The same object, asked once: the cast would cost more than the rest of a virtual method that is called per frame.
+    let filter: (any VideoFilterImplementation)?
+    init(_ implementation: any ElementImplementation) {
+        self.implementation = implementation
+        filter = implementation as? any VideoFilterImplementation
+    }
+}
+
+private func implementationBox(of instance: UnsafeMutableRawPointer?) -> ImplementationBox? {
+    guard let instance, let box = classBox(of: instance), let object = slot(instance, box).pointee else { return nil }
+    return Unmanaged<ImplementationBox>.fromOpaque(object).takeUnretainedValue()
 }
 
 private func implementation(of instance: UnsafeMutableRawPointer?) -> (any ElementImplementation)? {
-    guard let instance, let box = classBox(of: instance), let object = slot(instance, box).pointee else { return nil }
-    return Unmanaged<ImplementationBox>.fromOpaque(object).takeUnretainedValue().implementation
+    implementationBox(of: instance)?.implementation
+}
+
+func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFilterImplementation)? {
+    implementationBox(of: instance)?.filter
 }
 
 extension Element {
@@ -76,7 +94,7 @@ extension Element {
     package var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
 }
 
-private func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> UnsafeMutablePointer<C>? {
+func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> UnsafeMutablePointer<C>? {
     guard let box = classBox(of: instance) else { return nil }
     return g_type_class_peek(box.parentType)?.assumingMemoryBound(to: C.self)
 }
@@ -167,6 +185,8 @@ private let classInit: GClassInitFunc = { pointer, data in
             parent?.pointee.handle_message?(instance, passed.copyReference())
         }
     }
+
+    if description.parent == .videoFilter { installVideoFilter(pointer) }
 
     let type = pointer.assumingMemoryBound(to: GTypeClass.self).pointee.g_type
     for signal in description.signals { install(signal, on: type) }

@@ -4,7 +4,11 @@ internal import CGStreamer
 
 /// What is fixed for all instances of an element: read by gst-inspect.
 package struct ElementClass: Sendable {
-    package enum Parent: Sendable { case element, bin }
+    package enum Parent: Sendable {
+        case element, bin
+        /// What `make` gives is a `VideoFilterImplementation`.
+        case videoFilter
+    }
 
     package var typeName: String
     package var parent: Parent

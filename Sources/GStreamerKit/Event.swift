@@ -108,6 +108,16 @@ package final class Event: @unchecked Sendable {
         return String(cString: text)
     }
 
+    /// Whether the tags of this event are for all streams of a medium, not for this one.
+    package var hasGlobalTags: Bool { kind == .tag && decart_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
+
+    package var streamID: String? {
+        guard kind == .streamStart else { return nil }
+        var found: UnsafePointer<CChar>?
+        gst_event_parse_stream_start(pointer, &found)
+        return found.map { String(cString: $0) }
+    }
+
     /// A tag event without its `image-orientation`; nil when nothing else is in it.
     package func withoutImageOrientation() -> Event? {
         guard kind == .tag else { return nil }

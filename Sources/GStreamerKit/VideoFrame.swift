@@ -11,6 +11,8 @@ package struct VideoInfo: @unchecked Sendable {
         info = parsed
     }
 
+    init(_ info: GstVideoInfo) { self.info = info }
+
     package var width: Int { Int(info.width) }
     package var height: Int { Int(info.height) }
     package var size: Int { Int(info.size) }

@@ -1,0 +1,366 @@
+// Flips of one plane of a picture. The one place where C computes: Swift's baseline on x86-64 has no byte shuffle, and a
+// function cannot choose its instruction set there. Header only; call it per plane, never per row or pixel.
+//
+// Formats differ only in the shuffle that reverses a block. A copy reads a row backwards and writes it forwards; in place,
+// blocks from either end change places. A last block that overlaps its neighbour takes the place of a tail.
+#ifndef GST_DECART_FLIP_H
+#define GST_DECART_FLIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+// What keeps its byte order when a row is turned round. YUYV and UYVY are pairs of pixels that share their chroma: the
+// two lumas change places, the chroma bytes stay where they are (so YVYU and VYUY are the same kernels).
+typedef enum {
+    DECART_FLIP_8,
+    DECART_FLIP_16,
+    DECART_FLIP_24,
+    DECART_FLIP_32,
+    DECART_FLIP_YUYV,
+    DECART_FLIP_UYVY,
+} decart_flip_unit;
+
+// Instruction sets. Passed in, so that a test can go through all that the machine has.
+typedef enum { DECART_FLIP_PLAIN, DECART_FLIP_VECTOR_16, DECART_FLIP_VECTOR_32 } decart_flip_level;
+
+static inline decart_flip_level decart_flip_best_level(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2")) return DECART_FLIP_VECTOR_32;
+    return __builtin_cpu_supports("ssse3") ? DECART_FLIP_VECTOR_16 : DECART_FLIP_PLAIN;
+#elif defined(__aarch64__)
+    return DECART_FLIP_VECTOR_16;
+#else
+    return DECART_FLIP_PLAIN;
+#endif
+}
+
+// MARK: Plain C
+
+// Takes a unit from either end and puts each where the other was: in place too.
+#define DECART_FLIP_PLAIN_ROW(name, size, ...)                                                                         \
+    static inline void name(uint8_t *to, const uint8_t *from, size_t bytes) {                                          \
+        for (size_t left = 0, right = bytes; left < right; left += size) {                                             \
+            right -= size;                                                                                             \
+            uint8_t a[size], b[size];                                                                                  \
+            memcpy(a, from + left, size);                                                                              \
+            memcpy(b, from + right, size);                                                                             \
+            const uint8_t new_left[size] = __VA_ARGS__(b), new_right[size] = __VA_ARGS__(a);                           \
+            memcpy(to + left, new_left, size);                                                                         \
+            memcpy(to + right, new_right, size);                                                                       \
+        }                                                                                                              \
+    }
+#define DECART_FLIP_KEEP_1(x) {x[0]}
+#define DECART_FLIP_KEEP_2(x) {x[0], x[1]}
+#define DECART_FLIP_KEEP_3(x) {x[0], x[1], x[2]}
+#define DECART_FLIP_KEEP_4(x) {x[0], x[1], x[2], x[3]}
+#define DECART_FLIP_SWAP_YUYV(x) {x[2], x[1], x[0], x[3]}
+#define DECART_FLIP_SWAP_UYVY(x) {x[0], x[3], x[2], x[1]}
+DECART_FLIP_PLAIN_ROW(decart_flip_plain_8, 1, DECART_FLIP_KEEP_1)
+DECART_FLIP_PLAIN_ROW(decart_flip_plain_16, 2, DECART_FLIP_KEEP_2)
+DECART_FLIP_PLAIN_ROW(decart_flip_plain_24, 3, DECART_FLIP_KEEP_3)
+DECART_FLIP_PLAIN_ROW(decart_flip_plain_32, 4, DECART_FLIP_KEEP_4)
+DECART_FLIP_PLAIN_ROW(decart_flip_plain_yuyv, 4, DECART_FLIP_SWAP_YUYV)
+DECART_FLIP_PLAIN_ROW(decart_flip_plain_uyvy, 4, DECART_FLIP_SWAP_UYVY)
+
+static inline void decart_flip_row_plain(uint8_t *to, const uint8_t *from, size_t bytes, decart_flip_unit unit) {
+    switch (unit) {
+    case DECART_FLIP_8: decart_flip_plain_8(to, from, bytes); break;
+    case DECART_FLIP_16: decart_flip_plain_16(to, from, bytes); break;
+    case DECART_FLIP_24: decart_flip_plain_24(to, from, bytes); break;
+    case DECART_FLIP_32: decart_flip_plain_32(to, from, bytes); break;
+    case DECART_FLIP_YUYV: decart_flip_plain_yuyv(to, from, bytes); break;
+    case DECART_FLIP_UYVY: decart_flip_plain_uyvy(to, from, bytes); break;
+    }
+}
+
+// Pairs of pixels in a row of an odd number of them: luma and chroma are turned round each for itself, as they are in
+// planar formats. The last luma byte belongs to no pixel and stays.
+static inline void decart_flip_odd_pairs(uint8_t *to, const uint8_t *from, size_t columns, size_t luma) {
+    size_t chroma = 1 - luma, last = columns - 1;
+    for (size_t i = 0; i <= last / 2; i++) {
+        uint8_t a = from[2 * i + luma], b = from[2 * (last - i) + luma];
+        to[2 * i + luma] = b;
+        to[2 * (last - i) + luma] = a;
+    }
+    to[2 * columns + luma] = from[2 * columns + luma];
+    // One macropixel to every two columns, and one for the odd column.
+    last /= 2;
+    for (size_t i = 0; i <= last / 2; i++) {
+        size_t one = 4 * i + chroma, other = 4 * (last - i) + chroma;
+        uint8_t a = from[one], b = from[one + 2], c = from[other], d = from[other + 2];
+        to[one] = c;
+        to[one + 2] = d;
+        to[other] = a;
+        to[other + 2] = b;
+    }
+}
+
+// MARK: Vectors
+
+#if defined(__x86_64__)
+#define DECART_FLIP_CODE_16 __attribute__((target("ssse3"))) static inline
+#define DECART_FLIP_CODE_48 DECART_FLIP_CODE_16
+#define DECART_FLIP_CODE_32 __attribute__((target("avx2"))) static inline
+typedef __m128i decart_flip_block_16;
+typedef __m256i decart_flip_block_32;
+#elif defined(__aarch64__)
+#define DECART_FLIP_CODE_16 static inline
+#define DECART_FLIP_CODE_48 DECART_FLIP_CODE_16
+typedef uint8x16_t decart_flip_block_16;
+#endif
+
+#if defined(DECART_FLIP_CODE_16)
+// Where each byte of a reversed block comes from; 128 makes a zero, on either machine.
+static const uint8_t decart_flip_orders[][16] = {
+    [DECART_FLIP_8] = {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0},
+    [DECART_FLIP_16] = {14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1},
+    // Not of 16 bytes: see DECART_FLIP_REVERSE_48.
+    [DECART_FLIP_24] = {0},
+    [DECART_FLIP_32] = {12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3},
+    [DECART_FLIP_YUYV] = {14, 13, 12, 15, 10, 9, 8, 11, 6, 5, 4, 7, 2, 1, 0, 3},
+    [DECART_FLIP_UYVY] = {12, 15, 14, 13, 8, 11, 10, 9, 4, 7, 6, 5, 0, 3, 2, 1},
+};
+
+DECART_FLIP_CODE_16 decart_flip_block_16 decart_flip_load_16(const uint8_t *from) {
+#if defined(__x86_64__)
+    return _mm_loadu_si128((const __m128i *)from);
+#else
+    return vld1q_u8(from);
+#endif
+}
+DECART_FLIP_CODE_16 void decart_flip_store_16(uint8_t *to, decart_flip_block_16 block) {
+#if defined(__x86_64__)
+    _mm_storeu_si128((__m128i *)to, block);
+#else
+    vst1q_u8(to, block);
+#endif
+}
+DECART_FLIP_CODE_16 decart_flip_block_16 decart_flip_reverse_16(decart_flip_block_16 block, decart_flip_block_16 order) {
+#if defined(__x86_64__)
+    return _mm_shuffle_epi8(block, order);
+#else
+    return vqtbl1q_u8(block, order);
+#endif
+}
+
+// Sixteen pixels of three bytes: each of the three new vectors is gathered from two or three old ones.
+typedef struct {
+    decart_flip_block_16 part[3];
+} decart_flip_block_48;
+typedef struct {
+    decart_flip_block_16 part[7];
+} decart_flip_order_48;
+
+DECART_FLIP_CODE_16 decart_flip_order_48 decart_flip_make_order_48(void) {
+    static const uint8_t orders[7][16] = {
+        {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 14},
+        {13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 128},
+        {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 15, 128},
+        {15, 128, 11, 12, 13, 8, 9, 10, 5, 6, 7, 2, 3, 4, 128, 0},
+        {128, 0, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+        {128, 12, 13, 14, 9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2},
+        {1, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+    };
+    decart_flip_order_48 order;
+    for (int i = 0; i < 7; i++) order.part[i] = decart_flip_load_16(orders[i]);
+    return order;
+}
+DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_load_48(const uint8_t *from) {
+    return (decart_flip_block_48){
+        {decart_flip_load_16(from), decart_flip_load_16(from + 16), decart_flip_load_16(from + 32)}};
+}
+DECART_FLIP_CODE_16 void decart_flip_store_48(uint8_t *to, decart_flip_block_48 block) {
+    for (int i = 0; i < 3; i++) decart_flip_store_16(to + 16 * i, block.part[i]);
+}
+DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(decart_flip_block_48 block, decart_flip_order_48 order) {
+    // The bytes that a shuffle does not have are zero; `|` is defined for vectors of either machine.
+    decart_flip_block_16 a = block.part[0], b = block.part[1], c = block.part[2];
+    return (decart_flip_block_48){{
+        decart_flip_reverse_16(b, order.part[0]) | decart_flip_reverse_16(c, order.part[1]),
+        decart_flip_reverse_16(a, order.part[2]) | decart_flip_reverse_16(b, order.part[3])
+            | decart_flip_reverse_16(c, order.part[4]),
+        decart_flip_reverse_16(a, order.part[5]) | decart_flip_reverse_16(b, order.part[6]),
+    }};
+}
+
+// Where the second block of a copy starts: where stores are aligned, if that is between two pixels. GStreamer's memory is
+// often aligned to 8 or 16 bytes only, and a store across cache lines costs double.
+static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
+    size_t start = size - (uintptr_t)to % size;
+    return start % 4 ? size : start;
+}
+#define decart_flip_second_16(to) decart_flip_second(to, 16)
+#define decart_flip_second_32(to) decart_flip_second(to, 32)
+#define decart_flip_second_48(to) 48
+
+// A row in blocks of one size. The copy is done if the row is as long as a block. The exchange says how many bytes it has
+// dealt with at either end: all of them, if that is half of the row or more.
+#define DECART_FLIP_ROWS(size, order_type)                                                                             \
+    DECART_FLIP_CODE_##size int decart_flip_copy_##size(                                                               \
+        uint8_t *to, const uint8_t *from, size_t bytes, order_type order                                               \
+    ) {                                                                                                                \
+        if (bytes < size) return 0;                                                                                    \
+        decart_flip_store_##size(to, decart_flip_reverse_##size(decart_flip_load_##size(from + bytes - size), order)); \
+        for (size_t i = decart_flip_second_##size(to); i + size <= bytes; i += size)                                   \
+            decart_flip_store_##size(                                                                                  \
+                to + i, decart_flip_reverse_##size(decart_flip_load_##size(from + bytes - size - i), order));          \
+        decart_flip_store_##size(to + bytes - size, decart_flip_reverse_##size(decart_flip_load_##size(from), order)); \
+        return 1;                                                                                                      \
+    }                                                                                                                  \
+    DECART_FLIP_CODE_##size size_t decart_flip_exchange_##size(uint8_t *row, size_t bytes, order_type order) {         \
+        size_t left = 0, right = bytes;                                                                                \
+        for (; left + size <= right; left += size, right -= size) {                                                    \
+            decart_flip_block_##size a = decart_flip_load_##size(row + left);                                          \
+            decart_flip_block_##size b = decart_flip_load_##size(row + right - size);                                  \
+            decart_flip_store_##size(row + left, decart_flip_reverse_##size(b, order));                                \
+            decart_flip_store_##size(row + right - size, decart_flip_reverse_##size(a, order));                        \
+            /* The two met or overlapped, with the same result. */                                                     \
+            if (right - left <= 2 * size) return bytes;                                                                \
+        }                                                                                                              \
+        return left;                                                                                                   \
+    }
+DECART_FLIP_ROWS(16, decart_flip_block_16)
+DECART_FLIP_ROWS(48, decart_flip_order_48)
+
+DECART_FLIP_CODE_16 void decart_flip_plane_16(
+    uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes, size_t rows,
+    decart_flip_unit unit
+) {
+    decart_flip_block_16 order = decart_flip_load_16(decart_flip_orders[unit]);
+    for (size_t row = 0; row < rows; row++, to += to_stride, from += from_stride) {
+        if (to != from) {
+            if (!decart_flip_copy_16(to, from, bytes, order)) decart_flip_row_plain(to, from, bytes, unit);
+        } else {
+            size_t done = decart_flip_exchange_16(to, bytes, order);
+            if (2 * done < bytes) decart_flip_row_plain(to + done, to + done, bytes - 2 * done, unit);
+        }
+    }
+}
+
+DECART_FLIP_CODE_16 void decart_flip_plane_48(
+    uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes, size_t rows
+) {
+    decart_flip_order_48 order = decart_flip_make_order_48();
+    for (size_t row = 0; row < rows; row++, to += to_stride, from += from_stride) {
+        if (to != from) {
+            if (!decart_flip_copy_48(to, from, bytes, order)) decart_flip_plain_24(to, from, bytes);
+        } else {
+            size_t done = decart_flip_exchange_48(to, bytes, order);
+            if (2 * done < bytes) decart_flip_plain_24(to + done, to + done, bytes - 2 * done);
+        }
+    }
+}
+#endif
+
+#if defined(DECART_FLIP_CODE_32)
+DECART_FLIP_CODE_32 decart_flip_block_32 decart_flip_load_32(const uint8_t *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
+}
+DECART_FLIP_CODE_32 void decart_flip_store_32(uint8_t *to, decart_flip_block_32 block) {
+    _mm256_storeu_si256((__m256i *)to, block);
+}
+DECART_FLIP_CODE_32 decart_flip_block_32 decart_flip_reverse_32(decart_flip_block_32 block, decart_flip_block_32 order) {
+    // The shuffle stays within halves, which then change places.
+    return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(block, order), 0x4E);
+}
+DECART_FLIP_ROWS(32, decart_flip_block_32)
+
+DECART_FLIP_CODE_32 void decart_flip_plane_32(
+    uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes, size_t rows,
+    decart_flip_unit unit
+) {
+    // Rows that are shorter than a block.
+    if (bytes < 32) return decart_flip_plane_16(to, to_stride, from, from_stride, bytes, rows, unit);
+    decart_flip_block_16 half = decart_flip_load_16(decart_flip_orders[unit]);
+    decart_flip_block_32 order = _mm256_broadcastsi128_si256(half);
+    for (size_t row = 0; row < rows; row++, to += to_stride, from += from_stride) {
+        if (to != from) {
+            decart_flip_copy_32(to, from, bytes, order);
+        } else {
+            // One small block at either end aligns the others, for rows of a multiple of 32 bytes.
+            size_t done = 0;
+            if ((uintptr_t)to % 32 == 16 && bytes >= 64) {
+                decart_flip_block_16 a = decart_flip_load_16(to), b = decart_flip_load_16(to + bytes - 16);
+                decart_flip_store_16(to, decart_flip_reverse_16(b, half));
+                decart_flip_store_16(to + bytes - 16, decart_flip_reverse_16(a, half));
+                done = 16;
+            }
+            done += decart_flip_exchange_32(to + done, bytes - 2 * done, order);
+            if (2 * done >= bytes) continue;
+            done += decart_flip_exchange_16(to + done, bytes - 2 * done, half);
+            if (2 * done < bytes) decart_flip_row_plain(to + done, to + done, bytes - 2 * done, unit);
+        }
+    }
+}
+#endif
+
+// MARK: Planes
+
+// Left to right. `columns` counts pixels of YUYV and UYVY and units of the others; `to` is `from` with the same stride,
+// or does not overlap it. Nothing outside of the columns is touched, but for the last luma byte of an odd row of pairs.
+static inline void decart_flip_plane_horizontally(
+    uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t columns, size_t rows,
+    decart_flip_unit unit, decart_flip_level level
+) {
+    static const uint8_t sizes[] = {1, 2, 3, 4, 2, 2};
+    int pairs = unit == DECART_FLIP_YUYV || unit == DECART_FLIP_UYVY;
+    size_t bytes = columns * sizes[unit];
+    if (pairs && columns % 2) {
+        for (size_t row = 0; row < rows; row++, to += to_stride, from += from_stride)
+            decart_flip_odd_pairs(to, from, columns, unit == DECART_FLIP_YUYV ? 0 : 1);
+        return;
+    }
+#if defined(DECART_FLIP_CODE_16)
+    if (level != DECART_FLIP_PLAIN && unit == DECART_FLIP_24) {
+        decart_flip_plane_48(to, to_stride, from, from_stride, bytes, rows);
+        return;
+    }
+#endif
+#if defined(DECART_FLIP_CODE_32)
+    if (level == DECART_FLIP_VECTOR_32) {
+        decart_flip_plane_32(to, to_stride, from, from_stride, bytes, rows, unit);
+        return;
+    }
+#endif
+#if defined(DECART_FLIP_CODE_16)
+    if (level != DECART_FLIP_PLAIN) {
+        decart_flip_plane_16(to, to_stride, from, from_stride, bytes, rows, unit);
+        return;
+    }
+#endif
+    for (size_t row = 0; row < rows; row++, to += to_stride, from += from_stride)
+        decart_flip_row_plain(to, from, bytes, unit);
+}
+
+// Top to bottom: rows of so many bytes change places.
+static inline void decart_flip_plane_vertically(
+    uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes, size_t rows
+) {
+    enum { block = 64 };
+    for (size_t top = 0; top < (rows + 1) / 2; top++) {
+        size_t bottom = rows - 1 - top;
+        const uint8_t *from_top = from + from_stride * (ptrdiff_t)top, *from_bottom = from + from_stride * (ptrdiff_t)bottom;
+        uint8_t *to_top = to + to_stride * (ptrdiff_t)top, *to_bottom = to + to_stride * (ptrdiff_t)bottom;
+        size_t i = 0;
+        for (; i + block <= bytes; i += block) {
+            uint8_t a[block], b[block];
+            memcpy(a, from_top + i, block);
+            memcpy(b, from_bottom + i, block);
+            memcpy(to_top + i, b, block);
+            memcpy(to_bottom + i, a, block);
+        }
+        for (; i < bytes; i++) {
+            uint8_t a = from_top[i], b = from_bottom[i];
+            to_top[i] = b;
+            to_bottom[i] = a;
+        }
+    }
+}
+#endif

@@ -1,0 +1,62 @@
+// What the user set on `mirror`, and the properties that show it.
+import GStreamerKit
+
+struct MirrorSettings: Sendable {
+    enum Mode: Int, Sendable, CaseIterable { case off, auto, on }
+    enum Position: Int, Sendable, CaseIterable { case unspecified, front, back }
+
+    var mode = Mode.off
+    var position = Position.unspecified
+
+    var isActive: Bool {
+        switch mode {
+        case .off: false
+        case .auto: position == .front
+        case .on: true
+        }
+    }
+
+    mutating func set(_ name: String, _ value: GValueBox) {
+        guard let number = value.int else { return }
+        switch name {
+        case "mode": mode = Mode(rawValue: number) ?? mode
+        case "position": position = Position(rawValue: number) ?? position
+        default: break
+        }
+    }
+
+    func value(_ name: String) -> GValueBox? {
+        switch name {
+        case "mode": GValueBox(enumeration: "GstDecartMirrorMode", mode.rawValue)
+        case "position": GValueBox(enumeration: "GstDecartCameraPosition", position.rawValue)
+        case "active": GValueBox(isActive)
+        default: nil
+        }
+    }
+
+    static let specs: [PropertySpec] = [
+        PropertySpec(
+            "mode", nick: "Mode",
+            blurb: "When the picture is mirrored; off and an inactive auto pass buffers on untouched",
+            .enumeration(
+                type: "GstDecartMirrorMode",
+                values: [
+                    (0, "off", "Never"),
+                    (1, "auto", "When position is front, as people expect of a picture of themselves"),
+                    (2, "on", "Always"),
+                ], default: Mode.off.rawValue), mutability: .playing),
+        PropertySpec(
+            "position", nick: "Position",
+            blurb:
+                "Which way the camera looks, for mode=auto; GStreamer's sources do not say it, so the application does",
+            .enumeration(
+                type: "GstDecartCameraPosition",
+                values: [
+                    (0, "unspecified", "Not known; not mirrored by mode=auto"), (1, "front", "Towards the user"),
+                    (2, "back", "Away from the user"),
+                ], default: Position.unspecified.rawValue), mutability: .playing),
+        PropertySpec(
+            "active", nick: "Active", blurb: "Whether the next picture will be mirrored, by mode and position",
+            .boolean(default: false), access: .readOnly),
+    ]
+}

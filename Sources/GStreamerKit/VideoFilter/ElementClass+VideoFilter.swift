@@ -1,0 +1,175 @@
+// The virtual methods of GstBaseTransform and GstVideoFilter, for classes whose parent is `.videoFilter`.
+//
+// GStreamer decides once per caps whether a filter works in place. Either choice is wrong half of the time: a copy of a
+// buffer that nobody else holds costs as much as the work, and so does making a shared one writable first. Here it is
+// decided for each buffer, in prepare_output_buffer: what may be written is its own output.
+internal import CGStreamer
+
+func installVideoFilter(_ pointer: UnsafeMutableRawPointer) {
+    let transform = pointer.assumingMemoryBound(to: GstBaseTransformClass.self)
+    transform.pointee.transform_ip_on_passthrough = 0
+    transform.pointee.before_transform = beforeTransform
+    transform.pointee.propose_allocation = proposeAllocation
+    transform.pointee.decide_allocation = decideAllocation
+    transform.pointee.prepare_output_buffer = prepareOutputBuffer
+    transform.pointee.transform = transformBuffer
+    transform.pointee.transform_meta = transformMeta
+    transform.pointee.sink_event = sinkEvent
+    transform.pointee.src_event = sourceEvent
+    let filter = pointer.assumingMemoryBound(to: GstVideoFilterClass.self)
+    filter.pointee.set_info = setInfo
+    filter.pointee.transform_frame = transformFrame
+    filter.pointee.transform_frame_ip = transformFrameInPlace
+}
+
+private typealias Transform = UnsafeMutablePointer<GstBaseTransform>
+
+private func parent(of transform: Transform) -> GstBaseTransformClass? {
+    parentClass(of: UnsafeMutableRawPointer(transform), as: GstBaseTransformClass.self)?.pointee
+}
+
+private func videoInfo(of transform: Transform) -> GstVideoInfo {
+    transform.withMemoryRebound(to: GstVideoFilter.self, capacity: 1) { $0.pointee.in_info }
+}
+
+// Passthrough is only ever changed by the streaming thread: a property that is set during a frame counts from the next.
+private let beforeTransform: @convention(c) (Transform?, UnsafeMutablePointer<GstBuffer>?) -> Void = { transform, _ in
+    guard let transform, let found = filterImplementation(of: transform) else { return }
+    let passes = !found.changesFrames()
+    guard passes != (gst_base_transform_is_passthrough(transform) != 0) else { return }
+    gst_base_transform_set_passthrough(transform, passes ? 1 : 0)
+    // The pool for copies is asked for, or given back, before this frame is looked at.
+    gst_base_transform_reconfigure_src(transform)
+}
+
+private let setInfo:
+    @convention(c) (
+        UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstCaps>?, UnsafeMutablePointer<GstVideoInfo>?,
+        UnsafeMutablePointer<GstCaps>?, UnsafeMutablePointer<GstVideoInfo>?
+    ) -> gboolean = { filter, _, info, _, _ in
+        guard let filter, let info, let found = filterImplementation(of: filter) else { return 0 }
+        found.negotiated(VideoInfo(info.pointee))
+        filter.withMemoryRebound(to: GstBaseTransform.self, capacity: 1) {
+            gst_base_transform_set_passthrough($0, found.changesFrames() ? 0 : 1)
+        }
+        return 1
+    }
+
+// Downstream's own answer, as in passthrough: what upstream allocates is handed on, changed or not, so strides and metas
+// must be to downstream's liking in any case, and do not change with a property.
+private let proposeAllocation:
+    @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
+        transform, _, query in
+        guard let transform else { return 0 }
+        return parent(of: transform)?.propose_allocation?(transform, nil, query) ?? 0
+    }
+
+// Copies go to memory that vectors are written to without crossing cache lines; GStreamer's default is 8 bytes.
+private let decideAllocation: @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
+    transform, query in
+    guard let transform, let query else { return 0 }
+    var parameters = GstAllocationParams()
+    gst_allocation_params_init(&parameters)
+    var allocator: UnsafeMutablePointer<GstAllocator>?
+    let isGiven = gst_query_get_n_allocation_params(query) > 0
+    if isGiven { gst_query_parse_nth_allocation_param(query, 0, &allocator, &parameters) }
+    parameters.align |= 31
+    if isGiven {
+        gst_query_set_nth_allocation_param(query, 0, allocator, &parameters)
+    } else {
+        gst_query_add_allocation_param(query, nil, &parameters)
+    }
+    if let allocator { gst_object_unref(allocator) }
+    return parent(of: transform)?.decide_allocation?(transform, query) ?? 0
+}
+
+private let prepareOutputBuffer:
+    @convention(c) (
+        Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<UnsafeMutablePointer<GstBuffer>?>?
+    ) -> GstFlowReturn = { transform, input, output in
+        guard let transform, let input, let output else { return GST_FLOW_ERROR }
+        if gst_base_transform_is_passthrough(transform) == 0 {
+            if decart_buffer_is_writable(input) != 0 {
+                output.pointee = input
+                return GST_FLOW_OK
+            }
+            // A buffer that is larger than its caps (a crop meta says why) is copied with all there is around it.
+            if hasOwnSize(input, transform) {
+                output.pointee = gst_buffer_copy_deep(input)
+                return output.pointee == nil ? GST_FLOW_ERROR : GST_FLOW_OK
+            }
+        }
+        return parent(of: transform)?.prepare_output_buffer?(transform, input, output) ?? GST_FLOW_ERROR
+    }
+
+private func pictureSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int)
+{
+    if let meta = gst_buffer_get_video_meta(buffer) { return (Int(meta.pointee.width), Int(meta.pointee.height)) }
+    let info = videoInfo(of: transform)
+    return (Int(info.width), Int(info.height))
+}
+
+private func hasOwnSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> Bool {
+    let info = videoInfo(of: transform)
+    return pictureSize(buffer, transform) != (Int(info.width), Int(info.height))
+}
+
+private let transformBuffer:
+    @convention(c) (Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<GstBuffer>?) -> GstFlowReturn = {
+        transform, input, output in
+        guard let transform, let input, let output, let parent = parent(of: transform) else { return GST_FLOW_ERROR }
+        let inPlace = input == output || hasOwnSize(output, transform)
+        let result =
+            inPlace ? parent.transform_ip?(transform, output) : parent.transform?(transform, input, output)
+        guard result == GST_FLOW_OK else { return result ?? GST_FLOW_ERROR }
+        filterImplementation(of: transform)?.transformed(BufferRef(output), size: pictureSize(output, transform))
+        return GST_FLOW_OK
+    }
+
+private let transformFrame:
+    @convention(c) (
+        UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstVideoFrame>?,
+        UnsafeMutablePointer<GstVideoFrame>?
+    ) -> GstFlowReturn = { filter, source, target in
+        guard let filter, let source, let target, let found = filterImplementation(of: filter) else {
+            return GST_FLOW_ERROR
+        }
+        return found.transform(VideoFrameRef(source), into: VideoFrameRef(target)) ? GST_FLOW_OK : decart_flow_dropped()
+    }
+
+private let transformFrameInPlace:
+    @convention(c) (UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstVideoFrame>?) -> GstFlowReturn = {
+        filter, frame in
+        transformFrame(filter, frame, frame)
+    }
+
+// What a buffer keeps in place it keeps in a copy: all but what belongs to its memory.
+private let transformMeta:
+    @convention(c) (
+        Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<GstMeta>?, UnsafeMutablePointer<GstBuffer>?
+    ) -> gboolean = { _, _, meta, _ in
+        guard let info = meta?.pointee.info, info.pointee.transform_func != nil else { return 0 }
+        let bound = MetaTag.memory.isOn(info.pointee.api) || MetaTag.memoryReference.isOn(info.pointee.api)
+        return bound ? 0 : 1
+    }
+
+private let sinkEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent>?) -> gboolean = { transform, event in
+    guard let transform, let event else { return 0 }
+    filterImplementation(of: transform)?.downstream(Event(borrowing: event))
+    return parent(of: transform)?.sink_event?(transform, event) ?? 0
+}
+
+private let sourceEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent>?) -> gboolean = {
+    transform, event in
+    guard let transform, let event else { return 0 }
+    let owned = Event(taking: event)
+    let passed = filterImplementation(of: transform)?.upstream(owned) ?? owned
+    return parent(of: transform)?.src_event?(transform, passed.copyReference()) ?? 0
+}
+
+extension ElementHandle {
+    /// For a filter that is too cheap to be worth dropping frames for.
+    package func disableQoS() {
+        gst_base_transform_set_qos_enabled(raw.assumingMemoryBound(to: GstBaseTransform.self), 0)
+    }
+}

@@ -1,0 +1,198 @@
+import ArgumentParser
+import CFlipKernels
+import CGStreamer
+import GStreamerKit
+import Glibc
+
+/// The horizontal flip against a copy of the same bytes, videoflip and libyuv, in one run.
+struct FlipCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "flip",
+        abstract: "Measures `mirror` against memcpy, videoflip and libyuv, and prints a table in Markdown.",
+        discussion: """
+            One thread, one source and one target, so frames are warm. The contenders take turns in each round; a ratio is \
+            the median of the rounds' ratios. Needs the plugin on GStreamer's path (pipelines/env.sh).
+            """)
+
+    @Option(help: "Width of the picture; a multiple of 16.") var width = 1280
+    @Option(help: "Height of the picture; even.") var height = 720
+    @Option(help: ArgumentHelp("Times that all contenders take their turn.", valueName: "number")) var rounds = 31
+
+    func validate() throws {
+        guard (16...8192).contains(width), width % 16 == 0, (2...8192).contains(height), height % 2 == 0 else {
+            throw ValidationError("The size is at most 8192x8192, the width a multiple of 16, the height even.")
+        }
+        guard (1...1000).contains(rounds) else { throw ValidationError("--rounds is a number from 1 to 1000.") }
+    }
+
+    func run() throws {
+        GStreamerRuntime.initialise()
+        let libyuv = LibYUV()
+        writeAll(
+            """
+            Machine: \(Machine.description); load average at the start: \(Machine.load). \(width)x\(height), one thread, frames \
+            warm, \(rounds) rounds; kernel: \(Self.kernelName). µs a frame (time ÷ memcpy of the same bytes).
+
+            | format | memcpy | ours, copy | ours, in place | libyuv, copy | videoflip | `mirror`, shared buffer | `mirror`, own \
+            buffer | videoflip ÷ `mirror` shared | element's share, µs: shared / own |
+            |---|---|---|---|---|---|---|---|---|---|
+
+            """, to: STDOUT_FILENO)
+        for format in FlipFormat.all { writeAll(try measure(format, libyuv) + "\n", to: STDOUT_FILENO) }
+        writeAll("\n" + (try againstVideoflip()) + "\nLoad average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
+    }
+
+    private static var kernelName: String {
+        switch decart_flip_best_level() {
+        case DECART_FLIP_VECTOR_32: "AVX2"
+        case DECART_FLIP_VECTOR_16: "16-byte vectors"
+        default: "plain C"
+        }
+    }
+
+    private func caps(_ format: String) -> String {
+        "video/x-raw, format=\(format), width=\(width), height=\(height), framerate=30/1"
+    }
+
+    // MARK: One format
+
+    private func measure(_ format: FlipFormat, _ libyuv: LibYUV?) throws -> String {
+        let size = format.size(width, height)
+        let buffers = try FrameBuffers(size: size)
+        let (source, target) = (buffers.source, buffers.target)
+        let (width, height) = (width, height)
+        let level = decart_flip_best_level()
+        let kernel: FlipFormat.PlaneFlip = { to, from, stride, plane, columns, rows in
+            decart_flip_plane_horizontally(to, stride, from, stride, columns, rows, plane.unit, level)
+        }
+        let identity = try DrivenElement("identity", [], caps: caps(format.name))
+        let shared = try DrivenElement("decartmirror", [("mode", "on")], caps: caps(format.name))
+        let own = try DrivenElement("decartmirror", [("mode", "on")], caps: caps(format.name))
+        let videoflip = try? DrivenElement("videoflip", [("video-direction", "horiz")], caps: caps(format.name))
+
+        var contenders: [(repetitions: Int, turn: () -> Void)] = [
+            (40, { memcpy(target, source, size) }),
+            (40, { format.forEachPlane(width, height, to: target, from: source, kernel) }),
+            (40, { format.forEachPlane(width, height, to: target, from: target, kernel) }),
+            (40, { shared.pushShared(buffers.buffer) }),
+            (40, { buffers.ownBuffer = buffers.ownBuffer.flatMap { own.pushOwned($0) } }),
+            (40, { identity.pushShared(buffers.buffer) }),
+        ]
+        let libyuvIndex = contenders.count
+        if let libyuv {
+            contenders.append((40, { format.forEachPlane(width, height, to: target, from: source, libyuv.flip) }))
+        }
+        let videoflipIndex = contenders.count
+        if let videoflip { contenders.append((4, { videoflip.pushShared(buffers.buffer) })) }
+
+        let times = timed(contenders)
+        guard buffers.ownBuffer != nil else { throw BenchError("mirror gave no buffer back") }
+        func share(_ element: Int, _ kernel: Int) -> String {
+            fixed(Samples(zip(times[element], times[kernel]).map { $0 - $1 }).median ?? .nan, 1)
+        }
+        func cell(_ index: Int) -> String {
+            guard times.indices.contains(index) else { return "–" }
+            let ratios = Samples(zip(times[index], times[0]).map { $0 / $1 })
+            return "\(fixed(Samples(times[index]).median ?? .nan)) (\(fixed(ratios.median ?? .nan, 2)))"
+        }
+        let flipIndex = libyuv == nil ? libyuvIndex : videoflipIndex
+        let over =
+            videoflip == nil
+            ? "–" : fixed(Samples(zip(times[flipIndex], times[3]).map { $0 / $1 }).median ?? .nan)
+        return "| \(format.name) | \(fixed(Samples(times[0]).median ?? .nan)) | \(cell(1)) | \(cell(2)) | "
+            + "\(libyuv == nil ? "–" : cell(libyuvIndex)) | \(videoflip == nil ? "does not take it" : cell(flipIndex)) | "
+            + "\(cell(3)) | \(cell(4)) | \(over) | \(share(3, 1)) / \(share(4, 2)) |"
+    }
+
+    /// µs for one repetition, of each contender in each round.
+    private func timed(_ contenders: [(repetitions: Int, turn: () -> Void)]) -> [[Double]] {
+        var times = Array(repeating: [Double](), count: contenders.count)
+        for _ in 0..<rounds {
+            for (index, contender) in contenders.enumerated() {
+                for _ in 0..<2 { contender.turn() }
+                let begun = ContinuousClock.now
+                for _ in 0..<contender.repetitions { contender.turn() }
+                times[index].append((.now - begun).milliseconds * 1000 / Double(contender.repetitions))
+            }
+        }
+        return times
+    }
+
+    // MARK: All formats
+
+    /// Where we are closest to videoflip, of all formats that both take.
+    private func againstVideoflip() throws -> String {
+        var worst: (format: String, ratio: Double)?
+        var count = 0
+        for format in try sharedFormats() {
+            let mirror = try DrivenElement("decartmirror", [("mode", "on")], caps: caps(format))
+            let videoflip = try DrivenElement("videoflip", [("video-direction", "horiz")], caps: caps(format))
+            let parsed = gst_caps_from_string(caps(format))
+            defer { gst_caps_unref(parsed) }
+            var info = GstVideoInfo()
+            guard gst_video_info_from_caps(&info, parsed) != 0 else { continue }
+            let buffers = try FrameBuffers(size: Int(info.size))
+            let times = timed([
+                (10, { mirror.pushShared(buffers.buffer) }), (2, { videoflip.pushShared(buffers.buffer) }),
+            ])
+            let ratio = Samples(zip(times[1], times[0]).map { $0 / $1 }).median ?? .nan
+            count += 1
+            if ratio < worst?.ratio ?? .infinity { worst = (format, ratio) }
+        }
+        guard let worst else { return "" }
+        return """
+            Of the \(count) formats that both take, `mirror` (shared buffer) is closest to videoflip with \(worst.format): \
+            \(fixed(worst.ratio)) times as fast.
+
+            """
+    }
+
+    private func sharedFormats() throws -> [String] {
+        // The elements must outlive their pads' answers.
+        let elements = [try Element(factory: "decartmirror"), try Element(factory: "videoflip")]
+        let caps = elements.compactMap { $0.staticPad("sink")?.queryCaps() }
+        // There is no name for a number beyond the last.
+        return try (UInt32(2)..<200).compactMap { number in
+            guard let text = gst_video_format_to_string(GstVideoFormat(number)) else { return nil }
+            let wanted = try Caps("video/x-raw, format=\(String(cString: text))")
+            return caps.allSatisfy(wanted.canIntersect) ? String(cString: text) : nil
+        }
+    }
+}
+
+/// One frame to read, which is shared, one to write, and one that is handed round: all in GStreamer's own memory,
+/// aligned to 16 bytes, for elements, kernels and memcpy alike.
+private final class FrameBuffers {
+    let buffer: UnsafeMutablePointer<GstBuffer>
+    private let targetBuffer: UnsafeMutablePointer<GstBuffer>
+    var ownBuffer: UnsafeMutablePointer<GstBuffer>?
+    let source: UnsafeMutablePointer<UInt8>
+    let target: UnsafeMutablePointer<UInt8>
+
+    init(size: Int) throws {
+        func make() throws -> (UnsafeMutablePointer<GstBuffer>, UnsafeMutablePointer<UInt8>) {
+            var info = GstMapInfo()
+            // As GstVideoFilter proposes to who is before it.
+            var parameters = GstAllocationParams()
+            gst_allocation_params_init(&parameters)
+            parameters.align = 15
+            guard let buffer = gst_buffer_new_allocate(nil, gsize(size), &parameters),
+                gst_buffer_map(buffer, &info, GST_MAP_WRITE) != 0, let bytes = info.data
+            else { throw BenchError("no memory for a frame") }
+            // Not all the same: some machines are quicker with that.
+            for index in 0..<size { bytes[index] = UInt8(truncatingIfNeeded: index &* 2_654_435_761 >> 13) }
+            // System memory stays where it is.
+            gst_buffer_unmap(buffer, &info)
+            return (buffer, bytes)
+        }
+        (buffer, source) = try make()
+        (targetBuffer, target) = try make()
+        ownBuffer = try make().0
+    }
+
+    deinit {
+        gst_buffer_unref(buffer)
+        gst_buffer_unref(targetBuffer)
+        if let ownBuffer { gst_buffer_unref(ownBuffer) }
+    }
+}

@@ -1,0 +1,68 @@
+import CFlipKernels
+
+/// A format that the flip is measured with, plane by plane.
+struct FlipFormat {
+    struct Plane {
+        let unit: decart_flip_unit
+        /// The width and the height are divided by this.
+        var across = 1
+        var down = 1
+
+        var unitBytes: Int {
+            switch unit {
+            case DECART_FLIP_8: 1
+            case DECART_FLIP_24: 3
+            case DECART_FLIP_32: 4
+            default: 2
+            }
+        }
+    }
+
+    let name: String
+    let planes: [Plane]
+    /// Time ÷ memcpy that is to be reached out of place; nil = only reported.
+    let target: Double?
+
+    static let all = [
+        FlipFormat("I420", [Plane(unit: DECART_FLIP_8)] + chroma(DECART_FLIP_8, 2), 1.15),
+        FlipFormat("NV12", [Plane(unit: DECART_FLIP_8)] + chroma(DECART_FLIP_16, 1), 1.15),
+        FlipFormat("YUY2", [Plane(unit: DECART_FLIP_YUYV)], 1.15),
+        FlipFormat("RGBA", [Plane(unit: DECART_FLIP_32)], 1.25),
+        FlipFormat("I420_10LE", [Plane(unit: DECART_FLIP_16)] + chroma(DECART_FLIP_16, 2), 1.25),
+        FlipFormat("P010_10LE", [Plane(unit: DECART_FLIP_16)] + chroma(DECART_FLIP_32, 1), 1.25),
+        FlipFormat("GRAY16_LE", [Plane(unit: DECART_FLIP_16)], 1.25),
+        FlipFormat("RGB", [Plane(unit: DECART_FLIP_24)], nil),
+    ]
+
+    private init(_ name: String, _ planes: [Plane], _ target: Double?) {
+        self.name = name
+        self.planes = planes
+        self.target = target
+    }
+
+    private static func chroma(_ unit: decart_flip_unit, _ count: Int) -> [Plane] {
+        Array(repeating: Plane(unit: unit, across: 2, down: 2), count: count)
+    }
+
+    /// Bytes of a frame, without padding.
+    func size(_ width: Int, _ height: Int) -> Int {
+        planes.reduce(0) { $0 + width / $1.across * $1.unitBytes * (height / $1.down) }
+    }
+
+    typealias PlaneFlip = (
+        _ to: UnsafeMutablePointer<UInt8>, _ from: UnsafePointer<UInt8>, _ stride: Int, _ plane: Plane, _ columns: Int,
+        _ rows: Int
+    ) -> Void
+
+    func forEachPlane(
+        _ width: Int, _ height: Int, to: UnsafeMutablePointer<UInt8>, from: UnsafePointer<UInt8>, _ flip: PlaneFlip
+    ) {
+        var offset = 0
+        for plane in planes {
+            let (columns, rows) = (width / plane.across, height / plane.down)
+            let stride = columns * plane.unitBytes
+            flip(to + offset, from + offset, stride, plane, columns, rows)
+            offset += stride * rows
+        }
+    }
+}

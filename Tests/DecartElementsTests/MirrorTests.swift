@@ -1,0 +1,253 @@
+import CGStreamer
+import GStreamerKit
+import Synchronization
+import Testing
+
+extension ElementTests {
+    /// When `mirror` mirrors, and what it does with buffers, metas and events.
+    @Suite(.timeLimit(.minutes(1)))
+    struct MirrorElement {
+        private static let picture = try? RawPicture("I420", 34, 18)
+
+        /// What was done to the picture; nil when it is none of them.
+        private enum Result { case untouched, leftToRight, topToBottom }
+
+        private func pushed(_ harness: MirrorHarness) throws -> Result? {
+            let picture = try #require(Self.picture)
+            let output = try #require(harness.push(picture.buffer(meta: false))).copiedBytes
+            return output == picture.bytes
+                ? .untouched
+                : output == picture.flipped(.leftToRight)
+                    ? .leftToRight : output == picture.flipped(.topToBottom) ? .topToBottom : nil
+        }
+
+        @Test func bothNamesAreTheSameElement() throws {
+            try #require(ElementTests.isReady)
+            let one = try Element(factory: "mirror")
+            let other = try Element(factory: "decartmirror")
+            #expect(one.implementation != nil && other.implementation != nil)
+            #expect(one.int("mode") == 0 && one.int("position") == 0 && one.bool("active") == false)
+        }
+
+        @Test func modeAndPositionCountFromTheNextFrame() throws {
+            try MirrorHarness.run("decartmirror name=it") { harness in
+                try harness.set(#require(Self.picture))
+                let mirror = try harness.element("it")
+                let seen = Mutex<[Bool]>([])
+                mirror.connect("notify::active") { [unowned mirror] _ in
+                    seen.withLock { $0.append(mirror.bool("active") == true) }
+                    return nil
+                }
+                for (mode, position, active) in [
+                    ("off", "front", false), ("auto", "front", true), ("auto", "back", false), ("on", "back", true),
+                    ("on", "unspecified", true), ("auto", "unspecified", false), ("on", "unspecified", true),
+                    ("off", "unspecified", false),
+                ] {
+                    mirror.set("mode", mode)
+                    mirror.set("position", position)
+                    #expect(mirror.bool("active") == active)
+                    #expect(try pushed(harness) == (active ? .leftToRight : .untouched), "\(mode) \(position)")
+                }
+                // Only changes are told.
+                #expect(seen.withLock { $0 } == [true, false, true, false, true, false])
+            }
+        }
+
+        @Test func passthroughIsTheSameBuffer() throws {
+            for settings in ["", "mode=off position=front", "mode=auto", "mode=auto position=back"] {
+                try MirrorHarness.run("decartmirror \(settings)") { harness in
+                    let picture = try #require(Self.picture)
+                    try harness.set(picture)
+                    for _ in 0..<3 {
+                        #expect(try harness.pushShared(picture.buffer()).isSameBuffer)
+                        let own = try picture.buffer()
+                        let raw = own.raw
+                        #expect(harness.push(own)?.raw == raw)
+                    }
+                }
+            }
+        }
+
+        @Test func capsMayChange() throws {
+            try MirrorHarness.run("decartmirror mode=on") { harness in
+                for (format, width) in [("I420", 34), ("RGB", 35), ("YUY2", 8), ("I420", 320), ("P016_BE", 3)] {
+                    let picture = try RawPicture(format, width, 6)
+                    try harness.set(picture)
+                    #expect(
+                        same(harness.push(try picture.buffer(meta: false))?.copiedBytes, picture.flipped(.leftToRight)))
+                }
+            }
+        }
+
+        @Test(arguments: [
+            "video/x-raw(memory:DMABuf), format=I420, width=32, height=32, framerate=30/1",
+            "video/x-raw(memory:GLMemory), format=RGBA, width=32, height=32, framerate=30/1",
+            "video/x-raw, format=v210, width=32, height=32, framerate=30/1",
+            "image/jpeg, width=32, height=32, framerate=30/1",
+        ])
+        func whatCannotBeMappedDoesNotNegotiate(_ caps: String) throws {
+            try MirrorHarness.run("decartmirror mode=on") { harness in
+                let negotiated = try harness.set(caps: caps)
+                #expect(!negotiated)
+            }
+        }
+
+        @Test func nullAndBackAgain() throws {
+            try #require(ElementTests.isReady)
+            let harness = try MirrorHarness("decartmirror name=it mode=on")
+            try harness.set(#require(Self.picture))
+            harness.pushTag(orientation: "rotate-90")
+            #expect(try pushed(harness) == .topToBottom)
+            harness.restart()
+            try harness.set(#require(Self.picture))
+            // Tags were of the stream that ended, settings are the user's.
+            #expect(try pushed(harness) == .leftToRight)
+            harness.close()
+        }
+
+        // MARK: Tags
+
+        @Test(arguments: [
+            ("rotate-0", false), ("rotate-90", true), ("rotate-180", false), ("rotate-270", true),
+            ("flip-rotate-0", false),
+            ("flip-rotate-90", true), ("flip-rotate-180", false), ("flip-rotate-270", true), ("nonsense", false),
+        ])
+        func orientation(_ tag: String, _ turned: Bool) throws {
+            for global in [false, true] {
+                try MirrorHarness.run("decartmirror mode=on") { harness in
+                    try harness.set(#require(Self.picture))
+                    harness.pushTag(orientation: tag, global: global)
+                    #expect(try pushed(harness) == (turned ? .topToBottom : .leftToRight))
+                }
+            }
+        }
+
+        /// What it is for: displayed by an element that obeys the tag, the picture is the mirrored one.
+        @Test(arguments: [
+            "rotate-0", "rotate-90", "rotate-180", "rotate-270", "flip-rotate-0", "flip-rotate-90", "flip-rotate-180",
+            "flip-rotate-270",
+        ])
+        func displayedItIsMirrored(_ tag: String) throws {
+            let picture = try RawPicture("AYUV", 34, 18)
+            var displayed: [[UInt8]] = []
+            for description in [
+                "decartmirror mode=on ! videoflip video-direction=auto",
+                "videoflip video-direction=auto ! videoflip video-direction=horiz", "videoflip video-direction=auto",
+            ] {
+                try MirrorHarness.run(description) { harness in
+                    harness.pushTag(orientation: tag)
+                    try harness.set(picture)
+                    // videoflip acts on a new direction from its second frame on.
+                    _ = harness.push(try picture.buffer(meta: false))
+                    displayed.append(try #require(harness.push(try picture.buffer(meta: false))).copiedBytes)
+                }
+            }
+            #expect(same(displayed[0], displayed[1]))
+            #expect(!same(displayed[0], displayed[2]))
+        }
+
+        @Test func scopesOfTags() throws {
+            try MirrorHarness.run("decartmirror mode=on") { harness in
+                try harness.set(#require(Self.picture))
+                harness.pushTag(orientation: "rotate-90", global: true)
+                #expect(try pushed(harness) == .topToBottom)
+                // The stream's counts more, whatever comes later.
+                harness.pushTag(orientation: "rotate-0")
+                #expect(try pushed(harness) == .leftToRight)
+                harness.pushTag(orientation: "rotate-270", global: true)
+                #expect(try pushed(harness) == .leftToRight)
+                // A list without it takes it back.
+                harness.pushTag(orientation: nil)
+                #expect(try pushed(harness) == .topToBottom)
+                harness.pushTag(orientation: nil, global: true)
+                #expect(try pushed(harness) == .leftToRight)
+                // The same stream keeps its tags, another one begins without.
+                harness.pushTag(orientation: "rotate-90")
+                harness.push(Event.streamStart(id: "stream", groupID: 2))
+                #expect(try pushed(harness) == .topToBottom)
+                harness.push(Event.streamStart(id: "another", groupID: 3))
+                #expect(try pushed(harness) == .leftToRight)
+            }
+        }
+
+        // MARK: Threads
+
+        /// Each frame is either mirrored or not, whole, while others turn the knobs; and the last word counts.
+        @Test func anyThreadMayTurnIt() throws {
+            try MirrorHarness.run("decartmirror name=it") { harness in
+                let picture = try #require(Self.picture)
+                try harness.set(picture)
+                let mirror = try harness.element("it")
+                let done = Atomic(false)
+                // Samples: what a copy has between its rows is nobody's.
+                let untouched = picture.samples(picture.bytes)
+                let mirrored = picture.samples(picture.flipped(.leftToRight))
+                let turned = picture.samples(picture.flipped(.topToBottom))
+                let seen = Mutex<[Bool: Int]>([:])
+                let strange = Mutex(0)
+                Crowd.run(threads: 3, rounds: 1) { thread, _ in
+                    guard thread == 0 else {
+                        var round = 0
+                        while !done.load(ordering: .relaxed) {
+                            round += 1
+                            if thread == 1 { mirror.set("mode", round % 3) } else { mirror.set("position", round % 2) }
+                            _ = mirror.bool("active")
+                        }
+                        return
+                    }
+                    for round in 0..<4000 {
+                        if round % 100 == 0 {
+                            harness.pushTag(orientation: round % 200 == 0 ? "rotate-90" : "rotate-0")
+                        }
+                        guard let input = try? picture.buffer(meta: false) else { continue }
+                        let output = round % 2 == 0 ? harness.push(input) : try? harness.pushShared(input).output
+                        let samples = output.flatMap { try? picture.samples(of: $0) }
+                        let flipped = round % 200 < 100 ? turned : mirrored
+                        if samples == untouched {
+                            seen.withLock { $0[false, default: 0] += 1 }
+                        } else if samples == flipped {
+                            seen.withLock { $0[true, default: 0] += 1 }
+                        } else {
+                            strange.withLock { $0 += 1 }
+                        }
+                    }
+                    done.store(true, ordering: .relaxed)
+                }
+                #expect(strange.withLock { $0 } == 0)
+                #expect(seen.withLock { $0[true] ?? 0 } > 10 && seen.withLock { $0[false] ?? 0 } > 10)
+                harness.pushTag(orientation: "rotate-0")
+                for mode in ["on", "off", "on"] {
+                    mirror.set("mode", mode)
+                    #expect(try pushed(harness) == (mode == "on" ? .leftToRight : .untouched))
+                }
+            }
+        }
+
+        // MARK: Allocation
+
+        /// Upstream hears downstream's own answer, mirrored or not: what it allocates may be handed on.
+        @Test func allocationIsDownstreamsMatter() throws {
+            for mode in ["off", "on"] {
+                try MirrorHarness.run("decartmirror mode=\(mode)") { harness in
+                    let picture = try #require(Self.picture)
+                    try harness.set(picture)
+                    let answer = try harness.queryAllocation(picture.caps)
+                    #expect(answer.answered && answer.videoMeta && answer.pools == 0, "\(mode)")
+                }
+            }
+        }
+
+        // MARK: Navigation
+
+        @Test func pointersAreMirroredUpstream() throws {
+            try MirrorHarness.run("decartmirror name=it mode=on") { harness in
+                try harness.set(#require(Self.picture))
+                #expect(harness.pointer(4, 5).map { [$0.x, $0.y] } == [30, 5])
+                harness.pushTag(orientation: "rotate-90")
+                #expect(harness.pointer(4, 5).map { [$0.x, $0.y] } == [4, 13])
+                try harness.element("it").set("mode", "off")
+                #expect(harness.pointer(4, 5).map { [$0.x, $0.y] } == [4, 5])
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import CFlipKernels
+import CGStreamer
+import GStreamerKit
+import Testing
+
+extension ElementTests {
+    /// Exact pixels: against the plain way, against videoflip where it knows the format, and every kernel by itself.
+    @Suite(.timeLimit(.minutes(2)))
+    struct MirrorPixels {
+        static let formats = [
+            "I420", "YV12", "Y42B", "Y444", "NV12", "NV21", "NV16", "YUY2", "UYVY", "YVYU", "VYUY", "AYUV", "RGB",
+            "BGR",
+            "RGBx", "BGRx", "xRGB", "xBGR", "RGBA", "BGRA", "ARGB", "ABGR", "GRAY8", "GRAY16_LE", "GRAY16_BE",
+            "I420_10LE", "I420_10BE", "I420_12LE", "I420_12BE", "I422_10LE", "I422_10BE", "I422_12LE", "I422_12BE",
+            "Y444_10LE", "Y444_10BE", "Y444_12LE", "Y444_12BE", "Y444_16LE", "Y444_16BE",
+            "P010_10LE", "P010_10BE", "P012_LE", "P012_BE", "P016_LE", "P016_BE",
+        ]
+
+        /// Shorter than any vector, around their sizes and multiples, odd and even.
+        static let sizes = [
+            (1, 1), (2, 2), (3, 5), (5, 2), (15, 3), (16, 4), (17, 6), (31, 5), (32, 2), (33, 3), (47, 4), (48, 5),
+            (64, 6),
+            (65, 3), (101, 7), (130, 9), (322, 5),
+        ]
+
+        @Test(arguments: formats)
+        func everyFormat(_ format: String) throws {
+            try MirrorHarness.run("decartmirror mode=on") { harness in
+                for turned in [false, true] {
+                    harness.pushTag(orientation: turned ? "rotate-90" : "rotate-180")
+                    for (width, height) in Self.sizes {
+                        for padding in [0, 7, 64] {
+                            let picture = try RawPicture(format, width, height, padding: padding, seed: UInt64(width))
+                            try check(picture, turned ? .topToBottom : .leftToRight, in: harness)
+                        }
+                    }
+                }
+            }
+        }
+
+        @Test(arguments: ["I420", "NV12", "YUY2", "RGB", "BGRA", "P010_10LE"])
+        func rowsFromTheBottomUp(_ format: String) throws {
+            try MirrorHarness.run("decartmirror mode=on") { harness in
+                for padding in [0, 5] {
+                    let picture = try RawPicture(format, 37, 11, padding: padding, upsideDown: true)
+                    try check(picture, .leftToRight, in: harness)
+                }
+            }
+        }
+
+        /// A row may change places with one of its own field only; columns do not care.
+        @Test(arguments: ["I420", "NV12", "YUY2", "RGBA"])
+        func interlaced(_ format: String) throws {
+            for (turned, height) in [(false, 9), (true, 8), (true, 9), (true, 10), (true, 1)] {
+                try MirrorHarness.run("decartmirror mode=on") { harness in
+                    if turned { harness.pushTag(orientation: "rotate-270") }
+                    var picture = try RawPicture(format, 20, height, padding: 4)
+                    picture.isInterlaced = true
+                    try check(picture, turned ? .topToBottom : .leftToRight, in: harness)
+                }
+            }
+        }
+
+        private func check(_ picture: RawPicture, _ axis: RawPicture.Axis, in harness: MirrorHarness) throws {
+            try harness.set(picture)
+            let expected = picture.flipped(axis)
+            let what: Comment =
+                "\(picture.format) \(picture.width)x\(picture.height), strides \(picture.strides), \(axis)"
+
+            // In place: the same memory, and nothing beside the picture touched.
+            let buffer = try picture.buffer(meta: picture.hasOwnLayout)
+            let raw = buffer.raw
+            let inPlace = try #require(harness.push(buffer), what)
+            #expect(inPlace.raw == raw, what)
+            #expect(same(inPlace.copiedBytes, expected), what)
+
+            // Shared: another buffer, and the shared one as it was.
+            let shared = try harness.pushShared(try picture.buffer(meta: picture.hasOwnLayout))
+            #expect(!shared.isSameBuffer, what)
+            #expect(same(shared.input, picture.bytes), what)
+            #expect(same(try picture.samples(of: shared.output), picture.samples(expected)), what)
+        }
+
+        /// videoflip knows nothing of us.
+        @Test(arguments: formats)
+        func asVideoflipDoes(_ format: String) throws {
+            guard !format.hasPrefix("P01"), !["Y42B", "NV16", "VYUY", "Y444_16LE", "Y444_16BE"].contains(format) else {
+                return
+            }
+            for (width, height) in [(64, 48), (66, 10), (65, 47), (7, 3)] {
+                let picture = try RawPicture(format, width, height)
+                var results: [[UInt8]] = []
+                for description in ["decartmirror mode=on", "videoflip video-direction=horiz"] {
+                    try MirrorHarness.run(description) { harness in
+                        try harness.set(picture)
+                        _ = harness.push(try picture.buffer(meta: false))
+                        let output = try #require(harness.push(picture.buffer(meta: false)))
+                        results.append(try picture.samples(of: output))
+                    }
+                }
+                #expect(same(results[0], results[1]), "\(format) \(width)x\(height)")
+                #expect(!same(results[0], picture.samples(picture.bytes)))
+            }
+        }
+
+        /// All instruction sets that this machine has, at every length of row that their blocks can end in.
+        @Test(arguments: 0..<6)
+        func everyKernel(_ unit: Int) throws {
+            let unit = decart_flip_unit(UInt32(unit))
+            let format = [
+                DECART_FLIP_8: "GRAY8", DECART_FLIP_16: "GRAY16_LE", DECART_FLIP_24: "RGB", DECART_FLIP_32: "RGBA",
+                DECART_FLIP_YUYV: "YUY2", DECART_FLIP_UYVY: "UYVY",
+            ][unit]
+            for level in DECART_FLIP_PLAIN.rawValue...decart_flip_best_level().rawValue {
+                for width in 1..<200 {
+                    let picture = try RawPicture(
+                        try #require(format), width, 2, padding: width % 5, seed: UInt64(width))
+                    let expected = picture.flipped(.leftToRight)
+                    var inPlace = picture.bytes
+                    var copy = [UInt8](repeating: 0, count: inPlace.count)
+                    let (offset, stride) = (picture.offsets[0], picture.strides[0])
+                    inPlace.withUnsafeMutableBufferPointer {
+                        guard let base = $0.baseAddress.map({ $0 + offset }) else { return }
+                        decart_flip_plane_horizontally(
+                            base, stride, base, stride, width, 2, unit, decart_flip_level(level))
+                    }
+                    picture.bytes.withUnsafeBufferPointer { source in
+                        copy.withUnsafeMutableBufferPointer { target in
+                            guard let from = source.baseAddress, let to = target.baseAddress else { return }
+                            decart_flip_plane_horizontally(
+                                to + offset, stride, from + offset, stride, width, 2, unit, decart_flip_level(level))
+                        }
+                    }
+                    #expect(same(inPlace, expected), "level \(level), width \(width)")
+                    #expect(same(picture.samples(copy), picture.samples(expected)), "level \(level), width \(width)")
+                }
+            }
+        }
+    }
+}
+
+extension decart_flip_unit: @retroactive Hashable {}
