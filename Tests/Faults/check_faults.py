@@ -19,7 +19,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import faults  # noqa: E402
+import faults  # noqa: E402, F401 its rows
 import netlab  # noqa: E402
 import session  # noqa: E402
 
@@ -29,6 +29,8 @@ def perform(row, folder, shared):
     run = session.Row(name, folder, shared)
     try:
         body(run)
+    except session.Skipped as skipped:
+        run.skipped = str(skipped)
     except session.Failed as failed:
         run.troubles.append(str(failed))
     except Exception as error:  # a row's mistake is a failure of this row
@@ -58,7 +60,8 @@ def perform_all(rows, at_once, folder):
             why = "; ".join(run.troubles).replace("\n", " ")[:500]
             with lock:
                 done[row[0]] = run
-                print(f"not ok faults: {row[0]}: {why}" if why else f"ok faults: {row[0]}", flush=True)
+                print(f"not ok faults: {row[0]}: {why}" if why else
+                      f"skip faults: {row[0]}: {run.skipped}" if run.skipped else f"ok faults: {row[0]}", flush=True)
 
     workers = [threading.Thread(target=worker) for _ in range(at_once)]
     for thread in workers:
@@ -89,7 +92,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
-    rows = [row for row in faults.ROWS if not options.words or any(word in row[0] for word in options.words)]
+    rows = [row for row in session.ROWS if not options.words or any(word in row[0] for word in options.words)]
     if options.list:
         for name, seconds, title, _ in rows:
             print(f"{name:34} {seconds:4} s  {title}")

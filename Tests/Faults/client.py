@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """A host program with one decarttransform: what the fault suite watches.
 
-    client.py [PROPERTY=VALUE...]           properties of the element, as gst-launch takes them
+    client.py [pattern=PATTERN] [keys] [PROPERTY=VALUE...]
+
+PATTERN is videotestsrc's; with `keys` the signal request-api-key is answered with key-1, key-2 and so on; properties
+are the element's, as gst-launch takes them.
 
 Writes a line for all that happens, times on CLOCK_MONOTONIC:
 
@@ -10,7 +13,7 @@ Writes a line for all that happens, times on CLOCK_MONOTONIC:
     {"t": TIME, "m": NAME, ...}             a message of the bus, the answer to a command
 
 and obeys JSON lines on standard input: {"do": "prompt" | "prompts" | "connect" | "disconnect" | "stats" | "memory" |
-"set" | "keys" | "stop"}. Ends when its standard input does.
+"clock" | "set" | "stop"}. Ends when its standard input does.
 """
 
 import ctypes
@@ -67,9 +70,9 @@ class Pictures:
 
 
 class Client:
-    def __init__(self, properties):
+    def __init__(self, properties, pattern):
         self.pipeline = Gst.parse_launch(
-            "videotestsrc name=source is-live=true pattern=smpte horizontal-speed=4 "
+            f"videotestsrc name=source is-live=true pattern={pattern} horizontal-speed=4 "
             f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=30/1 "
             f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate=30 max-framerate=30 stun-server=\"\" "
             + " ".join(properties) + " ! fakesink name=sink sync=false")
@@ -145,6 +148,8 @@ class Client:
             say("stats", **plain(self.decart.get_property("stats")))
         elif what == "memory":
             say("memory", **memory())
+        elif what == "clock":
+            say("clock", wall=time.time())
         elif what == "set":
             self.decart.set_property(command["name"], command["value"])
             say("set")
@@ -173,10 +178,10 @@ def memory():
 
 def main():
     Gst.init(None)
-    properties = sys.argv[1:]
-    asks = "keys" in properties
-    client = Client([word for word in properties if word != "keys"])
-    client.keys = 0 if asks else None
+    words = sys.argv[1:]
+    pattern = next((word[len("pattern="):] for word in words if word.startswith("pattern=")), "smpte")
+    client = Client([word for word in words if word != "keys" and not word.startswith("pattern=")], pattern)
+    client.keys = 0 if "keys" in words else None
     client.run()
 
 
