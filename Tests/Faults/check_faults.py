@@ -20,7 +20,9 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import faults  # noqa: E402, F401 its rows
+import load  # noqa: E402, F401
 import netlab  # noqa: E402
+import networks  # noqa: E402, F401
 import session  # noqa: E402
 
 

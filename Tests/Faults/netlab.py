@@ -139,6 +139,10 @@ class Lab:
         if self.family == "4":
             for name in self.names():
                 self.sysctl(name, "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+        else:
+            # Else link-local addresses are not there for the first seconds, and with them neither are neighbours.
+            for name in self.names():
+                self.sysctl(name, "net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0")
         run("ip", "link", "add", "c0", "netns", self.client, "type", "veth", "peer", "r0", "netns", self.router)
         if self.settings is None:
             run("ip", "link", "add", "r1", "netns", self.router, "type", "veth", "peer", "s0", "netns", self.server)
