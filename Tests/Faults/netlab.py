@@ -263,8 +263,8 @@ class Lab:
 class Link:
     """A link between router and server that a process of its own carries.
 
-    Settings, each direction for itself: `delay` and `jitter` (s, normal), `loss` (0..1), `burst` (mean packets lost in a row),
-    `rate` (bit/s, 0 = any), `queue` (bytes before the rate), `duplicate` (0..1). `seen` is what it tells each 0.2 s.
+    Settings, each direction for itself: `delay` and `jitter` (s, uniform, both ways), `loss` (0..1), `burst` (mean packets lost in a row),
+    `rate` (bit/s, 0 = any), `queue` (bytes that may wait for it), `duplicate` (0..1). `seen` is what it tells each 0.2 s.
     """
 
     def __init__(self, lab):
@@ -298,7 +298,7 @@ class Direction:
     def __init__(self, target):
         self.target = target
         self.is_bad = False
-        self.free_at = 0.0
+        self.free_at = self.last_at = 0.0
         self.worst_wait = 0.0
         self.bytes = 0
 
@@ -313,17 +313,18 @@ class Direction:
             self.is_bad = rng.random() < min(1.0, loss / (1 - loss) / burst)
         return self.is_bad
 
-    def departure(self, settings, size, now):
-        """When the packet has left the queue; nothing when it found no room."""
+    def arrival(self, settings, size, now, rng):
+        """When the packet is there; nothing when the queue had no room. A link with a rate keeps the order."""
+        late = max(0.0, settings["delay"] + settings["jitter"] * rng.uniform(-1, 1))
         if not settings["rate"]:
-            return now
+            return now + late
         wait = max(0.0, self.free_at - now)
-        if settings["queue"] and wait * settings["rate"] / 8 + size > settings["queue"]:
-            self.worst_wait = max(self.worst_wait, wait)
-            return None
         self.worst_wait = max(self.worst_wait, wait)
-        self.free_at = max(now, self.free_at) + size * 8 / settings["rate"]
-        return self.free_at
+        if settings["queue"] and wait * settings["rate"] / 8 + size > settings["queue"]:
+            return None
+        self.free_at = now + wait + size * 8 / settings["rate"]
+        self.last_at = max(self.last_at, self.free_at + late)
+        return self.last_at
 
 
 def carry(near, far, seed):
@@ -365,12 +366,10 @@ def carry(near, far, seed):
                     now = time.monotonic()
                     if direction.is_lost(settings, rng):
                         continue
-                    leaves = direction.departure(settings, len(packet), now)
-                    if leaves is None:
-                        continue
-                    for _ in range(1 + (rng.random() < settings["duplicate"])):
-                        late = max(0.0, rng.gauss(settings["delay"], settings["jitter"]))
-                        heapq.heappush(heap, (leaves + late, next(order), direction, packet))
+                    there = direction.arrival(settings, len(packet), now, rng)
+                    if there is not None:
+                        for _ in range(1 + (rng.random() < settings["duplicate"])):
+                            heapq.heappush(heap, (there, next(order), direction, packet))
         now = time.monotonic()
         while heap and heap[0][0] <= now:
             _, _, direction, packet = heapq.heappop(heap)

@@ -5,15 +5,15 @@ import time
 import netlab
 from session import row
 
-# delay and jitter (s), loss (share), burst (packets), rate (bit/s), queue (bytes): str0m's presets. Share of pictures that
-# must come back, longest time to connect (s).
+# str0m's presets (netem/src/config.rs): delay and jitter each way (s), mean loss and burst (packets), rate (bit/s), queue
+# (bytes). Then the share of pictures that must come back, and the longest time to connect (s).
 PRESETS = {
     "clean": (dict(), 0.999, 2),
-    "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=3, rate=100e6, queue=200_000), 0.99, None),
-    "wifi lossy": (dict(delay=.015, jitter=.010, loss=.05, burst=3, rate=50e6, queue=100_000), 0.95, None),
-    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=3, rate=30e6, queue=100_000), 0.97, 4),
-    "wifi congested": (dict(delay=.010, jitter=.020, loss=.10, rate=5e6, queue=30_000), 0.80, None),
-    "congested": (dict(delay=.080, jitter=.040, loss=.10, rate=10e6, queue=50_000), 0.80, None),
+    "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=2, rate=100e6, queue=200_000), 0.99, None),
+    "wifi lossy": (dict(delay=.015, jitter=.010, loss=.05, burst=2, rate=50e6, queue=100_000), 0.95, None),
+    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=2, rate=30e6, queue=100_000), 0.97, 4),
+    "wifi congested": (dict(delay=.010, jitter=.020, loss=.09, burst=2, rate=5e6, queue=30_000), 0.80, None),
+    "congested": (dict(delay=.080, jitter=.040, loss=.09, burst=2, rate=10e6, queue=50_000), 0.80, None),
 }
 
 
@@ -35,6 +35,7 @@ def preset(name):
         run.expect(sent > 100, f"only {sent} pictures sent")
         run.expect(shown >= share * sent, f"{shown} of {sent} pictures came back: {shown / max(sent, 1):.1%}, "
                    f"promised {share:.1%}")
+        run.detail = [before, after, run.standin.sessions()]
         run.note(f"{shown} of {sent} pictures ({shown / max(sent, 1):.1%}, promised {share:.1%})")
         run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
         run.dialled(1)
