@@ -32,6 +32,7 @@ WIDTH, HEIGHT = 640, 360
 LIBC = ctypes.CDLL(None)
 
 out = os.fdopen(os.dup(1), "wb", buffering=0)
+os.dup2(2, 1)  # what libraries print is not for our reader
 
 
 def say(name, **fields):
