@@ -40,7 +40,8 @@ def preset(name):
         sent = after["frames-sent"] - before["frames-sent"]
         shown = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
         run.expect(sent > 100, f"only {sent} pictures sent")
-        run.expect(shown >= share * sent, f"{shown} of {sent} pictures came back: {shown / max(sent, 1):.1%}, "
+        # One may be under way at the end.
+        run.expect(shown + 1 >= share * sent, f"{shown} of {sent} pictures came back: {shown / max(sent, 1):.1%}, "
                    f"promised {share:.1%}")
         run.note(f"{shown} of {sent} pictures ({shown / max(sent, 1):.1%}, promised {share:.1%})")
         run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
