@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """The fault suite: the built plugin in a host program, the stand-in, and networks of namespaces between them.
 
-    check_faults.py [--table FILE] [--at-once N] [--all] [--keep] [--list] [WORD...]      with words: rows whose name has one
+    check_faults.py [--table FILE] [--at-once N] [--all] [--keep] [--list] [WORD...]
+
+With words: the rows whose name has one of them.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Rows run side by side, each in namespaces of its own.
 """
@@ -26,9 +28,9 @@ import networks  # noqa: E402, F401
 import session  # noqa: E402
 
 
-def perform(row, folder, shared):
+def perform(row, folder):
     name, _, _, body, _ = row
-    run = session.Row(name, folder, shared)
+    run = session.Row(name, folder, folder)
     try:
         body(run)
     except session.Skipped as skipped:
@@ -58,7 +60,7 @@ def perform_all(rows, at_once, folder):
                 row = waiting.get_nowait()
             except queue.Empty:
                 return
-            run = perform(row, folder, folder)
+            run = perform(row, folder)
             why = "; ".join(run.troubles).replace("\n", " ")[:500]
             with lock:
                 done[row[0]] = run
@@ -89,7 +91,7 @@ def table(rows, done):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--table", help="write the measured recoveries to this file, in Markdown")
-    parser.add_argument("--at-once", type=int, default=6)
+    parser.add_argument("--at-once", type=int, default=5, help="rows side by side")
     parser.add_argument("--keep", action="store_true", help="keep the folder of logs")
     parser.add_argument("--all", action="store_true", help="also the rows that are known to fail")
     parser.add_argument("--list", action="store_true")

@@ -75,7 +75,8 @@ class Client:
         self.pipeline = Gst.parse_launch(
             f"videotestsrc name=source is-live=true pattern={pattern} horizontal-speed=4 "
             f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=30/1 "
-            f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate=30 max-framerate=30 stun-server=\"\" "
+            f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate=30 max-framerate=30 "
+            "stun-server=\"\" "
             + " ".join(properties) + " ! fakesink name=sink sync=false")
         self.decart = self.pipeline.get_by_name("decart")
         self.loop = GLib.MainLoop()
@@ -93,7 +94,6 @@ class Client:
         self.pipeline.set_state(Gst.State.PLAYING)
         say("started", pid=os.getpid())
         self.loop.run()
-        # In a thread of its own: a stop that hangs must be seen from outside, not end in silence.
         begun = time.monotonic()
         self.pipeline.set_state(Gst.State.NULL)
         say("stopped", seconds=round(time.monotonic() - begun, 3))
@@ -181,8 +181,8 @@ def memory():
     info = LIBC.mallinfo2()
     with open("/proc/self/status", encoding="ascii") as file:
         status = dict(line.split(":", 1) for line in file)
-    return {"used": info.uordblks + info.hblkhd, "rss": int(status["VmRSS"].split()[0]) * 1024, "threads": int(status["Threads"]),
-            "fds": len(os.listdir("/proc/self/fd"))}
+    return {"used": info.uordblks + info.hblkhd, "rss": int(status["VmRSS"].split()[0]) * 1024,
+            "threads": int(status["Threads"]), "fds": len(os.listdir("/proc/self/fd"))}
 
 
 def main():

@@ -140,9 +140,9 @@ def turn(run):
         raise Skipped("coturn is not installed")
     run.turn = run.lab.start(
         run.lab.server,
-        [TURN, "-n", "-L", netlab.SERVER, "-E", netlab.SERVER, "-p", "3478", "--min-port", "50000", "--max-port", "50200",
-         "--relay-threads", "1", "-a", "-u", "test:pass", "-r", "example.org", "--allow-loopback-peers", "--no-cli",
-         "--no-tls", "--no-dtls", "--no-rfc5780", "-l", "stdout", "--pidfile", os.path.join(run.folder, "turn.pid"),
+        [TURN, "-n", "-L", netlab.SERVER, "-E", netlab.SERVER, "-p", "3478", "--min-port", "50000",
+         "--max-port", "50200", "--relay-threads", "1", "-a", "-u", "test:pass", "-r", "example.org",
+         "--allow-loopback-peers", "--no-cli", "--no-tls", "--no-dtls", "--no-rfc5780", "-l", "stdout", "--pidfile", os.path.join(run.folder, "turn.pid"),
          "-b", os.path.join(run.folder, "turn.db")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         stdin=subprocess.DEVNULL)
     for _ in range(100):

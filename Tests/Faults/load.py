@@ -1,13 +1,12 @@
 """Rows of load and order: many prompts, many reconnects, a stalled network, fresh keys, `disconnect`."""
 
-import os
 import signal
 import socket
 import threading
 import time
 
 import netlab
-from session import Client, Failed, StandIn, row
+from session import StandIn, row
 
 MIB = 1 << 20
 
@@ -180,7 +179,8 @@ def key_url(run):
     run.finish()
 
 
-@row("disconnect", 45, "the action signal disconnect, in a session and between two attempts: nobody dials; connect: somebody does")
+@row("disconnect", 45,
+     "the action signal disconnect, in a session and between two attempts: nobody dials; connect: somebody does")
 def disconnect(run):
     client = run.start()
 

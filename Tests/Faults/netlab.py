@@ -102,7 +102,7 @@ def enter(namespace):
 
 
 class Lab:
-    """`family`: 4, 6, "both", or "none" (one namespace with loopback is all there is). `link`: settings of a user-space link."""
+    """`family`: 4, 6, "both", or "none" (one namespace with loopback is all there is). `link`: settings of a `Link`."""
 
     def __init__(self, family="4", link=None, seed=1, mtu=1500):
         self.stem = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
@@ -265,8 +265,9 @@ class Lab:
 class Link:
     """A link between router and server that a process of its own carries.
 
-    Settings, each direction for itself: `delay` and `jitter` (s, uniform, both ways), `loss` (0..1), `burst` (mean packets lost in a row),
-    `rate` (bit/s, 0 = any), `queue` (bytes that may wait for it), `duplicate` (0..1). `seen` is what it tells each 0.2 s.
+    Settings, each direction for itself: `delay` and `jitter` (s, uniform, both ways), `loss` (0..1), `burst` (mean
+    packets lost in a row), `rate` (bit/s, 0 = any), `queue` (bytes that may wait for it), `duplicate` (0..1). `seen`
+    is what it tells each 0.2 s.
     """
 
     def __init__(self, lab):

@@ -8,8 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 
@@ -51,7 +49,6 @@ def environment(folder):
     if not os.path.isdir(plugins):
         os.makedirs(plugins)
         os.symlink(PLUGIN, os.path.join(plugins, "libgstdecart.so"))
-        # Scanned once, before labs read it side by side.
     system = subprocess.run(["pkg-config", "--variable=pluginsdir", "gstreamer-1.0"], capture_output=True, text=True,
                             check=True).stdout.strip()
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_API"))}
@@ -244,7 +241,6 @@ class Row:
         self.lab = self.standin = self.client = None
         self.begun = time.monotonic()
         self.stops = []  # (from, to): the process itself stood still
-        self.shown_again = []
         self.open_labs = contextlib.ExitStack()
 
     # Set up
@@ -295,7 +291,6 @@ class Row:
         frame = client.frame(state["t"], seconds=10)
         if client.frame(state["t"], kinds="nrc").kind == "c" or frame.kind != "n":
             self.expect(False, "after recovery the first picture does not show the acknowledged prompt")
-        self.shown_again.append(frame.time)
         return frame.time
 
     def dialled(self, least, most=None):

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""One pipeline for half an hour, and a fault every 20 to 40 s: recoveries against their bounds, and what the process holds.
+"""One pipeline for half an hour, and a fault every 20 to 40 s: recoveries, their bounds, what the process holds.
 
     soak.py [--minutes N] [--seed N] [--table FILE]
 
 Prints a line for each fault, then the tables. Ends with 1 if a recovery missed its bound, the pipeline ended or posted
-an error, showed the wrong prompt, went back in time, or grew by more than 16 MiB, a thread or a descriptor since minute 2
-(at most half of the time, in a shorter run).
+an error, showed the wrong prompt, went back in time, or grew by more than 16 MiB, a thread or a descriptor since minute
+2 (half of the time, in a run of less than four).
 """
 
 import argparse
