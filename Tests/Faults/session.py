@@ -21,6 +21,8 @@ CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client.py")
 
 SLACK = 1.0  # s that every bound of the table is given on top
 GAP = 0.2  # s without a buffer
+# A stand-in picture is due 166 ms after the last buffer, and ten processes share two cores here with whatever else runs.
+GAP_SLACK = 0.1
 
 
 ROWS = []
@@ -322,7 +324,7 @@ class Row:
             self.worst_gap, at = max(
                 ((after.time - before.time - self.stopped(before.time, after.time), before.time)
                  for before, after in zip(frames, frames[1:])), default=(0, 0))
-            self.expect(self.worst_gap <= GAP, f"{self.worst_gap * 1000:.0f} ms without a buffer, "
+            self.expect(self.worst_gap <= GAP + GAP_SLACK, f"{self.worst_gap * 1000:.0f} ms without a buffer, "
                         f"{at - frames[0].time:.2f} s after the first one")
         first = next((at for at, frame in enumerate(frames) if frame.is_new), 0)
         self.expect(all(frame.kind == "b" for frame in frames[:first]), "something was shown before the first picture")
