@@ -71,6 +71,8 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         GStreamerRuntime.initialise()
         // Candidates are found while the answer is still being made: by way of the queue they follow it.
         var configuration = PeerConnectionConfiguration()
+        // Patient, as a browser's buffer becomes on a bad path; pictures that come in order are not held up by it.
+        configuration.jitterBufferLatency = .milliseconds(400)
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }

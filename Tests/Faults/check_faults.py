@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+"""The fault suite: the built plugin in a host program, the stand-in, and networks of namespaces between them.
+
+    check_faults.py [--table FILE] [--at-once N] [--all] [--keep] [--list] [WORD...]
+
+With words: the rows whose name has one of them.
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Rows run side by side, each in namespaces of its own.
+"""
+
+import argparse
+import os
+import queue
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import faults  # noqa: E402, F401 its rows
+import load  # noqa: E402, F401
+import netlab  # noqa: E402
+import networks  # noqa: E402, F401
+import session  # noqa: E402
+
+
+def perform(row, folder):
+    name, _, _, body, _ = row
+    run = session.Row(name, folder, folder)
+    try:
+        body(run)
+    except session.Skipped as skipped:
+        run.skipped = str(skipped)
+    except session.Failed as failed:
+        run.troubles.append(str(failed))
+    except Exception as error:  # a row's mistake is a failure of this row
+        run.troubles.append(f"{type(error).__name__}: {error} at {traceback.extract_tb(error.__traceback__)[-1]}")
+    finally:
+        try:
+            run.close()
+        except Exception as error:
+            run.troubles.append(f"clean-up: {error}")
+    run.took = time.monotonic() - run.begun
+    return run
+
+
+def perform_all(rows, at_once, folder):
+    """Longest first, so that the end is not one row's."""
+    waiting, done, lock = queue.SimpleQueue(), {}, threading.Lock()
+    for row in sorted(rows, key=lambda row: -row[1]):
+        waiting.put(row)
+
+    def worker():
+        while True:
+            try:
+                row = waiting.get_nowait()
+            except queue.Empty:
+                return
+            run = perform(row, folder)
+            why = "; ".join(run.troubles).replace("\n", " ")[:500]
+            with lock:
+                done[row[0]] = run
+                print(f"not ok faults: {row[0]}: {why}" if why else
+                      f"skip faults: {row[0]}: {run.skipped}" if run.skipped else f"ok faults: {row[0]}", flush=True)
+
+    workers = [threading.Thread(target=worker) for _ in range(at_once)]
+    for thread in workers:
+        thread.start()
+        time.sleep(0.3)  # not all start-ups in the same instant
+    for thread in workers:
+        thread.join()
+    return done
+
+
+def table(rows, done):
+    lines = ["| row | fault | measured | bound | longest gap | |", "|---|---|---|---|---|---|"]
+    for name, _, title, _, _ in rows:
+        run = done[name]
+        gap = f"{run.worst_gap * 1000:.0f} ms" if hasattr(run, "worst_gap") else "–"
+        measured = "<br>".join(f"{what} {value:.2f} s" for what, value, _ in run.measures)
+        bounds = "<br>".join(f"{bound:g} s" for _, _, bound in run.measures)
+        remarks = "; ".join(run.notes + (["**failed**: " + "; ".join(run.troubles)] if run.troubles else []))
+        lines.append(f"| {name} | {title} | {measured or '–'} | {bounds or '–'} | {gap} | {remarks} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--table", help="write the measured recoveries to this file, in Markdown")
+    parser.add_argument("--at-once", type=int, default=5, help="rows side by side")
+    parser.add_argument("--keep", action="store_true", help="keep the folder of logs")
+    parser.add_argument("--all", action="store_true", help="also the rows that are known to fail")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    rows = [row for row in session.ROWS
+            if (any(word in row[0] for word in options.words) if options.words else options.all or not row[4])]
+    if options.list:
+        for name, seconds, title, _, unkept in rows:
+            print(f"{name:34} {seconds:4} s  {title}" + (f" [not kept: {unkept}]" if unkept else ""))
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if (why := netlab.available()):
+        print(f"skip faults: {why}")
+        return
+    netlab.sweep()
+    folder = tempfile.mkdtemp(prefix="decart-faults-")
+    failed = True
+    try:
+        if not os.path.exists(session.PLUGIN):
+            print(f"not ok faults: the plugin: {session.PLUGIN} is not there")
+            sys.exit(1)
+        if (why := session.warm(folder)):
+            print(f"not ok faults: the plugin: {why}")
+            sys.exit(1)
+        done = perform_all(rows, options.at_once, folder)
+        failed = any(run.troubles for run in done.values())
+        if options.table:
+            with open(options.table, "w", encoding="utf-8") as file:
+                file.write(table(rows, done))
+    finally:
+        if options.keep:
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+"""A host program with one decarttransform: what the fault suite watches.
+
+    client.py [pattern=PATTERN] [keys] [PROPERTY=VALUE...]
+
+PATTERN is videotestsrc's; with `keys` the signal request-api-key is answered with key-1, key-2 and so on; properties
+are the element's, as gst-launch takes them.
+
+Writes a line for all that happens, times on CLOCK_MONOTONIC:
+
+    f TIME PTS DISCONT KIND                 a buffer that left the element. KIND: b black, r the same picture as the one
+                                            before, n a new picture without colour (prompt "noir"), c any other new one
+    {"t": TIME, "m": NAME, ...}             a message of the bus, the answer to a command
+
+and obeys JSON lines on standard input: {"do": "prompt" | "prompts" | "connect" | "disconnect" | "stats" | "memory" |
+"clock" | "set" | "stop"}. Ends when its standard input does.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, Gst  # noqa: E402
+
+WIDTH, HEIGHT = 640, 360
+LIBC = ctypes.CDLL(None)
+
+out = os.fdopen(os.dup(1), "wb", buffering=0)
+os.dup2(2, 1)  # what libraries print is not for our reader
+
+
+def say(name, **fields):
+    """One write a line: two threads write."""
+    out.write((json.dumps({"t": round(time.monotonic(), 4), "m": name, **fields}) + "\n").encode())
+
+
+def plain(structure):
+    """A GstStructure's fields that are numbers, words or nothing."""
+    fields = {}
+    for at in range(structure.n_fields()):
+        name = structure.nth_field_name(at)
+        value = structure.get_value(name)
+        fields[name] = value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+    return fields
+
+
+class Pictures:
+    """Tells pictures apart by some of their pixels: the moving bars are different in every new one."""
+
+    def __init__(self):
+        self.last = None
+
+    def kind(self, buffer):
+        luma = buffer.extract_dup(WIDTH * 100, WIDTH * 8)
+        chroma = b"".join(
+            buffer.extract_dup(WIDTH * HEIGHT + plane * WIDTH * HEIGHT // 4 + WIDTH // 2 * 50, WIDTH * 2)
+            for plane in (0, 1))
+        if max(luma) <= 20 and 124 <= min(chroma) and max(chroma) <= 132:
+            self.last = None
+            return "b"
+        if (luma, chroma) == self.last:
+            return "r"
+        self.last = (luma, chroma)
+        return "n" if sum(abs(value - 128) for value in chroma[::7]) < 4 * len(chroma[::7]) else "c"
+
+
+class Client:
+    def __init__(self, properties, pattern):
+        self.pipeline = Gst.parse_launch(
+            f"videotestsrc name=source is-live=true pattern={pattern} horizontal-speed=4 "
+            f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=30/1 "
+            f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate=30 max-framerate=30 "
+            "stun-server=\"\" "
+            + " ".join(properties) + " ! fakesink name=sink sync=false")
+        self.decart = self.pipeline.get_by_name("decart")
+        self.loop = GLib.MainLoop()
+        self.pictures = Pictures()
+        self.keys = None
+        bus = self.pipeline.get_bus()
+        bus.add_signal_watch()
+        bus.connect("message", self.message)
+        self.pipeline.get_by_name("sink").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.buffer)
+        self.decart.connect("request-api-key", self.key)
+
+    def run(self):
+        GLib.io_add_watch(0, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, self.commands)
+        self.unread = b""
+        self.pipeline.set_state(Gst.State.PLAYING)
+        say("started", pid=os.getpid())
+        self.loop.run()
+        begun = time.monotonic()
+        self.pipeline.set_state(Gst.State.NULL)
+        say("stopped", seconds=round(time.monotonic() - begun, 3))
+
+    def buffer(self, _pad, info):
+        now = time.monotonic()
+        buffer = info.get_buffer()
+        discontinuous = int(bool(buffer.get_flags() & Gst.BufferFlags.DISCONT))
+        out.write(b"f %.4f %d %d %s\n" % (now, buffer.pts, discontinuous, self.pictures.kind(buffer).encode()))
+        return Gst.PadProbeReturn.OK
+
+    def message(self, _bus, message):
+        if message.type == Gst.MessageType.ELEMENT:
+            structure = message.get_structure()
+            if structure.get_name() in ("decart-state", "prompt-result"):
+                say(structure.get_name(), **plain(structure))
+        elif message.type in (Gst.MessageType.ERROR, Gst.MessageType.WARNING):
+            is_error = message.type == Gst.MessageType.ERROR
+            error, _debug = message.parse_error() if is_error else message.parse_warning()
+            details = message.parse_error_details() if is_error else message.parse_warning_details()
+            say("error" if is_error else "warning", domain=error.domain, code=error.code, text=error.message,
+                source=message.src.get_name(), details=plain(details) if details else {})
+
+    def key(self, _element):
+        if self.keys is None:
+            return None
+        self.keys += 1
+        say("key", number=self.keys)
+        return f"key-{self.keys}"
+
+    # Commands
+
+    def commands(self, descriptor, _condition):
+        chunk = os.read(descriptor, 65536)
+        if not chunk:
+            self.loop.quit()
+            return False
+        *lines, self.unread = (self.unread + chunk).split(b"\n")
+        for line in lines:
+            self.obey(json.loads(line))
+        return True
+
+    def obey(self, command):
+        what = command["do"]
+        if what == "prompt":
+            self.prompt(command["text"])
+        elif what == "prompts":
+            threading.Thread(target=self.prompts, args=(command["count"], command["rate"]), daemon=True).start()
+        elif what in ("connect", "disconnect"):
+            self.decart.emit(what)
+            say(what)
+        elif what == "stats":
+            say("stats", **plain(self.decart.get_property("stats")))
+        elif what == "memory":
+            say("memory", **memory())
+        elif what == "clock":
+            say("clock", wall=time.time())
+        elif what == "set":
+            self.decart.set_property(command["name"], command["value"])
+            say("set")
+        elif what == "stop":
+            self.loop.quit()
+
+    def prompt(self, text):
+        say("request", id=self.decart.emit("set-prompt", text, False), text=text)
+
+    def prompts(self, count, rate):
+        begun = time.monotonic()
+        for number in range(count):
+            time.sleep(max(0, begun + number / rate - time.monotonic()))
+            self.prompt(f"noir {number}")
+        say("prompts", count=count)
+
+
+class Mallinfo2(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+
+
+def memory():
+    """What the process holds: what the allocator keeps for later is given back first. `used` is what is not free: how
+    well the arenas of a dozen threads are filled is chance, and RSS follows it."""
+    LIBC.malloc_trim(0)
+    LIBC.mallinfo2.restype = Mallinfo2
+    info = LIBC.mallinfo2()
+    with open("/proc/self/status", encoding="ascii") as file:
+        status = dict(line.split(":", 1) for line in file)
+    return {"used": info.uordblks + info.hblkhd, "rss": int(status["VmRSS"].split()[0]) * 1024,
+            "threads": int(status["Threads"]), "fds": len(os.listdir("/proc/self/fd"))}
+
+
+def main():
+    Gst.init(None)
+    words = sys.argv[1:]
+    pattern = next((word[len("pattern="):] for word in words if word.startswith("pattern=")), "smpte")
+    client = Client([word for word in words if word != "keys" and not word.startswith("pattern=")], pattern)
+    client.keys = 0 if "keys" in words else None
+    client.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,517 @@
+"""The rows: faults F1 to F26, each in its own network, measured against its bound.
+
+A row is a function of a `Row`. Bounds are those of the fault table: seconds from the fault's start unless said.
+"""
+
+import contextlib
+import glob
+import os
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import netlab
+from session import GAP, GAP_SLACK, Client, Skipped, StandIn, row
+
+TURN = "/usr/bin/turnserver"
+
+
+# --- The service goes away --------------------------------------------------------------------------------------
+
+
+def closes(code):
+    def body(run):
+        client = run.start()
+        session, since = client.session(), time.monotonic()
+        if code == 1006:
+            run.standin.control("POST", "drop")
+        else:
+            run.standin.control("POST", f"close?code={code}")
+        run.measure("new session", run.recovered(since, session, 10) - since, 3)
+        run.expect(len(client.all("warning", since)) == 1, "not exactly one warning")
+        run.dialled(2)
+        run.finish()
+    return body
+
+
+for _code in (1001, 1011, 1012, 1006):
+    row(f"F1 close {_code}", 8, f"the service closes the WebSocket ({_code})")(closes(_code))
+
+
+def killed(away, bound, dials):
+    def body(run):
+        client = run.start()
+        session, since = client.session(), time.monotonic()
+        run.standin.kill()
+        time.sleep(away - (time.monotonic() - since))
+        run.standin.start()
+        run.measure("new session", run.recovered(since, session, bound + 10) - since, bound)
+        run.dialled(dials)
+        run.finish()
+    return body
+
+
+row("F2 killed, back after 2 s", 12, "the service is killed and back after 2 s")(killed(2, 5, 3))
+for _away, _bound, _dials in ((5, 9, 4), (10, 17, 5), (18, 27, 6)):
+    row(f"F3 killed, back after {_away} s", _bound + 6, f"back after {_away} s")(killed(_away, _bound, _dials))
+
+
+@row("F4 away for 60 s", 70, "away for longer than the retries last")
+def f4(run):
+    client = run.start()
+    since = time.monotonic()
+    run.standin.kill()
+    error = client.message("error", since, 40)
+    after = error["t"] - since
+    run.measure("gives up", after, 26)
+    run.expect(after >= 19, f"gave up after {after:.1f} s: too early")
+    run.expect(client.state().get("state") == "error", f"state is {client.state().get('state')}")
+    run.dialled(6)
+    time.sleep(30)
+    run.dialled(6)
+    run.finish(errors=1)
+
+
+@row("F5 away for 60 s, for ever", 85, "away for 60 s, max-retries=-1")
+def f5(run):
+    client = run.start("max-retries=-1")
+    session, since = client.session(), time.monotonic()
+    run.standin.kill()
+    time.sleep(60)
+    run.standin.start()
+    back = time.monotonic()
+    run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
+    # 1, 3, 7, 15, 25, 35, 45, 55, 65 at the latest; jitter makes it up to two more.
+    run.dialled(10, 12)
+    run.finish()
+
+
+# --- The network goes away --------------------------------------------------------------------------------------
+
+
+def silence(seconds):
+    def body(run):
+        client = run.start()
+        session = client.session()
+        run.lab.drop()
+        time.sleep(seconds)
+        run.lab.heal()
+        healed = time.monotonic()
+        # What was under way at the moment of the cut has left the jitter buffer long ago.
+        run.measure("pictures after the return", client.frame(healed).time - healed, 1)
+        time.sleep(8)
+        run.expect(client.session() == session, "another session")
+        run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
+        run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > healed), "another look")
+        run.dialled(1)
+        run.finish()
+    return body
+
+
+for _seconds in (1, 2, 3):
+    row(f"F6 nothing for {_seconds} s", 16, f"all packets dropped for {_seconds} s, same session")(silence(_seconds))
+
+
+def outage(seconds, bound, dials):
+    def body(run):
+        client = run.start()
+        session, since = client.session(), time.monotonic()
+        run.lab.drop()
+        noticed = client.message("warning", since, 10)["t"]
+        run.measure("noticed", noticed - since, 5.5)
+        time.sleep(max(0, seconds - (time.monotonic() - since)))
+        run.lab.heal()
+        healed = time.monotonic()
+        run.measure("new session after the return", run.recovered(since, session, 30) - healed, bound)
+        run.dialled(*dials)
+        run.finish()
+    return body
+
+
+row("F7 nothing for 10 s", 25, "all packets dropped for 10 s")(outage(10, 5.5, (2, 3)))
+row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (4, 5)))
+
+
+def turn(run):
+    """coturn beside the stand-in; what it relays goes on within that namespace."""
+    if not os.path.exists(TURN):
+        raise Skipped("coturn is not installed")
+    run.turn = run.lab.start(
+        run.lab.server,
+        [TURN, "-n", "-L", netlab.SERVER, "-E", netlab.SERVER, "-p", "3478", "--min-port", "50000",
+         "--max-port", "50200", "--relay-threads", "1", "-a", "-u", "test:pass", "-r", "example.org",
+         "--allow-loopback-peers", "--no-cli", "--no-tls", "--no-dtls", "--no-rfc5780", "-l", "stdout",
+         "--pidfile", os.path.join(run.folder, "turn.pid"), "-b", os.path.join(run.folder, "turn.db")],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL)
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            run.lab.connect(run.lab.server, netlab.SERVER, 3478).close()
+            break
+        time.sleep(0.1)
+    return f'turn-servers=<"turn://test:pass@{netlab.SERVER}:3478?transport=tcp">'
+
+
+@row("F9 UDP dropped for good", 20, "UDP dropped for good while media flow; TURN over TCP is there")
+def f9(run):
+    run.network()
+    client = run.start(turn(run))
+    run.expect(not client.stats()["relayed"], "relayed before there was a reason")
+    session, since = client.session(), time.monotonic()
+    run.lab.drop("meta l4proto udp")
+    run.measure("new session", run.recovered(since, session, 20) - since, 10)
+    run.expect(client.stats()["relayed"], "not relayed")
+    run.finish()
+
+
+@row("F9 UDP dropped from the start", 20, "no UDP from the start; TURN over TCP is there")
+def f9_start(run):
+    run.network()
+    run.lab.drop("meta l4proto udp")
+    client = run.start(turn(run))
+    run.measure("connected", run.connected_in, 8)
+    run.expect(client.stats()["relayed"], "not relayed")
+    run.dialled(1)
+    run.finish()
+
+
+@row("F10 TCP dropped for 15 s", 32, "TCP dropped for 15 s, media alive")
+def f10(run):
+    client = run.start()
+    session, since = client.session(), time.monotonic()
+    run.lab.drop("meta l4proto tcp")
+    run.measure("noticed", client.message("warning", since, 15)["t"] - since, 10)
+    time.sleep(max(0, 15 - (time.monotonic() - since)))
+    run.lab.heal()
+    healed = time.monotonic()
+    back = run.recovered(since, session, 20)
+    run.measure("new session after the return", back - healed, 6)
+    time.sleep(1)
+    times = [frame.time for frame in client.frames if frame.is_new and since <= frame.time]
+    longest = max(after - before for before, after in zip(times, times[1:]))
+    run.expect(longest <= GAP + GAP_SLACK, f"{longest * 1000:.0f} ms without a new picture: media stopped")
+    run.note(f"never longer than {longest * 1000:.0f} ms without a new picture")
+    run.finish()
+
+
+@row("F11 another address", 20, "the client's address is replaced")
+def f11(run):
+    client = run.start()
+    session, since = client.session(), time.monotonic()
+    run.lab.move_client()
+    run.measure("noticed", client.message("warning", since, 12)["t"] - since, 5.5)
+    run.measure("new session", run.recovered(since, session, 20) - since, 9)
+    run.finish()
+
+
+# --- The process stands still, the clock jumps -------------------------------------------------------------------
+
+
+@row("F13 stopped for 30 s", 48, "the process is stopped (SIGSTOP) for 30 s")
+def f13(run):
+    client = run.start()
+    begun = time.monotonic()
+    client.pause()
+    time.sleep(30)
+    client.resume()
+    woke = time.monotonic()
+    run.stops.append((begun, woke))
+    # Whether the service kept the session is its own affair: what counts is that new pictures come and go on.
+    time.sleep(4)
+    frames = [frame for frame in client.frames if frame.time > woke and frame.is_new]
+    run.expect(frames and frames[-1].time > woke + 3.7, "no new pictures 4 s after waking")
+    steady = next((late for early, late in zip(frames, frames[1:]) if late.time - early.time > GAP), frames[0]) \
+        if frames else None
+    if steady:
+        run.measure("steady after waking", steady.time - woke, 4)
+        run.expect(frames[-1].kind == "n", "the acknowledged prompt is not shown")
+    run.expect(client.state().get("retries", 0) <= 1, f"{client.state().get('retries')} retries")
+    run.dialled(1, 2)
+    run.finish()
+
+
+@row("F14 wall clock", 60, "the wall clock jumps +1 h, -1 h, +1 day, a prompt under way each time")
+def f14(run):
+    library = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
+    if library is None:
+        raise Skipped("libfaketime is not installed (package faketime)")
+    setting = os.path.join(run.folder, "clock")
+
+    def shift(seconds):
+        # Renamed into place: the client must not read half of it.
+        with open(setting + ".new", "w", encoding="ascii") as file:
+            file.write(f"{seconds:+d}")
+        os.rename(setting + ".new", setting)
+
+    shift(0)
+    client = run.start(preload={
+        "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": setting, "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1"})
+    session = client.session()
+    run.standin.inject("ack_late:delay=3")
+    for number, seconds in enumerate((3600, -3600, 86400)):
+        request = client.ask("prompt", "request", text=f"noir {number}")
+        time.sleep(0.5)
+        shift(seconds)
+        wall = client.ask("clock", "clock")["wall"]
+        run.expect(abs(wall - time.time() - seconds) < 5, "the client's clock did not jump: this proves nothing")
+        result = client.message("prompt-result", seconds=10, id=request["id"])
+        run.expect(result["accepted"] and 2500 <= result["milliseconds"] <= 4000, f"prompt during the jump: {result}")
+        # Longer than ping, watchdog and consent need to be wrong.
+        time.sleep(11)
+    run.expect(client.session() == session and not client.all("warning"), "something happened")
+    times = [frame.time for frame in client.frames if frame.is_new]
+    longest = max(after - before for before, after in zip(times, times[1:]))
+    run.expect(longest <= 0.5, f"{longest:.2f} s without a new picture")
+    run.note("0 reconnects, 0 time-outs; CLOCK_REALTIME of the process alone (libfaketime)")
+    run.dialled(1)
+    run.finish()
+
+
+# --- Names, addresses ---------------------------------------------------------------------------------------------
+
+
+class NameServer:
+    """Answers A and AAAA for every name alike; or nothing at all."""
+
+    def __init__(self, run, address, v4=None, v6=None):
+        self.answers = {1: v4 and socket.inet_aton(v4), 28: v6 and socket.inet_pton(socket.AF_INET6, v6)}
+        self.silent = False
+        self.asked = []
+        with netlab.inside(run.lab.server if not run.lab.alone else run.lab.client):
+            self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((address, 53))
+        self.socket.settimeout(0.2)
+        self.ended = False
+        run.lab.resolve_with(address)
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+        run.open_labs.callback(self.close)
+
+    def serve(self):
+        while not self.ended:
+            try:
+                query, sender = self.socket.recvfrom(4096)
+            except TimeoutError:
+                continue
+            at, labels = 12, []
+            while query[at]:
+                labels.append(query[at + 1:at + 1 + query[at]].decode())
+                at += 1 + query[at]
+            self.asked.append(".".join(labels))
+            question = query[12:at + 5]
+            data = self.answers.get(int.from_bytes(question[-4:-2], "big"))
+            if self.silent:
+                continue
+            answer = b"\xc0\x0c" + question[-4:] + struct.pack(">IH", 1, len(data)) + data if data else b""
+            with contextlib.suppress(OSError):
+                self.socket.sendto(query[:2] + b"\x81\x80\x00\x01" + struct.pack(">H", bool(data)) + b"\0\0\0\0"
+                                   + question + answer, sender)
+
+    def close(self):
+        self.ended = True
+        self.thread.join()
+        self.socket.close()
+
+
+@row("F15 DNS down for 20 s", 45, "no name server for 20 s, and the service closes")
+def f15(run):
+    run.network()
+    names = NameServer(run, netlab.SERVER, v4=netlab.SERVER)
+    client = run.start(base_url=f"ws://service.test:{netlab.PORT}")
+    session, since = client.session(), time.monotonic()
+    names.silent = True
+    run.standin.control("POST", "close?code=1012")
+    # The first retry begins after a second at most, and is given up 5 s later.
+    client.message("warning", since + 0.5, 10)
+    run.measure("noticed", client.all("warning", since + 0.5)[0]["t"] - since, 1 + 5)
+    time.sleep(max(0, 20 - (time.monotonic() - since)))
+    names.silent = False
+    back = time.monotonic()
+    # Lookups that hang: 1-6, 8-13, 17-22; the next one is at 30 s.
+    run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
+    run.expect(len(names.asked) > 4, f"asked {len(names.asked)} times")
+    run.finish()
+
+
+@row("F15 AAAA dead", 12, "the name's IPv6 address is dead, the IPv4 one fine")
+def f15_dual(run):
+    run.network(family="both")
+    run.lab.drop("ip6 daddr fd77:2::dead")
+    names = NameServer(run, netlab.SERVER, v4=netlab.SERVER, v6="fd77:2::dead")
+    client = run.start(base_url=f"ws://service.test:{netlab.PORT}")
+    run.measure("dial", client.stats()["connect-open-time"] / 1e9, 1)
+    run.expect(names.asked, "nobody asked the name server")
+    run.dialled(2)
+    run.finish()
+
+
+@row("F16 IPv6 only", 12, "a network without IPv4")
+def f16(run):
+    run.network(family="6")
+    run.start(base_url=f"ws://[{netlab.SERVER6}]:{netlab.PORT}", host=netlab.SERVER6)
+    run.measure("connected", run.connected_in, 2)
+    run.dialled(1)
+    run.finish()
+
+
+# --- Answers that must not be misread ------------------------------------------------------------------------------
+
+
+def alone(run, *standin, properties=(), base_url=f"ws://127.0.0.1:{netlab.PORT}"):
+    """Client and stand-in in one namespace: for what no network has part in."""
+    run.network(family="none")
+    run.standin = StandIn(run, *standin, host=None)
+    run.client = Client(run, *properties, base_url=base_url)
+    run.client.message("started")
+    return run.client
+
+
+def permanent(run, client, bound, words=""):
+    """One error, soon; then nobody dials again."""
+    started = client.message("started")["t"]
+    error = client.message("error", seconds=10)
+    run.measure("error", error["t"] - started, bound)
+    run.expect(words in error["text"], f"the error says: {error['text']}")
+    run.expect(error["details"].get("permanent") is True, f"not permanent: {error['details']}")
+    time.sleep(4)
+    run.dialled(1)
+    run.expect(not any(frame.is_new for frame in client.frames), "a picture came")
+    run.finish(errors=1)
+
+
+def certificate(kind):
+    def body(run):
+        authority = os.path.join(run.folder, "ca.pem")
+        client = alone(run, "--tls-ca", authority, *(["--fault", f"tls_bad_{kind}"] if kind else []),
+                       properties=[f"ca-file={authority}"], base_url=f"wss://localhost:{netlab.PORT}")
+        if kind is None:
+            client.frame()
+            run.dialled(1)
+            run.finish()
+            return
+        permanent(run, client, 2)
+        with open(os.path.join(run.folder, "standin.log"), encoding="utf-8") as log:
+            run.expect("session 1" not in log.read(), "the stand-in got a request")
+    return body
+
+
+for _kind in ("expired", "host", "ca", "old"):
+    row(f"F17 certificate: {_kind}", 8, f"bad certificate ({_kind}); nothing of HTTP")(certificate(_kind))
+row("F17 certificate: good", 6, "the twin: a good certificate")(certificate(None))
+
+for _fault in ("http_401", "http_403", "error_permanent"):
+    row(f"F18 {_fault}", 8, f"the key is refused ({_fault})")(
+        lambda run, fault=_fault: permanent(run, alone(run, "--fault", fault), 1))
+
+
+@row("F18 decoy", 8, 'the service says "frame 14012 could not be decoded" while connecting')
+def f18_decoy(run):
+    client = alone(run, "--fault", "error_decoy401:count=1")
+    run.measure("connected", client.frame().time - client.message("started")["t"], 3)
+    run.dialled(2)
+    run.finish()
+
+
+def portal(fault):
+    def body(run):
+        run.network(family="none")
+        names = NameServer(run, "127.0.0.1", v4="127.0.0.1")
+        run.standin = StandIn(run, "--fault", f"{fault}:count=2", host=None)
+        client = run.client = Client(run, base_url=f"ws://127.0.0.1:{netlab.PORT}")
+        started = client.message("started")["t"]
+        run.measure("noticed", client.message("warning")["t"] - started, 1)
+        run.measure("connected", client.frame().time - started, 1 + 2 + 2)
+        run.expect(len(client.all("warning")) == 2, f"{len(client.all('warning'))} warnings, not 2")
+        run.expect(not names.asked and not run.lab.dials_elsewhere(), f"somebody followed: {names.asked}")
+        run.dialled(3)
+        run.finish()
+    return body
+
+
+for _fault in ("http_200html", "http_302", "http_511"):
+    row(f"F20 {_fault}", 12, f"a captive portal ({_fault}), twice")(portal(_fault))
+
+
+@row("F22 wrong fingerprint", 10, "the answer names another certificate")
+def f22(run):
+    run.network()
+    run.standin = StandIn(run, "--fault", "sdp_bad_fingerprint")
+    run.client = Client(run)
+    permanent(run, run.client, 1)
+    run.expect(run.lab.counter("media") == 0, f"{run.lab.counter('media')} media packets")
+
+
+def small(name, **network):
+    def body(run):
+        run.network(**network)
+        if "mtu" not in network:
+            # Datagrams only: a TCP of the kernel's that is cut off so is no part of this.
+            run.lab.drop("meta l4proto udp meta length > 1228")
+        run.start()
+        time.sleep(5)
+        run.measure("connected", run.connected_in, 2)
+        run.expect(run.lab.counter("media") > 100, "hardly any media packets: this proves nothing")
+        run.expect(run.lab.counter("large") == 0, f"{run.lab.counter('large')} datagrams over 1200 bytes")
+        run.dialled(1)
+        run.finish()
+    return row(name, 14, "every datagram is of 1200 bytes at most")(body)
+
+
+small("F24 MTU 1280", mtu=1280)
+small("F24 black hole above 1228")
+
+
+# --- Acknowledgements ---------------------------------------------------------------------------------------------
+
+
+def unanswered(fault):
+    def body(run):
+        client = run.start()
+        session = client.session()
+        run.standin.inject(fault)
+        result = client.prompt("Lego again", seconds=20)
+        run.expect(not result["accepted"] and result["error"], f"the result: {result}")
+        run.measure("told", result["milliseconds"] / 1000, 15)
+        run.expect(result["milliseconds"] >= 14500, "too early")
+        since = time.monotonic()
+        client.frame(since)
+        run.expect(client.session() == session, "the session ended")
+        run.dialled(1)
+        run.finish()
+    return body
+
+
+row("F25 no ack", 24, "an acknowledgement never comes")(unanswered("ack_none"))
+row("F25 wrong ack", 24, "an acknowledgement is for another prompt")(unanswered("ack_wrong"))
+
+
+@row("F25 ack twice", 10, "acknowledgements come twice")
+def f25_twice(run):
+    client = run.start()
+    run.standin.inject("ack_twice")
+    ids = [client.prompt(f"noir {number}")["id"] for number in range(5)]
+    time.sleep(1)
+    told = [message["id"] for message in client.all("prompt-result")]
+    run.expect(all(told.count(one) == 1 for one in ids), f"results: {told}")
+    run.dialled(1)
+    run.finish()
+
+
+@row("F25 ack after a reconnect", 14, "the connection is lost between a prompt and its acknowledgement")
+def f25_reconnect(run):
+    client = run.start()
+    run.standin.inject("ack_late:delay=5")
+    session = client.session()
+    request = client.ask("prompt", "request", text="noir after all")
+    time.sleep(0.3)
+    since = time.monotonic()
+    run.standin.control("POST", "close?code=1012")
+    run.measure("new session", run.recovered(since, session, 10) - since, 3)
+    time.sleep(6)
+    results = client.all("prompt-result", id=request["id"])
+    run.expect(len(results) == 1 and results[0]["accepted"], f"results: {results}")
+    run.dialled(2)
+    run.finish()

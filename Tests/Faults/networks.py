@@ -1,0 +1,112 @@
+"""Rows of the network matrix, 30 s each on a link of its own, and the narrow link that the encoder must follow."""
+
+import time
+
+from session import row
+
+# str0m's presets (netem/src/config.rs): delay and jitter each way (s), mean loss and burst (packets), rate (bit/s),
+# queue (bytes). Then the share of pictures that must come back, the longest time to connect (s), and `latency` (ms): a
+# lost packet comes again after a round trip or two, and the buffer must be that patient. The stand-in waits for 400 ms.
+PRESETS = {
+    "clean": (dict(), 0.999, 2, 100),
+    "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=2, rate=100e6, queue=200_000), 0.99, None, 100),
+    "wifi lossy": (dict(delay=.015, jitter=.010, loss=.05, burst=2, rate=50e6, queue=100_000), 0.95, None, 300),
+    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=2, rate=30e6, queue=100_000), 0.97, 4, 1000),
+    "wifi congested": (dict(delay=.010, jitter=.020, loss=.09, burst=2, rate=5e6, queue=30_000), 0.80, None, 500),
+    "congested": (dict(delay=.080, jitter=.040, loss=.09, burst=2, rate=10e6, queue=50_000), 0.80, None, 1000),
+}
+# With its consent timer libnice 0.1.21 sends one request every 5 s, once, and fails 10 s after the last answer.
+CONSENT = "two round trips of libnice's consent that are lost in a row end the session"
+UNKEPT = {
+    "wifi lossy": CONSENT,
+    "wifi congested": CONSENT,
+    "congested": CONSENT + "; about half of the pictures come back: packets are lost twice before the stand-in's "
+                 "400 ms are over",
+}
+
+
+def preset(name):
+    link, share, connect, latency = PRESETS[name]
+
+    def body(run):
+        run.network(link=link, seed=7)
+        client = run.start(f"latency={latency}")
+        if connect:
+            run.measure("connected", run.connected_in, connect)
+        else:
+            run.note(f"connected in {run.connected_in:.2f} s")
+        before, since = client.stats(), time.monotonic()
+        time.sleep(30)
+        until, after = time.monotonic(), client.stats()
+        sent = after["frames-sent"] - before["frames-sent"]
+        shown = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
+        run.expect(sent > 100, f"only {sent} pictures sent")
+        # One may be under way at the end.
+        run.expect(shown + 1 >= share * sent, f"{shown} of {sent} pictures came back: {shown / max(sent, 1):.1%}, "
+                   f"promised {share:.1%}")
+        run.note(f"{shown} of {sent} pictures ({shown / max(sent, 1):.1%}, promised {share:.1%})")
+        run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
+        run.dialled(1)
+        run.finish()
+    return body
+
+
+for _name in PRESETS:
+    row(f"network {_name}", 38, f"30 s of the preset {_name}, latency={PRESETS[_name][3]}", UNKEPT.get(_name, ""))(
+        preset(_name))
+
+
+def narrow(pattern, highest):
+    capacity = 500_000
+
+    def body(run):
+        # Room for 1.6 s at that rate: what keeps the queue short is the sender, not the queue.
+        run.network(link=dict(delay=.02, queue=100_000), seed=7)
+        client = run.start(f"pattern={pattern}", f"max-bitrate={highest}", look=None)
+        session = client.session()
+
+        def target():
+            return client.stats()["target-bitrate"]
+
+        client.wait(25, "a full rate", lambda: None if target() < 0.9 * highest else True)
+        run.lab.link.set(rate=capacity)
+        since = time.monotonic()
+        seen = []
+        while time.monotonic() - since < 30:
+            seen.append((time.monotonic() - since, target()))
+            time.sleep(0.25)
+        # It has no slack of a second: 5 s are long.
+        under = next((at for at, rate in seen if 0 < rate <= 1.1 * capacity), 99)
+        run.measure("target within 1.1 of the capacity", under, 5)
+        run.expect(under <= 5, "later than 5 s")
+        later = [rate for at, rate in seen if at >= 5]
+        queues = [(one["t"] - since, one["up_wait"]) for one in run.lab.link.seen if since <= one["t"] <= since + 30]
+        worst = max(wait for at, wait in queues if at >= NARROW_SETTLED)
+        run.expect(worst < 0.4,
+                   f"queueing up to {worst * 1000:.0f} ms, {NARROW_SETTLED} s after the throttling and later")
+        over = max((at for at, wait in queues if wait >= 0.4), default=0)
+        run.expect(max(later) <= 1.1 * capacity, f"target up to {max(later) / 1000:.0f} kbit/s after 5 s")
+        run.note(f"target {min(later) / 1000:.0f} to {max(later) / 1000:.0f} kbit/s after 5 s; queueing at most "
+                 f"{max(wait for _, wait in queues) * 1000:.0f} ms, below 400 ms from {over:.1f} s on")
+        run.lab.link.set(rate=0)
+        released = time.monotonic()
+        back = None
+        while back is None and time.monotonic() - released < 30:
+            if target() >= 0.8 * highest:
+                back = time.monotonic() - released
+            time.sleep(0.25)
+        if run.expect(back is not None, f"30 s after the release the target is {target() / 1000:.0f} kbit/s"):
+            run.measure("80 % of the maximum after the release", back, 30)
+        run.expect(client.session() == session and not client.all("warning"), "a reconnect")
+        run.dialled(1)
+        run.finish(gaps=False)
+    return body
+
+
+# What was in the queue when the link narrowed must leave first.
+NARROW_SETTLED = 6
+row("500 kbit/s", 90, "the link is throttled to 500 kbit/s for 30 s, then free again; a picture that the encoder can "
+    "make that small")(narrow("pinwheel", 1_000_000))
+row("500 kbit/s, detailed picture", 90, "the same, with a picture for which the encoder needs more than it is told",
+    "the encoder makes 810 kbit/s of it at a target of 370, and neither frame rate nor size give way")(
+        narrow("smpte", 2_500_000))
