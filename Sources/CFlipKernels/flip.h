@@ -1,8 +1,8 @@
-// Flips of one plane of a picture. The one place where C computes: Swift's baseline on x86-64 has no byte shuffle, and a
-// function cannot choose its instruction set there. Header only; call it per plane, never per row or pixel.
+// Flips of one plane of a picture. The one place where C computes: Swift's baseline on x86-64 has no byte shuffle, and
+// a function cannot choose its instruction set there. Header only; call it per plane, never per row or pixel.
 //
-// Formats differ only in the shuffle that reverses a block. A copy reads a row backwards and writes it forwards; in place,
-// blocks from either end change places. A last block that overlaps its neighbour takes the place of a tail.
+// Formats differ only in the shuffle that reverses a block. A copy reads a row backwards and writes it forwards; in
+// place, blocks from either end change places. A last block that overlaps its neighbour takes the place of a tail.
 #ifndef GST_DECART_FLIP_H
 #define GST_DECART_FLIP_H
 
@@ -142,7 +142,9 @@ DECART_FLIP_CODE_16 void decart_flip_store_16(uint8_t *to, decart_flip_block_16 
     vst1q_u8(to, block);
 #endif
 }
-DECART_FLIP_CODE_16 decart_flip_block_16 decart_flip_reverse_16(decart_flip_block_16 block, decart_flip_block_16 order) {
+DECART_FLIP_CODE_16 decart_flip_block_16 decart_flip_reverse_16(
+    decart_flip_block_16 block, decart_flip_block_16 order
+) {
 #if defined(__x86_64__)
     return _mm_shuffle_epi8(block, order);
 #else
@@ -179,7 +181,9 @@ DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_load_48(const uint8_t *from
 DECART_FLIP_CODE_16 void decart_flip_store_48(uint8_t *to, decart_flip_block_48 block) {
     for (int i = 0; i < 3; i++) decart_flip_store_16(to + 16 * i, block.part[i]);
 }
-DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(decart_flip_block_48 block, decart_flip_order_48 order) {
+DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(
+    decart_flip_block_48 block, decart_flip_order_48 order
+) {
     // The bytes that a shuffle does not have are zero; `|` is defined for vectors of either machine.
     decart_flip_block_16 a = block.part[0], b = block.part[1], c = block.part[2];
     return (decart_flip_block_48){{
@@ -190,8 +194,8 @@ DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(decart_flip_bloc
     }};
 }
 
-// Where the second block of a copy starts: where stores are aligned, if that is between two pixels. GStreamer's memory is
-// often aligned to 8 or 16 bytes only, and a store across cache lines costs double.
+// Where the second block of a copy starts: where stores are aligned, if that is between two pixels. GStreamer's memory
+// is often aligned to 8 or 16 bytes only, and a store across cache lines costs double.
 static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
     size_t start = size - (uintptr_t)to % size;
     return start % 4 ? size : start;
@@ -200,8 +204,8 @@ static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
 #define decart_flip_second_32(to) decart_flip_second(to, 32)
 #define decart_flip_second_48(to) 48
 
-// A row in blocks of one size. The copy is done if the row is as long as a block. The exchange says how many bytes it has
-// dealt with at either end: all of them, if that is half of the row or more.
+// A row in blocks of one size. The copy is done if the row is as long as a block. The exchange says how many bytes it
+// has dealt with at either end: all of them, if that is half of the row or more.
 #define DECART_FLIP_ROWS(size, order_type)                                                                             \
     DECART_FLIP_CODE_##size int decart_flip_copy_##size(                                                               \
         uint8_t *to, const uint8_t *from, size_t bytes, order_type order                                               \
@@ -214,17 +218,20 @@ static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
         decart_flip_store_##size(to + bytes - size, decart_flip_reverse_##size(decart_flip_load_##size(from), order)); \
         return 1;                                                                                                      \
     }                                                                                                                  \
+    DECART_FLIP_CODE_##size void decart_flip_exchange_pair_##size(uint8_t *left, uint8_t *right, order_type order) {   \
+        decart_flip_block_##size a = decart_flip_load_##size(left), b = decart_flip_load_##size(right);                \
+        decart_flip_store_##size(left, decart_flip_reverse_##size(b, order));                                          \
+        decart_flip_store_##size(right, decart_flip_reverse_##size(a, order));                                         \
+    }                                                                                                                  \
     DECART_FLIP_CODE_##size size_t decart_flip_exchange_##size(uint8_t *row, size_t bytes, order_type order) {         \
-        size_t left = 0, right = bytes;                                                                                \
-        for (; left + size <= right; left += size, right -= size) {                                                    \
-            decart_flip_block_##size a = decart_flip_load_##size(row + left);                                          \
-            decart_flip_block_##size b = decart_flip_load_##size(row + right - size);                                  \
-            decart_flip_store_##size(row + left, decart_flip_reverse_##size(b, order));                                \
-            decart_flip_store_##size(row + right - size, decart_flip_reverse_##size(a, order));                        \
-            /* The two met or overlapped, with the same result. */                                                     \
-            if (right - left <= 2 * size) return bytes;                                                                \
-        }                                                                                                              \
-        return left;                                                                                                   \
+        if (bytes < size) return 0;                                                                                    \
+        uint8_t *left = row, *right = row + bytes - size;                                                              \
+        for (; right - left >= size; left += size, right -= size)                                                      \
+            decart_flip_exchange_pair_##size(left, right, order);                                                      \
+        /* Less than two blocks are left: two that overlap agree on what they share. */                                \
+        if (right < left) return (size_t)(left - row);                                                                 \
+        decart_flip_exchange_pair_##size(left, right, order);                                                          \
+        return bytes;                                                                                                  \
     }
 DECART_FLIP_ROWS(16, decart_flip_block_16)
 DECART_FLIP_ROWS(48, decart_flip_order_48)
@@ -266,7 +273,9 @@ DECART_FLIP_CODE_32 decart_flip_block_32 decart_flip_load_32(const uint8_t *from
 DECART_FLIP_CODE_32 void decart_flip_store_32(uint8_t *to, decart_flip_block_32 block) {
     _mm256_storeu_si256((__m256i *)to, block);
 }
-DECART_FLIP_CODE_32 decart_flip_block_32 decart_flip_reverse_32(decart_flip_block_32 block, decart_flip_block_32 order) {
+DECART_FLIP_CODE_32 decart_flip_block_32 decart_flip_reverse_32(
+    decart_flip_block_32 block, decart_flip_block_32 order
+) {
     // The shuffle stays within halves, which then change places.
     return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(block, order), 0x4E);
 }
@@ -287,9 +296,7 @@ DECART_FLIP_CODE_32 void decart_flip_plane_32(
             // One small block at either end aligns the others, for rows of a multiple of 32 bytes.
             size_t done = 0;
             if ((uintptr_t)to % 32 == 16 && bytes >= 64) {
-                decart_flip_block_16 a = decart_flip_load_16(to), b = decart_flip_load_16(to + bytes - 16);
-                decart_flip_store_16(to, decart_flip_reverse_16(b, half));
-                decart_flip_store_16(to + bytes - 16, decart_flip_reverse_16(a, half));
+                decart_flip_exchange_pair_16(to, to + bytes - 16, half);
                 done = 16;
             }
             done += decart_flip_exchange_32(to + done, bytes - 2 * done, order);
@@ -346,7 +353,8 @@ static inline void decart_flip_plane_vertically(
     enum { block = 64 };
     for (size_t top = 0; top < (rows + 1) / 2; top++) {
         size_t bottom = rows - 1 - top;
-        const uint8_t *from_top = from + from_stride * (ptrdiff_t)top, *from_bottom = from + from_stride * (ptrdiff_t)bottom;
+        const uint8_t *from_top = from + from_stride * (ptrdiff_t)top;
+        const uint8_t *from_bottom = from + from_stride * (ptrdiff_t)bottom;
         uint8_t *to_top = to + to_stride * (ptrdiff_t)top, *to_bottom = to + to_stride * (ptrdiff_t)bottom;
         size_t i = 0;
         for (; i + block <= bytes; i += block) {
