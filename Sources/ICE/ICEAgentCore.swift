@@ -60,7 +60,10 @@ final class ICEAgentCore: @unchecked Sendable {
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void
     ) throws(ICEError) {
         // Nothing calls back before gathering starts on the network thread, so the agent can be made right here.
-        let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue | NICE_AGENT_OPTION_CONSENT_FRESHNESS.rawValue
+        // Not CONSENT_FRESHNESS: libnice 0.1.21 then asks every 5 s, once, and gives up 10 s after the last answer, where
+        // RFC 7675 says 30, so that two lost round trips in a row end a session. Without it, it asks as often (the
+        // keep-alive is a check) and gives up after 50 s; who knows authentic packets from others is to notice earlier.
+        let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
         guard
             let agent = nice_agent_new_full(
                 network.context.pointer, NICE_COMPATIBILITY_RFC5245, NiceAgentOption(rawValue: options))

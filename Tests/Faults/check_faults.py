@@ -61,11 +61,8 @@ def perform_all(rows, at_once, folder):
             except queue.Empty:
                 return
             run = perform(row, folder)
-            why = "; ".join(run.troubles).replace("\n", " ")[:500]
             with lock:
                 done[row[0]] = run
-                print(f"not ok faults: {row[0]}: {why}" if why else
-                      f"skip faults: {row[0]}: {run.skipped}" if run.skipped else f"ok faults: {row[0]}", flush=True)
 
     workers = [threading.Thread(target=worker) for _ in range(at_once)]
     for thread in workers:
@@ -74,6 +71,25 @@ def perform_all(rows, at_once, folder):
     for thread in workers:
         thread.join()
     return done
+
+
+def repeat_failed(rows, done, folder):
+    """Once more, one at a time: a row's clock may have run against four others and whatever else the machine did."""
+    for row in rows:
+        run = done[row[0]]
+        if not run.troubles:
+            continue
+        again = perform(row, tempfile.mkdtemp(dir=folder))
+        again.notes.append("failed beside others: " + "; ".join(run.troubles).replace("\n", " ")[:200])
+        done[row[0]] = again
+
+
+def report(rows, done):
+    for row in rows:
+        run = done[row[0]]
+        why = "; ".join(run.troubles).replace("\n", " ")[:500]
+        print(f"not ok faults: {row[0]}: {why}" if why else
+              f"skip faults: {row[0]}: {run.skipped}" if run.skipped else f"ok faults: {row[0]}", flush=True)
 
 
 def table(rows, done):
@@ -118,6 +134,8 @@ def main():
             print(f"not ok faults: the plugin: {why}")
             sys.exit(1)
         done = perform_all(rows, options.at_once, folder)
+        repeat_failed(rows, done, folder)
+        report(rows, done)
         failed = any(run.troubles for run in done.values())
         if options.table:
             with open(options.table, "w", encoding="utf-8") as file:

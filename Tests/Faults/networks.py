@@ -15,13 +15,8 @@ PRESETS = {
     "wifi congested": (dict(delay=.010, jitter=.020, loss=.09, burst=2, rate=5e6, queue=30_000), 0.80, None, 500),
     "congested": (dict(delay=.080, jitter=.040, loss=.09, burst=2, rate=10e6, queue=50_000), 0.80, None, 1000),
 }
-# With its consent timer libnice 0.1.21 sends one request every 5 s, once, and fails 10 s after the last answer.
-CONSENT = "two round trips of libnice's consent that are lost in a row end the session"
 UNKEPT = {
-    "wifi lossy": CONSENT,
-    "wifi congested": CONSENT,
-    "congested": CONSENT + "; about half of the pictures come back: packets are lost twice before the stand-in's "
-                 "400 ms are over",
+    "congested": "about half of the pictures come back: packets are lost twice before the stand-in's 400 ms are over",
 }
 
 
@@ -103,10 +98,10 @@ def narrow(pattern, highest):
     return body
 
 
-# What was in the queue when the link narrowed must leave first.
-NARROW_SETTLED = 6
+# What was in the queue when the link narrowed must leave first: 1.6 s of it at 500 kbit/s while the target is at some
+# three quarters of that take 6 to 7 s.
+NARROW_SETTLED = 8
 row("500 kbit/s", 90, "the link is throttled to 500 kbit/s for 30 s, then free again; a picture that the encoder can "
     "make that small")(narrow("pinwheel", 1_000_000))
-row("500 kbit/s, detailed picture", 90, "the same, with a picture for which the encoder needs more than it is told",
-    "the encoder makes 810 kbit/s of it at a target of 370, and neither frame rate nor size give way")(
-        narrow("smpte", 2_500_000))
+row("500 kbit/s, detailed picture", 90, "the same, with a picture for which the encoder needs more than it is "
+    "told")(narrow("smpte", 2_500_000))

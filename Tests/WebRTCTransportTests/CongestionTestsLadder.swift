@@ -56,6 +56,40 @@ struct DegradationLadderTests {
             ])
     }
 
+    /// A detailed picture of which the encoder makes 2.4 times what it was told: fewer frames bring it down, and when the
+    /// link is free again they come back.
+    @Test
+    func whatTheEncoderCannotMakeSmaller() {
+        var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
+        var (now, target) = (Duration.zero, 370_000)
+        func sent() -> Int {
+            let level = ladder.level
+            let area = Double(level.scale.numerator * level.scale.numerator) / Double(level.scale.denominator * level.scale.denominator)
+            return max(target, Int(890_000 * area * Double(level.frameRate ?? 30) / 30))
+        }
+        for _ in 0..<20 {
+            ladder.measured(sent: sent(), target: target)
+            _ = settle(&ladder, target, from: &now, seconds: 1)
+        }
+        #expect(Double(sent()) < 1.3 * Double(target) && ladder.level.scale == .full, "\(ladder.level)")
+        target = 2_500_000
+        for _ in 0..<20 {
+            ladder.measured(sent: sent(), target: target)
+            _ = settle(&ladder, target, from: &now, seconds: 1)
+        }
+        #expect(ladder.level == Level())
+    }
+
+    @Test
+    func oneKeyFrameChangesNothing() {
+        var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
+        var now = Duration.zero
+        for second in 0..<20 {
+            ladder.measured(sent: second % 2 == 0 ? 900_000 : 300_000, target: 370_000)
+            #expect(settle(&ladder, 370_000, from: &now, seconds: 1).isEmpty)
+        }
+    }
+
     @Test
     func aShortDipChangesNothing() {
         var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)

@@ -30,6 +30,9 @@ package struct DegradationLadder: Sendable {
     package private(set) var index = 0
     private var belowSince: Duration?
     private var aboveSince: Duration?
+    /// How much more the pictures at hand need than `Rung.needs` says, which is of the usual kind.
+    private var complexity = 1.0
+    private var isOvershooting = false
 
     package var level: Level { rungs.indices.contains(index) ? rungs[index].level : Level() }
 
@@ -63,15 +66,31 @@ package struct DegradationLadder: Sendable {
     /// To go up, the target must exceed what the better rung needs by this.
     private static let margin = 1.2
 
+    /// What the encoder made in the last second or two at the present level, bit/s: with the coarsest quantizer it may be
+    /// more than it was told, and then only fewer or smaller frames help. One sample may be a key frame's.
+    package mutating func measured(sent: Int, target: Int) {
+        guard rungs.indices.contains(index), rungs[index].needs > 0, target > 0 else { return }
+        let overshoots = Double(sent) > 1.3 * Double(target)
+        defer { isOvershooting = overshoots }
+        if !overshoots {
+            // The pictures may have become simpler; nothing else would tell.
+            complexity = max(1, complexity * 0.98)
+        } else if isOvershooting {
+            complexity = min(50, max(complexity, Double(sent) / Double(rungs[index].needs)))
+        }
+    }
+
+    private func need(_ index: Int) -> Double { Double(rungs[index].needs) * complexity }
+
     /// The level when it changes; `target` in bit/s, `now` monotonic from any origin.
     package mutating func update(target: Int, now: Duration) -> Level? {
         guard rungs.indices.contains(index) else { return nil }
-        if target < rungs[index].needs, index + 1 < rungs.count {
+        if Double(target) < need(index), index + 1 < rungs.count {
             aboveSince = nil
             return stepDown(target: target, now: now)
         }
         belowSince = nil
-        if index > 0, Double(target) >= Self.margin * Double(rungs[index - 1].needs) { return stepUp(now: now) }
+        if index > 0, Double(target) >= Self.margin * need(index - 1) { return stepUp(now: now) }
         aboveSince = nil
         return nil
     }
@@ -82,7 +101,7 @@ package struct DegradationLadder: Sendable {
         let waited = now - since
         guard waited >= Self.patience.frames else { return nil }
         var next = index
-        while next + 1 < rungs.count, target < rungs[next].needs {
+        while next + 1 < rungs.count, Double(target) < need(next) {
             // One rung after the other, but the frame rate at once to where it belongs.
             if rungs[next + 1].level.scale != rungs[next].level.scale {
                 guard waited >= Self.patience.size, next == index else { break }
