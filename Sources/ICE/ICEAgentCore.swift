@@ -61,8 +61,9 @@ final class ICEAgentCore: @unchecked Sendable {
     ) throws(ICEError) {
         // Nothing calls back before gathering starts on the network thread, so the agent can be made right here.
         // Not CONSENT_FRESHNESS: libnice 0.1.21 then asks every 5 s, once, and gives up 10 s after the last answer, where
-        // RFC 7675 says 30, so that two lost round trips in a row end a session. Without it, it asks as often (the
-        // keep-alive is a check) and gives up after 50 s; who knows authentic packets from others is to notice earlier.
+        // RFC 7675 says 30, so that two lost round trips in a row end a session (measured: 6 of 9 runs of 30 s at 5 to 10 %
+        // loss). Without it, it asks as often, the keep-alive being a check, and gives up after 50 s. RTCP cannot stand in
+        // for consent: a far side that is paused sends none.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
         guard
             let agent = nice_agent_new_full(

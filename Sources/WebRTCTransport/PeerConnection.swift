@@ -55,8 +55,6 @@ package final class PeerConnection: @unchecked Sendable {
     private var iceStarted: ContinuousClock.Instant?
     private var iceConnectedAt: ContinuousClock.Instant?
     private var connectedAt: ContinuousClock.Instant?
-    /// The last authentic packet.
-    private var heardAt = ContinuousClock.now
     private var remoteTransport: TransportParameters?
     private var remoteCandidates: [String] = []
     private var remoteEnded = false
@@ -308,7 +306,6 @@ package final class PeerConnection: @unchecked Sendable {
                 return
             }
             connectedAt = .now
-            heardAt = .now
             change(.connected)
             onEvent(.bitrateTarget(rateControl.target))
             watchRate()
@@ -354,7 +351,6 @@ package final class PeerConnection: @unchecked Sendable {
             counters.refused.wrappingAdd(1, ordering: .relaxed)
             return
         }
-        heardAt = .now
         let packet = UnsafeRawBufferPointer(rebasing: datagram[..<length])
         if isRTCP {
             let remoteEstimate = RTCPFeedback.remoteBitrateEstimate(in: packet)
@@ -388,13 +384,9 @@ package final class PeerConnection: @unchecked Sendable {
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
     }
 
-    /// Silence is news for the rate control too; long silence is the end.
+    /// Silence is news for the rate control too.
     private func watchRate() {
         guard srtp != nil else { return }
-        if .now - heardAt > configuration.silenceLimit {
-            let seconds = configuration.silenceLimit.components.seconds
-            return fail(PeerConnectionError(.ice, "nothing came from the far side for \(seconds) s: the path is dead"))
-        }
         if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
         rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
     }

@@ -7,9 +7,6 @@ package struct PeerConnectionConfiguration: Sendable {
     package var codec: VideoCodec = .vp8
     /// How long the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
-    /// Without any authentic packet from the far side for so long the path is dead (RFC 7675's consent expires after as
-    /// long). RTCP comes every few seconds from any far side, also when no media do.
-    package var silenceLimit: Duration = .seconds(30)
     /// The most that we want to receive, bit/s: the ceiling of the estimate that goes out as REMB.
     package var maximumReceiveBitrate: Int = 8_000_000
     /// What we may send, bit/s: the target stays within, whatever the network says.
@@ -35,7 +32,7 @@ package struct ICECandidate: Sendable, Equatable {
 
 package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConvertible {
     package enum Code: Sendable, Equatable {
-        /// No candidate pair worked, or the path died (silent for `silenceLimit`).
+        /// No candidate pair worked, or the path died (its checks were not answered for 50 s).
         case ice
         case dtls
         /// The far side's certificate is not the one that signalling promised: never retried.

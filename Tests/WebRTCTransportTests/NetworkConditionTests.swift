@@ -92,24 +92,6 @@ extension Transport {
             }
         }
 
-        /// Silence is the end, after the limit and not before.
-        @Test func aDeadPath() throws {
-            let path = try LossyPath(seed: 5)
-            var configuration = PeerConnectionConfiguration()
-            configuration.silenceLimit = .seconds(8)
-            try withPair(configuration) { a, b in
-                try join(a, b, over: path)
-                #expect(a.waitForConnected() && b.waitForConnected())
-                try a.startMedia()
-                try b.startMedia()
-                #expect(a.waitForFrames(10) && b.waitForFrames(10))
-                path.setLoss(1)
-                #expect(a.seen.staysFalse(.seconds(6)) { if case .failed = $0.state { true } else { false } })
-                #expect(a.seen.wait(.seconds(12)) { if case .failed(let error) = $0.state { error.code == .ice } else { false } })
-                #expect(b.seen.wait(.seconds(12)) { if case .failed(let error) = $0.state { error.code == .ice } else { false } })
-            }
-        }
-
         /// Everything is lost for a while: the session survives, and a key frame brings the picture back.
         @Test func aShortOutage() throws {
             let path = try LossyPath(seed: 3)
