@@ -154,6 +154,9 @@ class Client:
         elif what == "set":
             self.decart.set_property(command["name"], command["value"])
             say("set")
+        elif what in ("play", "pause"):
+            self.pipeline.set_state(Gst.State.PLAYING if what == "play" else Gst.State.PAUSED)
+            say(what)
         elif what == "stop":
             self.loop.quit()
 

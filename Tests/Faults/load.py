@@ -205,3 +205,19 @@ def disconnect(run):
     time.sleep(2)
     off("between two attempts")
     run.finish()
+
+
+@row("paused", 85, "PAUSED for 60 s: nothing is sent either way, and the session is kept")
+def paused(run):
+    client = run.start()
+    session = client.session()
+    client.tell("pause")
+    time.sleep(60)
+    since = time.monotonic()
+    client.tell("play")
+    run.measure("pictures after PLAYING", client.wait(
+        5, "a new picture", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
+        - since, 1)
+    run.expect(client.session() == session and not client.all("warning"), "a reconnect")
+    run.dialled(1)
+    run.finish(gaps=False)
