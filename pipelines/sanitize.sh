@@ -3,8 +3,8 @@
 #
 #   pipelines/sanitize.sh [address] [thread]      both unless told; a build of its own for each, under .build
 #
-# Prints "ok NAME" or "not ok NAME: why" a target; logs are in .build/sanitize. Not part of pipelines/test.sh: the two
-# builds take longer than all that it does.
+# Prints "ok NAME" or "not ok NAME: why" a target; logs are in .build/sanitize. Not part of pipelines/test.sh: each
+# has a build of its own, which takes about as long as that of the tests.
 set -euo pipefail
 # shellcheck source=pipelines/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

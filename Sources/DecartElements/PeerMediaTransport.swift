@@ -257,31 +257,33 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         var applied = 0
         var ladder: DegradationLadder?
         /// What had left, and was to leave, when the present measurement began.
-        var window: (start: Duration, bytes: UInt64, target: Int)?
+        private var window: (start: Duration, bytes: UInt64, target: Int)?
+
+        /// The level when it changes. Each second the ladder is told what really left, counted from its last change.
+        mutating func level(target: Int, bytesSent: UInt64?, now: Duration) -> DegradationLadder.Level? {
+            if let bytesSent, window.map({ now - $0.start >= .seconds(1) }) ?? true {
+                if let window {
+                    let bitrate = Double(bytesSent &- window.bytes) * 8000 / ((now - window.start) / .milliseconds(1))
+                    ladder?.measured(sent: Int(min(bitrate, 1e9)), target: window.target)
+                }
+                window = (now, bytesSent, target)
+            }
+            let level = ladder?.update(target: target, now: now)
+            if level != nil { window = nil }
+            return level
+        }
     }
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
     private func follow(_ encoder: VideoEncoderBin) {
-        let connection = shared.withLock { $0 }
+        let bytesSent = shared.withLock { $0 }?.bytesSent
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target?.target else { return (nil, nil) }
             if rate.ladder == nil {
                 let size = settings.size.current
                 rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }
-            let now = MonotonicTime.now
-            let isSettled = rate.window.map { now - $0.start >= .seconds(1) } ?? true
-            if isSettled, let sent = connection?.bytesSent {
-                if let window = rate.window {
-                    let milliseconds = (now - window.start) / .milliseconds(1)
-                    let bitrate = Double(sent &- window.bytes) * 8000 / milliseconds
-                    rate.ladder?.measured(sent: Int(min(bitrate, 1e9)), target: window.target)
-                }
-                rate.window = (now, sent, target)
-            }
-            let level = rate.ladder?.update(target: target, now: now)
-            // What leaves at the new level is what counts from here.
-            if level != nil { rate.window = nil }
+            let level = rate.level(target: target, bytesSent: bytesSent, now: MonotonicTime.now)
             defer { rate.applied = target }
             return (target == rate.applied ? nil : target, level)
         }

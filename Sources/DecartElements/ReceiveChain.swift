@@ -13,13 +13,12 @@ final class ReceiveChain: @unchecked Sendable {
     private var exit: Pad?
     private let outside = Pad(name: "packets_in", direction: .sink)
     private let inside = Pad(name: "packets_out", direction: .source)
-    private var elements: [Element] = []
     private let followsReceived: Bool
 
     private struct Shared {
         var format: OutputFormat?
         var sizing: Element?
-        /// What an error message can come from.
+        /// From the depayloader on.
         var elements: [Element] = []
         var decoderOutput: Pad?
     }
@@ -68,7 +67,7 @@ final class ReceiveChain: @unchecked Sendable {
     func rebuild() throws {
         takeApart()
         try build()
-        _ = outside.push(Event.forceKeyUnitUpstream())
+        outside.push(Event.forceKeyUnitUpstream())
     }
 
     /// Before the bin is taken down.
@@ -92,7 +91,6 @@ final class ReceiveChain: @unchecked Sendable {
         let convert = try Element(factory: "videoconvert")
         let sizing = try Element(factory: "capsfilter")
         chain += [scale, convert, sizing]
-        elements = chain
         bin.add(chain)
         try bin.linkChain(chain)
         shared.withLock {
@@ -108,9 +106,9 @@ final class ReceiveChain: @unchecked Sendable {
     }
 
     private func takeApart() {
-        shared.withLock {
-            ($0.sizing, $0.decoderOutput) = (nil, nil)
-            $0.elements = []
+        let elements = shared.withLock { shared in
+            defer { (shared.sizing, shared.decoderOutput, shared.elements) = (nil, nil, []) }
+            return shared.elements
         }
         if let first = inside.peer { inside.unlink(first) }
         for element in elements {
@@ -119,7 +117,6 @@ final class ReceiveChain: @unchecked Sendable {
         }
         if let exit { exit.peer?.unlink(exit) }
         for element in elements { bin.remove(element) }
-        elements = []
     }
 
     private func applyFormat() {

@@ -109,17 +109,21 @@ row("stalled service", 85, "the service stands still (SIGSTOP) for 60 s, its soc
             lambda run: run.standin.process.send_signal(signal.SIGCONT)))
 
 
+def restart_with_next_keys(run, client):
+    """Twice: the stand-in comes back with a key that the one before it would have refused, and for good."""
+    for number in (2, 3):
+        session, since = client.session(), time.monotonic()
+        run.standin.kill()
+        run.standin.start("--api-key", f"key-{number}")
+        run.recovered(since, session, 12)
+
+
 @row("fresh key by signal", 14, "request-api-key: the service takes each key once")
 def key_signal(run):
     run.network()
     run.standin = StandIn(run, "--api-key", "key-1")
     client = run.start("keys", "max-retries=3")
-    for number in (2, 3):
-        session, since = client.session(), time.monotonic()
-        # The old stand-in's key is refused from now on, and that would be permanent.
-        run.standin.kill()
-        run.standin.start("--api-key", f"key-{number}")
-        run.recovered(since, session, 12)
+    restart_with_next_keys(run, client)
     run.expect(len(client.all("key")) == run.lab.dials(), f"{len(client.all('key'))} keys for {run.lab.dials()} dials")
     run.finish()
 
@@ -167,11 +171,7 @@ def key_url(run):
     backend = Backend(run)
     run.standin = StandIn(run, "--api-key", "key-1")
     client = run.start("api-key-url=http://127.0.0.1:8080/key", 'api-key-headers="headers,X-Password=swordfish"')
-    for number in (2, 3):
-        session, since = client.session(), time.monotonic()
-        run.standin.kill()
-        run.standin.start("--api-key", f"key-{number}")
-        run.recovered(since, session, 12)
+    restart_with_next_keys(run, client)
     asked = len(backend.requests)
     run.expect(asked == run.lab.dials(), f"asked {asked} times for {run.lab.dials()} dials")
     run.expect(all(request.startswith("POST /key ") and "swordfish" in request for request in backend.requests),

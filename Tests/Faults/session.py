@@ -8,12 +8,16 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import netlab
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(REPO, "Tests", "Host"))
+from plugin_path import system_path  # noqa: E402
+
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 STANDIN = os.path.join(RELEASE, "decart-standin")
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
@@ -46,15 +50,8 @@ class Skipped(Exception):
 
 
 def environment(folder):
-    """The plugin, found as users find it: our folder last (plugins-bad has a `mirror` too)."""
-    plugins = os.path.join(folder, "plugins")
-    if not os.path.isdir(plugins):
-        os.makedirs(plugins)
-        os.symlink(PLUGIN, os.path.join(plugins, "libgstdecart.so"))
-    system = subprocess.run(["pkg-config", "--variable=pluginsdir", "gstreamer-1.0"], capture_output=True, text=True,
-                            check=True).stdout.strip()
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_API"))}
-    return {**kept, "GST_PLUGIN_SYSTEM_PATH_1_0": f"{system}:{plugins}",
+    return {**kept, "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(PLUGIN, folder),
             "GST_REGISTRY_1_0": os.path.join(folder, "registry")}
 
 

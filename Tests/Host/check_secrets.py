@@ -23,6 +23,8 @@ import threading
 import time
 import urllib.parse
 
+from plugin_path import system_path
+
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
@@ -104,7 +106,7 @@ class Run:
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith(("GST_", "DECART_")) or key == "GST_PLUGIN_SYSTEM_PATH_1_0"}
         environment.update(
-            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(folder), GST_REGISTRY_1_0=os.path.join(folder, "registry"),
+            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=os.path.join(folder, "registry"),
             GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(self.folder, "debug.log"),
             GST_DEBUG_DUMP_DOT_DIR=os.path.join(self.folder, "dots"))
         options = [f"base-url={base_url}", "prompt=Lego World", "connection-timeout=4", "max-retries=0", *extra]
@@ -170,16 +172,6 @@ def all_command_lines():
             continue
 
 
-def system_path(folder):
-    plugins = os.path.join(folder, "plugins")
-    if not os.path.isdir(plugins):
-        os.makedirs(plugins)
-        os.symlink(PLUGIN, os.path.join(plugins, "libgstdecart.so"))
-    system = subprocess.run(["pkg-config", "--variable=pluginsdir", "gstreamer-1.0"], capture_output=True, text=True,
-                            check=True).stdout.strip()
-    return f"{system}:{plugins}"
-
-
 def start_standin(folder):
     port = free_port()
     log = open(os.path.join(folder, "standin.log"), "wb")
@@ -212,7 +204,7 @@ def self_signed(folder):
 
 
 def has_element(folder):
-    environment = dict(os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(folder),
+    environment = dict(os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
                        GST_REGISTRY_1_0=os.path.join(folder, "registry"))
     # Not --exists: that wants the plugin's version to be GStreamer's.
     return subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, timeout=60, capture_output=True,

@@ -61,7 +61,7 @@ gpointer g_async_queue_pop(GAsyncQueue *queue) {
     return item;
 }
 
-// A thread begins after the one that made it, and a source is dispatched after it was attached.
+// A source is dispatched after it was attached.
 guint g_source_attach(GSource *source, GMainContext *context) {
     __tsan_release(context);
     return REAL(g_source_attach)(source, context);

@@ -82,6 +82,8 @@ private struct Footprint: CustomStringConvertible {
         var footprint = Footprint()
         footprint.files = entries("/proc/self/fd")
         footprint.threads = entries("/proc/self/task")
+        // What is free goes back to the system: how the arenas of many threads are filled is chance, 10 MiB of it.
+        if let trim = dlsym(nil, "malloc_trim") { _ = unsafeBitCast(trim, to: (@convention(c) (Int) -> CInt).self)(0) }
         if let file = fopen("/proc/self/statm", "r") {
             var (size, resident) = (0, 0)
             withUnsafeMutablePointer(to: &size) { size in
