@@ -115,7 +115,30 @@ swift_tests() {
     within "$limit" "$folder/$target.log" swift test -c release --skip-build --filter "^${target}[./]" \
         --event-stream-output-path "$folder/$target.events" --event-stream-version 0 || status=$?
     /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$target.events" "$status" >"$folder/$target.lines"
+    if [ "$status" -eq 1 ]; then repeat_failed "$target"; fi
     take "$target" $((SECONDS - started)) "$folder/$target.lines"
+}
+
+# Two cores that are busy with something else can make a bound of time fail. A few tests that failed are repeated alone,
+# once, and named at the end: what fails alone too is a failure.
+repeat_failed() {
+    local target=$1 name status
+    local failed=()
+    mapfile -t failed < <(sed -nE 's/^not ok ([^ :]+\(.*\)): .*/\1/p' "$folder/$target.lines")
+    if [ ${#failed[@]} -eq 0 ] || [ ${#failed[@]} -gt 3 ]; then return 0; fi
+    for name in "${failed[@]}"; do
+        status=0
+        within 120 "$folder/$target.again.log" swift test -c release --skip-build \
+            --filter "^$(sed 's/[][().*+?^$|\\]/\\&/g' <<<"$name")" \
+            --event-stream-output-path "$folder/$target.again" --event-stream-version 0 || status=$?
+        /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$target.again" "$status" >"$folder/$target.again.lines"
+        if [ "$(cat "$folder/$target.again.lines")" = "ok $name" ]; then
+            grep -F "not ok $name: " "$folder/$target.lines" >>"$folder/repeated"
+            name="$name" awk 'index($0, "not ok " ENVIRON["name"] ": ") == 1 { print "ok " ENVIRON["name"]; next } 1' \
+                "$folder/$target.lines" >"$folder/$target.merged"
+            mv "$folder/$target.merged" "$folder/$target.lines"
+        fi
+    done
 }
 
 # A script that prints such lines itself. Its status must agree with them.
@@ -187,6 +210,10 @@ fi
 if [ "$skipped" -gt 0 ]; then
     say "Skipped:"
     grep '^skip ' "$results" | sed 's/^skip /  /'
+fi
+if [ -s "$folder/repeated" ]; then
+    say "Failed beside the others, and passed when repeated alone:"
+    sed 's/^not ok /  /' "$folder/repeated"
 fi
 say "Took $SECONDS s"
 summary="$passed passed, $failed failed"

@@ -106,9 +106,10 @@ extension ElementTests {
                     isHeld.change { $0 = true }
                     let late = pipeline.count("frames-late")
                     #expect(eventually(seconds: 10) { pipeline.count("frames-late") >= late + 10 })
-                    isFree.change { $0 = true }
-                    isHeld.change { $0 = false }
+                    // Read while the sink is still held: what waited rushes in as soon as it is not.
                     let held = pipeline.frames
+                    isHeld.change { $0 = false }
+                    isFree.change { $0 = true }
                     #expect(pipeline.waitForFrames(10))
                     let seen = pipeline.current
                     #expect(seen.discontinuities.contains { $0 >= held - 1 && $0 <= held + 4 }, "\(seen.discontinuities), held at \(held)")
