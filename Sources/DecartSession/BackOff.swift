@@ -18,7 +18,7 @@ package struct RetryPolicy: Sendable, Equatable {
 /// | wait, s | 1 | 2 | 4 | 8 | 10 |
 ///
 /// Jitter shortens a wait by up to a fifth and never lengthens it, so that the table is an upper bound while many
-/// clients of a restarted server still spread out.
+/// clients of a restarted server still spread out. A service that asks for a longer one (Retry-After) gets it, up to 60 s.
 package struct BackOff: Sendable, Equatable {
     private static let waits: [Duration] = [.seconds(1), .seconds(2), .seconds(4), .seconds(8)]
 

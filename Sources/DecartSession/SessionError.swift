@@ -15,6 +15,8 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
     package var isPermanent: Bool
     /// The status of a refused upgrade.
     package var httpStatus: Int?
+    /// The service asks to be left alone for so long (Retry-After).
+    package var retryAfter: Duration?
 
     package init(
         _ code: DecartErrorCode, _ message: String, stage: Stage, isPermanent: Bool = false, httpStatus: Int? = nil

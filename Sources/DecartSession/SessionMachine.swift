@@ -184,7 +184,7 @@ package struct SessionMachine: Sendable {
             fail(error, now)
             return
         }
-        let delay = backOff.next(jitter: jitter)
+        let delay = max(backOff.next(jitter: jitter), min(error.retryAfter ?? .zero, .seconds(60)))
         phase = .backingOff(next: AttemptID(lastAttempt &+ 1))
         snapshot.lastError = error
         snapshot.retries = backOff.count

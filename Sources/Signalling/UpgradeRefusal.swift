@@ -39,8 +39,15 @@ struct UpgradeRefusal {
         default:
             error.message = "\(url.host) refuses the WebSocket (HTTP \(status)\(details))."
         }
+        if status == 429 || status == 503 { error.retryAfter = retryAfter }
         if let words, PermanentErrorText.matches(words) { error.isPermanent = true }
         return error
+    }
+
+    /// Delta-seconds only (RFC 9110 §10.2.3): a date would need the two wall clocks to agree.
+    private var retryAfter: Duration? {
+        guard let text = head.headers.first(name: "Retry-After"), let seconds = UInt16(text) else { return nil }
+        return .seconds(Int(seconds))
     }
 
     /// The start of a short textual body.

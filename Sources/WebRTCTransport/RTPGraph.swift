@@ -32,6 +32,8 @@ final class RTPGraph: @unchecked Sendable {
     private enum Life { case new, configuring, configured, dismantled }
     private let life = Mutex(Life.new)
     private let stopped = Atomic(false)
+    /// And the time after which it asks again, ms.
+    private let jitterBuffer = Mutex<(element: GObject, retry: Int64)?>(nil)
 
     init() throws(GStreamerError) {
         rtpbin = try Element(factory: "rtpbin")
@@ -125,11 +127,13 @@ final class RTPGraph: @unchecked Sendable {
                 return GValueBox(caps: found)
             })
         handlers.append(
-            rtpbin.connect("new-jitterbuffer") { arguments in
+            rtpbin.connect("new-jitterbuffer") { [weak self] arguments in
+                guard let buffer = arguments.first?.object else { return nil }
                 // Otherwise the first packets, a key frame, wait for the whole latency.
-                arguments.first?.object?.set("faststart-min-packets", 1)
+                buffer.set("faststart-min-packets", 1)
                 // Ask again for what is missing, not for what has not been sent yet: frames come in bursts.
-                arguments.first?.object?.set("rtx-next-seqnum", false)
+                buffer.set("rtx-next-seqnum", false)
+                self?.jitterBuffer.withLock { $0 = (buffer, -1) }
                 return nil
             })
         if let retransmission = codec.retransmissionPayloadType {
@@ -218,6 +222,18 @@ final class RTPGraph: @unchecked Sendable {
         }
     }
 
+    /// A packet is asked for again when its retransmission should have come. Left alone the jitter buffer adds twice the
+    /// jitter, in which a far side that sends frames in bursts counts too: two requests were all that 1 s had room for.
+    func paceRetransmission(roundTrip: Duration) {
+        let milliseconds = Int64(clamping: roundTrip.clockTime / 1_000_000)
+        let retry = min(max(milliseconds &+ max(milliseconds / 4, 10), 20), 2000)
+        jitterBuffer.withLock { current in
+            guard let (buffer, last) = current, abs(retry &- last) > max(last / 8, 0) else { return }
+            buffer.set("rtx-retry-timeout", Int(retry))
+            current?.retry = retry
+        }
+    }
+
     /// Asks our own encoder for a key frame.
     func requestKeyFrameFromEncoder() { rtpOut.push(Event.forceKeyUnitUpstream()) }
 
@@ -246,6 +262,7 @@ final class RTPGraph: @unchecked Sendable {
     private func takeApart() {
         for handler in handlers { rtpbin.disconnect(handler) }
         handlers.removeAll()
+        jitterBuffer.withLock { $0 = nil }
         sendPad.setTarget(nil)
         receivePad.setTarget(nil)
         for pad in requested {

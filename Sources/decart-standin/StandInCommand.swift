@@ -75,6 +75,9 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Of the video that goes back, in bit/s.", valueName: "number"))
     var bitrate = 2_500_000
 
+    @Option(help: ArgumentHelp("How long a lost packet is waited for, in ms.", valueName: "number"))
+    var latency = 400
+
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
     var fault: [String] = []
 
@@ -97,6 +100,9 @@ struct StandInCommand: ParsableCommand {
         }
         guard (50_000...100_000_000).contains(bitrate) else {
             throw ValidationError("--bitrate is a number of bits per second from 50000 to 100000000.")
+        }
+        guard (20...10_000).contains(latency) else {
+            throw ValidationError("--latency is a number of milliseconds from 20 to 10000.")
         }
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key belong together.")
@@ -141,6 +147,7 @@ struct StandInCommand: ParsableCommand {
             configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
         }
         configuration.throwawayAuthority = tlsCa
+        configuration.latency = .milliseconds(latency)
         configuration.faults = try parsedFaults()
         configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

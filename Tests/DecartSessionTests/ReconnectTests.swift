@@ -314,6 +314,19 @@ struct ReconnectTests {
         #expect(driver.state == .connected)
     }
 
+    @Test(arguments: [(7, 7), (0, 1), (3600, 60)]) func theServiceSaysWhenToComeBack(asked: Int, waited: Int) throws {
+        var driver = try MachineDriver()
+        driver.tell(.start)
+        var busy = SessionError(.server, "busy", stage: .upgrade, httpStatus: 503)
+        busy.retryAfter = .seconds(asked)
+        driver.tell(.channelFailed(driver.attempt, busy))
+        _ = driver.take()
+        driver.wait(.seconds(waited) - .milliseconds(1))
+        #expect(driver.opens() == 0)
+        driver.wait(.milliseconds(1))
+        #expect(driver.opens() == 1)
+    }
+
     /// Every fault in every phase ends in a retry, and the next attempt works.
     @Test func everyFaultInEveryPhase() throws {
         let phases: [(String, (inout MachineDriver) -> Void)] = [

@@ -246,7 +246,7 @@ def f14(run):
         os.rename(setting + ".new", setting)
 
     shift(0)
-    client = run.start(preload={
+    client = run.start(variables={
         "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": setting, "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1"})
     session = client.session()
@@ -413,6 +413,22 @@ def f18_decoy(run):
     run.measure("connected", client.frame().time - client.message("started")["t"], 3)
     run.dialled(2)
     run.finish()
+
+
+def busy(fault):
+    def body(run):
+        client = alone(run, "--fault", f"{fault}:count=1,delay=6")
+        began = client.message("started")["t"]
+        run.measure("connected", client.frame().time - began, 6 + 2)
+        waited = client.frame().time - began
+        run.expect(waited >= 6, f"dialled again within {waited:.1f} s: the service asked for 6")
+        run.dialled(2)
+        run.finish()
+    return body
+
+
+for _fault in ("http_429", "http_503"):
+    row(f"F19 {_fault}", 12, f"refused with Retry-After: 6 ({_fault})")(busy(_fault))
 
 
 def portal(fault):

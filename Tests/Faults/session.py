@@ -117,7 +117,7 @@ class Frame:
 
 
 class Client:
-    def __init__(self, run, *properties, base_url=None, preload=None):
+    def __init__(self, run, *properties, base_url=None, variables=None):
         self.run = run
         self.frames = []
         self.messages = []
@@ -129,7 +129,7 @@ class Client:
         with open(os.path.join(run.folder, "client.log"), "ab") as log:
             self.process = run.lab.start(
                 run.lab.client, ["/usr/bin/python3", CLIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=log, env={**run.environment, **(preload or {})})
+                stderr=log, env={**run.environment, **(variables or {})})
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 

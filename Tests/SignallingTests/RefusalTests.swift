@@ -14,6 +14,7 @@ struct RefusalTests {
         var code: DecartErrorCode
         var status: Int?
         var contains: String
+        var retryAfter: Int?
         var testDescription: String { head }
     }
 
@@ -35,7 +36,14 @@ struct RefusalTests {
         Row(
             head: "500 Oops", body: "session expired", type: "text/plain", isPermanent: true, code: .server,
             status: 500, contains: "session expired"),
-        Row(head: "429 Slow down", isPermanent: false, code: .server, status: 429, contains: "too often"),
+        Row(
+            head: "429 Slow down\r\nRetry-After: 7", isPermanent: false, code: .server, status: 429,
+            contains: "too often", retryAfter: 7),
+        Row(
+            head: "503 Busy\r\nRetry-After: -1e99", isPermanent: false, code: .server, status: 503, contains: "now"),
+        Row(
+            head: "404 Not Found\r\nRetry-After: 7", isPermanent: false, code: .webSocket, status: 404,
+            contains: "base-url"),
         Row(head: "426 Upgrade", isPermanent: false, code: .webSocket, status: 426, contains: "426"),
     ]
 
@@ -54,6 +62,7 @@ struct RefusalTests {
             #expect(error.isPermanent == row.isPermanent)
             #expect(error.code == row.code)
             #expect(error.httpStatus == row.status)
+            #expect(error.retryAfter == row.retryAfter.map { .seconds($0) })
             #expect(error.stage == .upgrade)
             #expect(error.message.contains(row.contains), "\(error.message)")
             #expect(!error.message.contains("canary"))

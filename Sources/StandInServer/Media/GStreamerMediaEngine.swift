@@ -4,6 +4,7 @@ import DecartProtocol
 struct GStreamerMediaEngine: MediaEngine {
     /// Of the video that goes back, bit/s.
     let bitrate: Int
+    let latency: Duration
 
     func makeSession(
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
@@ -14,7 +15,7 @@ struct GStreamerMediaEngine: MediaEngine {
             return session
         }
         let session = GStreamerMediaSession(
-            bitrate: bitrate, painter: painter, faults: MediaFaults(faults), onEvent: onEvent)
+            bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), onEvent: onEvent)
         session.start(offer: offer)
         return session
     }

@@ -12,6 +12,7 @@ import WebRTCTransport
 final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private let queue = DispatchQueue(label: "decart-standin.media")
     private let bitrate: Int
+    private let latency: Duration
     private let painter: FramePainter
     private let faults: MediaFaults
     private let onEvent: @Sendable (MediaEvent) -> Void
@@ -25,9 +26,10 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var isOver = false
 
     init(
-        bitrate: Int, painter: FramePainter, faults: MediaFaults, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.bitrate = bitrate
+        self.latency = latency
         self.painter = painter
         self.faults = faults
         self.onEvent = onEvent
@@ -72,7 +74,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         // Candidates are found while the answer is still being made: by way of the queue they follow it.
         var configuration = PeerConnectionConfiguration()
         // Patient, as a browser's buffer becomes on a bad path; pictures that come in order are not held up by it.
-        configuration.jitterBufferLatency = .milliseconds(400)
+        configuration.jitterBufferLatency = latency
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
@@ -115,11 +117,13 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     }
 
     /// Raw video in; painted I420 leaves through the pad. Where pictures come faster than they can be painted and
-    /// encoded, the oldest go: what comes back may get choppy but never late.
+    /// encoded, the oldest go: what comes back may get choppy but never late. Only a stand-in that was told to be more
+    /// patient than usual takes the pictures that come at once after a retransmission.
     private func makePaintingBin(to painted: Pad) throws -> Bin {
+        let waiting = 3 + max(0, latency / .milliseconds(33) - 12)
         let bin = try Bin(
             description: """
-                queue leaky=downstream max-size-buffers=3 max-size-bytes=0 max-size-time=0 \
+                queue leaky=downstream max-size-buffers=\(Int(waiting)) max-size-bytes=0 max-size-time=0 \
                 ! videoconvert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
                 ! fakesink name=end sync=false async=false
                 """,
@@ -151,6 +155,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
                     if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
                 }
                 guard let picture, !faults.isOn(.silent) else { return .drop }
+                Self.stamp(picture, now: size?.currentRunningTime)
                 painter.noteSent()
                 _ = painted.push(picture)
                 return .drop
@@ -196,6 +201,16 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         }
         return isPainted == true ? writable : nil
     }
+
+    /// A picture that waited for a retransmission is sent as one of now, as by a service that makes its own pictures:
+    /// with the time at which it should have come, it would have used up the receiver's patience on the way here.
+    private static func stamp(_ picture: Buffer, now: ClockTime?) {
+        guard let now, let time = picture.pts, now > time &+ usualDelay else { return }
+        picture.pts = now &- usualDelay
+        picture.dts = nil
+    }
+    /// Of decoding and painting: what comes in time keeps its even intervals.
+    private static let usualDelay: ClockTime = 100_000_000
 
     private func link(_ upstream: Element, _ source: String, _ downstream: Element, _ sink: String) throws {
         guard let source = upstream.staticPad(source), let sink = downstream.staticPad(sink) else {

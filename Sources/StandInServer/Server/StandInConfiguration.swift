@@ -21,6 +21,8 @@ package struct StandInConfiguration: Sendable {
     package var maximumMessageSize = ClientMessage.maximumSize
     /// Of the video that goes back, in bit/s.
     package var bitrate = 2_500_000
+    /// How long a lost packet of the client's is waited for.
+    package var latency = Duration.milliseconds(400)
     /// One line a call, from any thread, without line feed. No line holds a key or a prompt.
     package var log: @Sendable (String) -> Void = { _ in }
 

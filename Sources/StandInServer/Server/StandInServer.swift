@@ -21,7 +21,7 @@ package final class StandInServer: Sendable {
 
     /// Starts nothing yet.
     package convenience init(configuration: StandInConfiguration) {
-        self.init(configuration: configuration, engine: GStreamerMediaEngine(bitrate: configuration.bitrate))
+        self.init(configuration: configuration, engine: GStreamerMediaEngine(bitrate: configuration.bitrate, latency: configuration.latency))
     }
 
     /// With media of one's own instead of GStreamer's.

@@ -47,6 +47,8 @@ package struct CongestionController: Sendable {
 
     /// What was published last; the start value before that.
     package var target: BitrateTarget { published }
+    /// µs, of the path alone; nil before the far side's first receiver report.
+    package var pathRoundTrip: Int64? { reportedTrip.smoothed }
     /// µs; nil as long as nothing told it.
     package var roundTrip: Int64? { feedbackTrip ?? reportedTrip.smoothed }
 

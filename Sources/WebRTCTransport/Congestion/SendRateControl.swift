@@ -58,6 +58,8 @@ final class SendRateControl: @unchecked Sendable {
     }
 
     var target: BitrateTarget { controller.target }
+    /// Nil before the far side's first receiver report.
+    var roundTrip: Duration? { controller.pathRoundTrip.map { .microseconds($0) } }
 
     private static func microseconds(_ nanoseconds: UInt64) -> Int64 { Int64(clamping: nanoseconds / 1000) }
 }
