@@ -11,7 +11,7 @@ PRESETS = {
     "clean": (dict(), 0.999, 2, 100),
     "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=2, rate=100e6, queue=200_000), 0.99, None, 100),
     "wifi lossy": (dict(delay=.015, jitter=.010, loss=.05, burst=2, rate=50e6, queue=100_000), 0.95, None, 300),
-    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=2, rate=30e6, queue=100_000), 0.97, 4, 1000),
+    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=2, rate=30e6, queue=100_000), 0.97, 4, 500),
     "wifi congested": (dict(delay=.010, jitter=.020, loss=.09, burst=2, rate=5e6, queue=30_000), 0.80, None, 500),
     "congested": (dict(delay=.080, jitter=.040, loss=.09, burst=2, rate=10e6, queue=50_000), 0.80, None, 1000),
 }
