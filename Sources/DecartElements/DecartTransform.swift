@@ -45,6 +45,7 @@ final class DecartTransform: ElementImplementation {
     }
     private let state = Mutex(State())
     private let handle: ElementHandle
+    private let statisticsTimer = PeriodicTimer("decart-statistics")
 
     // MARK: Pads
 
@@ -131,6 +132,8 @@ final class DecartTransform: ElementImplementation {
         switch name {
         case "fit": applyGeometry()
         case "fallback": applyFallback()
+        case "mute-video": applyMute()
+        case "statistics-interval": applyStatisticsInterval()
         default: break
         }
     }
@@ -353,6 +356,8 @@ final class DecartTransform: ElementImplementation {
 
     private func begin() {
         applyFallback()
+        applyMute()
+        applyStatisticsInterval()
         let (session, connects) = state.withLock { ($0.session, $0.settings.autoConnect) }
         if connects { session?.controller.start() }
     }
@@ -363,6 +368,8 @@ final class DecartTransform: ElementImplementation {
             return state.session
         }
         session?.stop()
+        statisticsTimer.stop()
+        state.withLock(\.input)?.setMuted(false, element: handle)
         let raw = state.withLock { state in
             defer { state.rawFallback = nil }
             return state.rawFallback
@@ -385,6 +392,22 @@ final class DecartTransform: ElementImplementation {
         } else if fallback != .passthrough, let raw {
             state.withLock { $0.rawFallback = nil }
             raw.remove()
+        }
+    }
+
+    /// This and the next: only while the element runs.
+    private func applyMute() {
+        let (isMuted, input, isRunning) = state.withLock { ($0.settings.muteVideo, $0.input, $0.session != nil) }
+        if isRunning { input?.setMuted(isMuted, element: handle) }
+    }
+
+    private func applyStatisticsInterval() {
+        let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.session != nil) }
+        guard isRunning, interval > 0 else { return statisticsTimer.stop() }
+        statisticsTimer.start(every: interval) { [weak self] in
+            guard let self else { return }
+            let element = self.handle.unowned
+            element.post(Message.element(element, self.statistics()))
         }
     }
 

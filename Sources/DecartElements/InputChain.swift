@@ -25,6 +25,9 @@ final class InputChain: @unchecked Sendable {
     private let sized: Element
     private let end = Pad(name: "raw_out", direction: .sink)
     private let elements: [Element]
+    private let muted = MutedInput()
+    /// Frames come from the input's thread, black ones from another. The order of frames, and of size and frame, is kept.
+    private let delivering = Mutex(())
 
     private struct State {
         var target = (width: 1280, height: 704)
@@ -222,11 +225,31 @@ final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ buffer: Buffer) {
-        let (segment, size, deliveries) = state.withLock { ($0.segment, $0.frameSize, Array($0.deliveries)) }
-        let frame = EncoderFrame(
-            buffer: buffer, size: size, runningTime: buffer.pts.flatMap { segment?.runningTime(of: $0) })
-        if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
-        for delivery in deliveries { delivery.value(frame) }
+        let (segment, size) = state.withLock { ($0.segment, $0.frameSize) }
+        let time = buffer.pts.flatMap { segment?.runningTime(of: $0) }
+        deliver { muted in muted.admits(time) ? EncoderFrame(buffer: buffer, size: size, runningTime: time) : nil }
+    }
+
+    private func deliver(_ frame: (MutedInput) -> EncoderFrame?) {
+        delivering.withLock { _ in
+            guard let frame = frame(muted) else { return }
+            let deliveries = state.withLock { Array($0.deliveries) }
+            if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
+            for delivery in deliveries { delivery.value(frame) }
+        }
+    }
+
+    /// Black in place of the input, from the frame after the present one on.
+    func setMuted(_ isMuted: Bool, element: ElementHandle) {
+        guard isMuted else { return muted.stop() }
+        muted.start { [weak self] in
+            guard let self, self.gate.lets else { return }
+            let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
+            let now = element.unowned.currentRunningTime
+            self.deliver {
+                $0.picture(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
+            }
+        }
     }
 }
 

@@ -42,6 +42,9 @@ final class InputGate: Sendable {
 
     var counters: InputCounters { state.withLock(\.counters) }
 
+    /// A media path takes frames, and the element plays.
+    var lets: Bool { state.withLock(\.lets) }
+
     /// Opens with the first media path and closes with the last.
     func open(rank: Int) {
         state.withLock { state in

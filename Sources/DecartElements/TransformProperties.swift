@@ -154,6 +154,10 @@ enum TransformProperties {
                     (3, "none", "GAP events"),
                 ], default: 0), mutability: .playing),
         PropertySpec(
+            "mute-video", nick: "Mute video",
+            blurb: "Send black at 5 pictures a second in place of the input; track and session stay",
+            .boolean(default: false), mutability: .playing),
+        PropertySpec(
             "auto-connect", nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does", .boolean(default: true)),
         PropertySpec(
@@ -163,6 +167,10 @@ enum TransformProperties {
         PropertySpec(
             "retry-delay-max", nick: "Maximum retry delay", blurb: "Longest wait before a retry, seconds",
             .uint(min: 1, max: 3600, default: 10)),
+        PropertySpec(
+            "statistics-interval", nick: "Statistics interval",
+            blurb: "Milliseconds between element messages with stats (0 = none)",
+            .uint(min: 0, max: 86_400_000, default: 0), mutability: .playing),
         PropertySpec(
             "service-status", nick: "Service status", blurb: "What the service says about itself",
             .enumeration(
@@ -254,6 +262,8 @@ extension TransformSettings {
         case "latency": latency = value.int ?? 100
         case "output-size": outputSize = value.int.flatMap(OutputSize.init) ?? .model
         case "fallback": fallback = value.int.flatMap(Fallback.init) ?? .freeze
+        case "mute-video": muteVideo = value.bool ?? false
+        case "statistics-interval": statisticsInterval = value.int ?? 0
         case "auto-connect": autoConnect = value.bool ?? true
         case "max-retries": maxRetries = value.int ?? 5
         case "retry-delay-max": retryDelayMax = value.int ?? 10
@@ -290,6 +300,8 @@ extension TransformSettings {
         case "latency": GValueBox(uint: latency)
         case "output-size": GValueBox(enumeration: "GstDecartOutputSize", outputSize.rawValue)
         case "fallback": GValueBox(enumeration: "GstDecartFallback", fallback.rawValue)
+        case "mute-video": GValueBox(muteVideo)
+        case "statistics-interval": GValueBox(uint: statisticsInterval)
         case "auto-connect": GValueBox(autoConnect)
         case "max-retries": GValueBox(int: maxRetries)
         case "retry-delay-max": GValueBox(uint: retryDelayMax)

@@ -39,6 +39,9 @@ struct TransformSettings: Sendable {
     var latency = 100
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
+    var muteVideo = false
+    /// ms; 0 = never.
+    var statisticsInterval = 0
     var autoConnect = true
     /// -1 = for ever.
     var maxRetries = 5

@@ -1,0 +1,73 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct MuteTests {
+        /// What the service makes of black, by the same look.
+        @Test func blackGoesOutAndTheSessionLives() throws {
+            let raw = try Reference.input()
+            let shown = raw.applying(prompt: "film noir")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(shown))
+                    let id = pipeline.transform.string("session-id")
+                    pipeline.transform.set("mute-video", true)
+                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    // Few pictures, and as many as the watchdog needs: longer than that waits.
+                    let before = pipeline.count("frames-sent")
+                    #expect(pipeline.waitForMessage(seconds: 6) { $0.kind == .error || $0.kind == .warning } == nil)
+                    let sent = pipeline.count("frames-sent") - before
+                    #expect((15...35).contains(sent), "\(sent) in 6 s")
+                    #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
+
+                    pipeline.transform.set("mute-video", false)
+                    #expect(pipeline.waitForPicture(shown))
+                    #expect(pipeline.transform.string("session-id") == id)
+                    #expect(standIn.sessions.count == 1)
+                    #expect(pipeline.current.leaks == 0)
+                    let times = pipeline.current.times.compactMap { $0 }
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                }
+            }
+        }
+
+        /// Muted from the start, with a camera that gives nothing: there is a session all the same.
+        @Test func noInputIsNeeded() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(
+                        standIn, "mute-video=true orientation=landscape", prompt: "film noir",
+                        source: "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    #expect(pipeline.count("frames-in") == 0)
+                    #expect(pipeline.count("frames-sent") > 0)
+                }
+            }
+        }
+
+        @Test func statisticsComeAsMessages() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "statistics-interval=100")) { pipeline in
+                    func next() -> Structure? {
+                        pipeline.waitForMessage {
+                            $0.structure?.name == "application/x-decarttransform-stats"
+                        }?.structure
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    let first = try #require(next()), second = try #require(next())
+                    #expect(second.int("frames-in") ?? 0 >= first.int("frames-in") ?? .max)
+                    pipeline.transform.set("statistics-interval", 0)
+                    // One may be under way.
+                    _ = pipeline.collect(milliseconds: 200)
+                    let more = pipeline.waitForMessage(seconds: 1) { $0.structure?.name == first.name }
+                    #expect(more == nil)
+                }
+            }
+        }
+    }
+}
