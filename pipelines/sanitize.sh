@@ -24,7 +24,7 @@ failures=0
 
 # Leaks are counted by the cycle tests; here they would be the caches of a process's life.
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:exitcode=66
-export TSAN_OPTIONS=halt_on_error=0:exitcode=66
+export TSAN_OPTIONS="halt_on_error=0:exitcode=66:suppressions=$repo/Tests/Sanitizers/tsan.supp"
 
 for kind in "${kinds[@]}"; do
     case $kind in address | thread) ;; *) fail "address or thread, not '$kind'" ;; esac

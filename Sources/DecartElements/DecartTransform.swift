@@ -134,6 +134,9 @@ final class DecartTransform: ElementImplementation {
         case "fallback": applyFallback()
         case "mute-video": applyMute()
         case "statistics-interval": applyStatisticsInterval()
+        case "max-session-duration":
+            let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
+            session?.controller.limit(to: limit)
         default: break
         }
     }
@@ -199,6 +202,8 @@ final class DecartTransform: ElementImplementation {
                 uint64: setImage(arguments[0].bytes, arguments[1].string, enrich: arguments[2].bool ?? false, session))
         case "connect": session?.controller.start()
         case "disconnect": session?.controller.stop()
+        case "extend-session":
+            if let seconds = arguments.first?.int { session?.controller.extend(by: .seconds(seconds)) }
         default: break
         }
         return nil
@@ -443,6 +448,9 @@ final class DecartTransform: ElementImplementation {
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
         case .promptResult(let result): tell(result)
+        case .ending(let left):
+            let element = handle.unowned
+            element.post(Message.element(element, SessionMessages.ending(left: left)))
         case .note(let text): Self.log(.debug, handle.unowned, text)
         }
     }

@@ -39,6 +39,7 @@ extension SessionPlan {
                 initial: content, retry: settings.retryPolicy,
                 connectionTimeout: .seconds(settings.connectionTimeout))
             configuration.keepsMediaWhileReconnecting = true
+            configuration.maximumDuration = settings.maximumDuration
             let format = try Self.format(settings, model)
             output = format
             media = MediaSettings(
@@ -157,6 +158,8 @@ extension TransformSettings {
     var bitrateRange: ClosedRange<Int> { min(minBitrate, maxBitrate)...maxBitrate }
     /// The first key frame must not flood a slow link; a good one is at its maximum a few seconds later.
     var startBitrate: Int { min(maxBitrate, max(minBitrate, 1_500_000)) }
+
+    var maximumDuration: Duration? { maxSessionDuration > 0 ? .seconds(maxSessionDuration) : nil }
 
     var retryPolicy: RetryPolicy {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))

@@ -34,6 +34,13 @@ enum SessionMessages {
         return structure
     }
 
+    /// Element message `decart-session-ending`: extend-session can still prevent it.
+    static func ending(left: Duration) -> Structure {
+        let structure = Structure("decart-session-ending")
+        structure["seconds-left"] = GValueBox(double: left / .seconds(1))
+        return structure
+    }
+
     static func milliseconds(_ result: PromptResult) -> Int { Int(clamping: result.elapsed.clockTime / 1_000_000) }
 
     /// PROGRESS with code `connect`: started, "In queue, 3 of 12", then exactly one end.

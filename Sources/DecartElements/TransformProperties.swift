@@ -16,6 +16,7 @@ enum TransformProperties {
         SignalSpec(name: "set-image", parameters: [.bytes, .string, .boolean], result: .uint64, isAction: true),
         SignalSpec(name: "connect", isAction: true),
         SignalSpec(name: "disconnect", isAction: true),
+        SignalSpec(name: "extend-session", parameters: [.uint], isAction: true),
     ]
 
     static let connectionStateType = "GstDecartConnectionState"
@@ -168,6 +169,10 @@ enum TransformProperties {
             "retry-delay-max", nick: "Maximum retry delay", blurb: "Longest wait before a retry, seconds",
             .uint(min: 1, max: 3600, default: 10)),
         PropertySpec(
+            "max-session-duration", nick: "Maximum session duration",
+            blurb: "Seconds after which a session ends with the error \"session expired\", reconnects included; decart-session-ending is posted up to 30 s before (0 = no limit)",
+            .uint(min: 0, max: 2_592_000, default: 0), mutability: .playing),
+        PropertySpec(
             "statistics-interval", nick: "Statistics interval",
             blurb: "Milliseconds between element messages with stats (0 = none)",
             .uint(min: 0, max: 86_400_000, default: 0), mutability: .playing),
@@ -267,6 +272,7 @@ extension TransformSettings {
         case "auto-connect": autoConnect = value.bool ?? true
         case "max-retries": maxRetries = value.int ?? 5
         case "retry-delay-max": retryDelayMax = value.int ?? 10
+        case "max-session-duration": maxSessionDuration = value.int ?? 0
         default: return false
         }
         return true
@@ -305,6 +311,7 @@ extension TransformSettings {
         case "auto-connect": GValueBox(autoConnect)
         case "max-retries": GValueBox(int: maxRetries)
         case "retry-delay-max": GValueBox(uint: retryDelayMax)
+        case "max-session-duration": GValueBox(uint: maxSessionDuration)
         default: nil
         }
     }

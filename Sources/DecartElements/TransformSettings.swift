@@ -46,6 +46,8 @@ struct TransformSettings: Sendable {
     /// -1 = for ever.
     var maxRetries = 5
     var retryDelayMax = 10
+    /// s; 0 = no limit.
+    var maxSessionDuration = 0
 
     static let defaultSTUNServer = "stun://stun.l.google.com:19302"
 }

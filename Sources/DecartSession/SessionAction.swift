@@ -22,6 +22,8 @@ package enum TimerID: Sendable, Hashable {
     /// The request whose time runs out next.
     case acks
     case retry
+    /// The session's end, or its announcement.
+    case limit
 }
 
 /// Facts, told to the machine.
@@ -29,6 +31,10 @@ package enum SessionEvent: Sendable, Equatable {
     case start
     case stop
     case update(PromptUpdate, id: RequestID)
+    /// nil: as long as it likes.
+    case limit(Duration?)
+    /// Of a limited session.
+    case extend(by: Duration)
     case channelOpened(AttemptID, transport: Duration?, upgrade: Duration?)
     case channelMessage(AttemptID, ServerMessage)
     case channelMalformed(AttemptID, reason: String)
@@ -57,6 +63,8 @@ package enum SessionAction: Sendable, Equatable {
 /// What the application is told besides the snapshot.
 package enum SessionReport: Sendable, Equatable {
     case promptResult(PromptResult)
+    /// The session will expire unless it is extended.
+    case ending(left: Duration)
     /// Will be retried, or does not end the session.
     case warning(SessionError)
     /// The session has ended because of this; told once.

@@ -25,6 +25,9 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// After so long a connection, the count of retries starts again.
     package var stableAfter: Duration = .seconds(30)
 
+    /// From the first connection on; nil: as long as it likes.
+    package var maximumDuration: Duration?
+
     package init(
         initial: SessionContent, retry: RetryPolicy = RetryPolicy(), connectionTimeout: Duration = .seconds(15)
     ) {

@@ -85,6 +85,16 @@ package final class SessionController: @unchecked Sendable {
         return id
     }
 
+    /// How long a session may last from its first connection on, the present one too; nil: as long as it likes.
+    package func limit(to duration: Duration?) {
+        scheduler.async { [weak self] in self?.handle(.limit(duration)) }
+    }
+
+    /// Lets a limited session last longer.
+    package func extend(by duration: Duration) {
+        scheduler.async { [weak self] in self?.handle(.extend(by: duration)) }
+    }
+
     /// Ends the session. Returns at once; the completion is called on the session's queue when channel and media path
     /// are gone, or after a second.
     package func stop(_ completion: (@Sendable () -> Void)? = nil) {

@@ -66,6 +66,7 @@ package struct SessionMachine: Sendable {
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
     private var veteran: Veteran?
+    private var limit: SessionLimit
     private var ackDeadline: Duration?
     private var actions: [SessionAction] = []
 
@@ -73,6 +74,7 @@ package struct SessionMachine: Sendable {
         self.configuration = configuration
         ledger = PromptLedger(configuration: configuration)
         backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
+        limit = SessionLimit(configuration.maximumDuration)
     }
 
     /// What is shown when everything under way is accepted.
@@ -86,6 +88,12 @@ package struct SessionMachine: Sendable {
         case .start: start(now)
         case .stop: stop(now)
         case .update(let update, let id): self.update(update, id, now)
+        case .limit(let allowed):
+            limit.set(allowed)
+            watchLimit(now)
+        case .extend(let more):
+            limit.extend(by: more)
+            watchLimit(now)
         case .timerFired(let timer): fired(timer, now, jitter)
         case .channelOpened(let id, let transport, let upgrade):
             with(id) { $0.opened(&$1, transport, upgrade, now) }
@@ -116,6 +124,7 @@ package struct SessionMachine: Sendable {
         case .idle, .stopped, .failed: break
         }
         hasBeenConnected = false
+        limit.reset()
         backOff.reset()
         snapshot = SessionSnapshot()
         begin(now)
@@ -160,6 +169,7 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func finish(_ now: Duration) {
+        order(.cancel(.limit))
         snapshot.queue = nil
         for result in ledger.cancelAll(now: now) { report(.promptResult(result)) }
     }
@@ -448,6 +458,8 @@ package struct SessionMachine: Sendable {
             attempt.step = .connected
             leaveQueue(&attempt)
             hasBeenConnected = true
+            limit.begin(now: now)
+            watchLimit(now)
             snapshot.lastError = nil
             snapshot.phases.ice = ice
             snapshot.phases.dtls = dtls
@@ -518,6 +530,8 @@ package struct SessionMachine: Sendable {
         switch timer {
         case .retry:
             if case .backingOff = phase { begin(now) }
+        case .limit:
+            watchLimit(now, isTimer: true)
         case .acks:
             ackDeadline = nil
             guard case .running = phase else { return }
@@ -542,6 +556,28 @@ package struct SessionMachine: Sendable {
             guard isCurrent(id, at: .connected) else { return }
             backOff.reset()
             snapshot.retries = 0
+        }
+    }
+
+    /// Only the timer ends the session: whoever else looks may have lent the attempt.
+    private mutating func watchLimit(_ now: Duration, isTimer: Bool = false) {
+        switch phase {
+        case .running, .backingOff: break
+        case .idle, .stopped, .failed: return
+        }
+        switch limit.verdict(now: now) {
+        case nil: order(.cancel(.limit))
+        case .wait(let time): order(.schedule(.limit, after: time))
+        case .announce(let left):
+            report(.ending(left: left))
+            order(.schedule(.limit, after: left))
+        case .over:
+            guard isTimer, let allowed = limit.allowed else { return order(.schedule(.limit, after: .zero)) }
+            endAttempt(keepingMedia: false)
+            fail(
+                SessionError(
+                    .server, "Session expired: it has lasted the \(allowed.components.seconds) s that are allowed.",
+                    stage: .generation, isPermanent: true), now)
         }
     }
 

@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct MuteTests {
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackTests {
         /// What the service makes of black, by the same look.
         @Test func blackGoesOutAndTheSessionLives() throws {
             let raw = try Reference.input()
@@ -66,6 +66,25 @@ extension ElementTests {
                     _ = pipeline.collect(milliseconds: 200)
                     let more = pipeline.waitForMessage(seconds: 1) { $0.structure?.name == first.name }
                     #expect(more == nil)
+                }
+            }
+        }
+
+        @Test func aSessionExpiresWithAWord() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "max-session-duration=3")) { pipeline in
+                    pipeline.play()
+                    let ending = pipeline.waitForMessage { $0.structure?.name == "decart-session-ending" }
+                    #expect(ending?.structure?.double("seconds-left").map { $0 > 0 && $0 <= 1.5 } == true)
+                    let error = try #require(pipeline.waitForError(seconds: 5))
+                    #expect(error.text.contains("Session expired"))
+                    #expect(pipeline.connectionState == "error")
+                }
+                try TransformPipeline.run(try .init(standIn, "max-session-duration=2")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    _ = pipeline.transform.emit("extend-session", [GValueBox(uint: 100)])
+                    #expect(pipeline.waitForMessage(seconds: 4) { $0.kind == .error } == nil)
                 }
             }
         }
