@@ -115,7 +115,7 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: swiftSettings),
-        .testTarget(name: "ICETests", dependencies: ["ICE"], swiftSettings: swiftSettings),
+        .testTarget(name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession"], swiftSettings: swiftSettings),
         .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
         .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .testTarget(

@@ -52,6 +52,7 @@ extension SessionPlan {
             media.connection.jitterBufferLatency = .milliseconds(settings.latency)
             media.connection.maximumReceiveBitrate = max(settings.maxBitrate, 2_500_000)
             media.connection.iceServers = try Self.servers(settings, isLoopback: base.isLoopback)
+            media.connection.openTunnel = RelayTunnels.opener(trusting: settings.caFile.map { .systemAnd(file: $0) } ?? .system)
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }

@@ -144,7 +144,8 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
         let settings = ICEConfiguration(
-            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling)
+            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
+            openTunnel: configuration.openTunnel)
         do {
             return try ICEAgent(
                 configuration: settings,
