@@ -20,6 +20,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [
         // Floor 0: system libraries, and the wire.
@@ -29,6 +30,9 @@ let package = Package(
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CFlipKernels"),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
+        .target(
+            name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
+            exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
         .target(name: "GStreamerKit", dependencies: ["CGStreamer"], swiftSettings: swiftSettings),
@@ -102,6 +106,10 @@ let package = Package(
             swiftSettings: swiftSettings),
 
         .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "LiveKitProtocolTests",
+            dependencies: ["LiveKitProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
+            exclude: ["golden.py"], swiftSettings: swiftSettings),
         .testTarget(name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
         .testTarget(
             name: "SignallingTests",
