@@ -68,7 +68,8 @@ let package = Package(
         .target(
             name: "StandInServer",
             dependencies: [
-                "DecartProtocol", "GStreamerKit", "ICE", "MediaSecurity", "WebRTCTransport",
+                "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -91,7 +92,7 @@ let package = Package(
         .executableTarget(
             name: "decart-standin",
             dependencies: [
-                "StandInServer",
+                "StandInServer", "DecartProtocol",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
@@ -132,7 +133,8 @@ let package = Package(
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
-                "StandInServer", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

@@ -7,6 +7,13 @@ package struct PeerConnectionConfiguration: Sendable {
     package var openTunnel: RelayTunnelOpener?
     /// What an offer holds; an answerer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
+    /// Which way an offer's video goes, and at most an answer's.
+    package var direction: MediaDirection = .sendrecv
+    /// What the far side is to know our track by, `stream track`; nil = a name of our own.
+    package var msid: String?
+    /// An answerer takes data channels' m-lines as far as the transport goes, so that an offer of nothing else connects;
+    /// no channel ever opens.
+    package var acceptsDataChannels = false
     /// How long the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
     /// The most that we want to receive, bit/s: the ceiling of the estimate that goes out as REMB.

@@ -2,7 +2,7 @@
 import SwiftProtobuf
 import Testing
 
-@testable import LiveKitProtocol
+import LiveKitProtocol
 
 @Suite("LiveKit's frames", .timeLimit(.minutes(1)))
 struct GoldenFrameTests {
