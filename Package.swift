@@ -76,7 +76,8 @@ let package = Package(
         .target(
             name: "StandInServer",
             dependencies: [
-                "DecartProtocol", "GStreamerKit", "ICE", "MediaSecurity", "WebRTCTransport",
+                "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -99,7 +100,7 @@ let package = Package(
         .executableTarget(
             name: "decart-standin",
             dependencies: [
-                "StandInServer",
+                "StandInServer", "DecartProtocol",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
@@ -138,7 +139,7 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: swiftSettings),
-        .testTarget(name: "ICETests", dependencies: ["ICE"], swiftSettings: swiftSettings),
+        .testTarget(name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession"], swiftSettings: swiftSettings),
         .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
         .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .testTarget(
@@ -147,7 +148,8 @@ let package = Package(
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
-                "StandInServer", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

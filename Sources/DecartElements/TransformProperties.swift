@@ -34,7 +34,7 @@ enum TransformProperties {
             .boolean(default: false)),
         PropertySpec(
             "ca-file", nick: "CA file",
-            blurb: "PEM file with certificate authorities to trust for base-url in place of the system's (unset = the system's)",
+            blurb: "PEM file with certificate authorities to trust for base-url in place of the system's (unset = the system's), and for turns: servers besides them",
             .string(default: nil)),
         PropertySpec(
             "api-key", nick: "API key",
@@ -117,7 +117,7 @@ enum TransformProperties {
             .string(default: TransformSettings.defaultSTUNServer)),
         PropertySpec(
             "turn-servers", nick: "TURN servers",
-            blurb: "turn://user:password@host:port?transport=udp|tcp, each percent-encoded; credentials read back redacted",
+            blurb: "turn://user:password@host:port?transport=udp|tcp, or turns:// for TLS, each percent-encoded; credentials read back redacted",
             .strings),
         PropertySpec(
             "ice-transport-policy", nick: "ICE transport policy", blurb: "Which network paths may be used",

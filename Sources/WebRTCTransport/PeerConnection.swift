@@ -29,7 +29,7 @@ package final class PeerConnection: @unchecked Sendable {
     private let rateControl: SendRateControl
 
     /// One offer and its answer, or an answer to each offer of the far side: what a caller may do next.
-    private enum Step { case new, offered, settled, answering, answered, closed }
+    private enum Step { case new, offered, settled, offeredMore, complete, answering, answered, closed }
     private struct Negotiated {
         var step = Step.new
         var parameters: RTPSendParameters?
@@ -40,6 +40,9 @@ package final class PeerConnection: @unchecked Sendable {
     private let negotiated = Mutex(Negotiated())
     /// What the answers hold from the first one on; touched while `answering` only.
     private var answers: Answers?
+    /// Of a connection that began with an offer of data channels; touched by the one who negotiates only.
+    private var dataChannelTransport: TransportParameters?
+    private var addedCodec: VideoCodec?
 
     // MARK: network
     private var agent: ICEAgent?
@@ -98,8 +101,44 @@ package final class PeerConnection: @unchecked Sendable {
         return description.sdp().text(sessionID: sdpSessionID, version: 2)
     }
 
-    /// Takes the far side's answer to `createOffer`.
+    /// An offer of data channels alone, which makes the transport: no channel ever opens. Gathering starts.
+    package func createDataChannelOffer() throws(PeerConnectionError) -> String {
+        try take(.offered, after: [.new])
+        let agent = try makeAgent(isControlling: true)
+        let transport = localTransport(agent, setup: "actpass")
+        dataChannelTransport = transport
+        try start(agent)
+        return describe([.application(mid: "0")], transport).sdp().text(sessionID: sdpSessionID, version: 2)
+    }
+
+    /// Adds our video to a connection that began with data channels.
+    package func createOffer(adding codec: VideoCodec) throws(PeerConnectionError) -> String {
+        guard let transport = dataChannelTransport else { throw Self.wrongState }
+        try take(.offeredMore, after: [.settled])
+        addedCodec = codec
+        let video = LocalDescription.Video(
+            mid: "1", codec: LocalDescription.offeredCodec(codec), extensions: LocalDescription.offeredExtensions,
+            direction: configuration.direction)
+        return describe([.application(mid: "0"), .video(video)], transport).sdp().text(sessionID: sdpSessionID, version: 3)
+    }
+
+    private func setDataChannelAnswer(_ sdp: String) throws(PeerConnectionError) {
+        let codec = addedCodec
+        let remote = try RemoteDescription(parsing: sdp, isOffer: false, requiresVideo: codec != nil) { $0 == codec }
+        guard let codec else {
+            try take(.settled, after: [.offered])
+            return try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
+        }
+        guard let video = remote.video, video.mediaIndex == 1, video.codec.codec == codec else {
+            throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer")
+        }
+        try take(.complete, after: [.offeredMore])
+        try configure(video)
+    }
+
+    /// Takes the far side's answer to our latest offer.
     package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
+        guard dataChannelTransport == nil else { return try setDataChannelAnswer(sdp) }
         let offered = configuration.codec
         let remote = try RemoteDescription(parsing: sdp, isOffer: false) { $0 == offered }
         guard let video = remote.video, video.mediaIndex == 0 else {
@@ -120,7 +159,8 @@ package final class PeerConnection: @unchecked Sendable {
         to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }
     ) throws(PeerConnectionError) -> String {
         let remote = try RemoteDescription(
-            parsing: offer, isOffer: true, requiresVideo: !configuration.acceptsDataChannels, wants: wants
+            parsing: offer, isOffer: true, requiresVideo: !configuration.acceptsDataChannels,
+            onlySending: !configuration.direction.sends, taken: answers?.video?.mid, wants: wants
         ) { $0.isAvailable }
         try take(.answering, after: [.new, .answered])
         let text = try answer(remote)
@@ -214,7 +254,8 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
         let settings = ICEConfiguration(
-            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling)
+            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
+            openTunnel: configuration.openTunnel)
         do {
             return try ICEAgent(
                 configuration: settings,

@@ -3,6 +3,8 @@ package import ICE
 package struct PeerConnectionConfiguration: Sendable {
     package var iceServers: [ICEServer] = []
     package var iceTransportPolicy: ICETransportPolicy = .all
+    /// For `turns:` servers; nil: they are skipped with a warning.
+    package var openTunnel: RelayTunnelOpener?
     /// What an offer holds; an answerer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
     /// Which way an offer's video goes, and at most an answer's.

@@ -138,6 +138,21 @@ struct SilentEngine: MediaEngine {
     ) -> any MediaSession {
         SilentSession()
     }
+
+    func makeRoom(
+        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        SilentRoom()
+    }
+}
+
+final class SilentRoom: RoomMedia {
+    func add(_ faults: [Fault]) {}
+    func receive(offer: String) {}
+    func receive(answer: String) {}
+    func offerTrack() {}
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {}
+    func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }
 
 final class SilentSession: MediaSession {

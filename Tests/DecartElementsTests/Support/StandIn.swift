@@ -15,6 +15,7 @@ struct StandIn {
     ) throws {
         var configuration = StandInConfiguration()
         configuration.port = 0
+        configuration.transports = MediaWay.current.served
         configuration.keys = KeyPolicy(rejected: [rejectedKey])
         configure(&configuration)
         let server =
