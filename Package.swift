@@ -57,12 +57,20 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
 
+        .target(
+            name: "LiveKitTransport",
+            dependencies: [
+                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "GStreamerKit", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+            ],
+            swiftSettings: swiftSettings),
+
         // Floor 3: what users and tests see.
         .target(
             name: "DecartElements",
             dependencies: [
                 "CFlipKernels", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "WebRTCTransport",
-                "Signalling",
+                "Signalling", "LiveKitTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -111,6 +119,13 @@ let package = Package(
             name: "LiveKitProtocolTests",
             dependencies: ["LiveKitProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
             exclude: ["golden.py"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "LiveKitTransportTests",
+            dependencies: [
+                "LiveKitTransport", "LiveKitProtocol", "DecartSession", "DecartProtocol",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+            ],
+            swiftSettings: swiftSettings),
         .testTarget(name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
         .testTarget(
             name: "SignallingTests",

@@ -79,8 +79,8 @@ package struct RemoteDescription: Sendable {
     ///   - onlySending: a video that the far side does not send on is none.
     ///   - available: which codecs we can take.
     package init(
-        parsing text: String, isOffer: Bool, requiresVideo: Bool = true, onlySending: Bool = false, wants: (_ msid: String?) -> Bool = { _ in true },
-        available: (VideoCodec) -> Bool
+        parsing text: String, isOffer: Bool, requiresVideo: Bool = true, onlySending: Bool = false,
+        wants: (_ msid: String?) -> Bool = { _ in true }, available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) {
         let sdp: SDPDescription
         do { sdp = try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
