@@ -1,3 +1,4 @@
+import DecartProtocol
 import StandInServer
 import Testing
 
@@ -16,6 +17,7 @@ struct StandIn {
         var configuration = StandInConfiguration()
         configuration.port = 0
         configuration.keys = KeyPolicy(rejected: [rejectedKey])
+        configuration.transports = [.webrtc]
         configure(&configuration)
         let server =
             if let engine {
