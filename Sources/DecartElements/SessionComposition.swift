@@ -57,7 +57,8 @@ extension SessionPlan {
             direct = try Self.media(settings, model, .webrtc, servers, size)
             room = try Self.media(settings, model, .livekit, servers, size)
             room.room = RoomAccess(
-                trust: trust, allowsInsecure: settings.insecure, openTimeout: .seconds(settings.connectionTimeout))
+                trust: settings.serverTrust, allowsInsecure: settings.insecure,
+                openTimeout: .seconds(settings.connectionTimeout))
             if settings.transport != .webrtc, settings.codec == .auto, !VideoCodec.h264.isAvailable {
                 codecWarning =
                     "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
@@ -91,7 +92,7 @@ extension SessionPlan {
         media.connection.jitterBufferLatency = .milliseconds(settings.latency)
         media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
         media.connection.iceServers = servers
-        media.connection.openTunnel = RelayTunnels.opener(trusting: settings.caFile.map { .systemAnd(file: $0) } ?? .system)
+        media.connection.openTunnel = RelayTunnels.opener(trusting: settings.serverTrust)
         return media
     }
 
@@ -238,6 +239,9 @@ extension TransformSettings {
     func maxFramerate(_ generation: TransportGeneration) -> Int {
         maxFramerate > 0 ? maxFramerate : generation == .webrtc ? 26 : 30
     }
+
+    /// Of servers that the service, or the user, names beside it: they may have certificates of everybody's.
+    var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
     var retryPolicy: RetryPolicy {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))

@@ -238,17 +238,19 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func answer(_ offer: String, _ id: UInt32) throws(PeerConnectionError) {
         guard let subscriber else { return }
+        let answer: String
         do throws(PeerConnectionError) {
-            let answer = try subscriber.createAnswer(to: offer, wants: machine.isWanted)
-            handle(.answerMade(sdp: answer, offer: id))
+            answer = try subscriber.createAnswer(to: offer, wants: machine.isWanted)
         } catch where error.code == .rejected {
             // Others' media, or none: the next offer may hold ours.
             return tell(.warning("The room offers nothing for us: \(error.message)"))
         }
+        // Before the answer leaves: no packet must meet a pipeline that is not there.
         if !isSubscribed, subscriber.negotiatedCodec != nil {
             isSubscribed = true
             tell(.subscribed)
         }
+        handle(.answerMade(sdp: answer, offer: id))
     }
 
     private func attempt(_ target: LiveKitSignalTarget, _ body: () throws(PeerConnectionError) -> Void) {

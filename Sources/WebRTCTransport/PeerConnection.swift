@@ -160,7 +160,7 @@ package final class PeerConnection: @unchecked Sendable {
     ) throws(PeerConnectionError) -> String {
         let remote = try RemoteDescription(
             parsing: offer, isOffer: true, requiresVideo: !configuration.acceptsDataChannels,
-            onlySending: !configuration.direction.sends, wants: wants
+            onlySending: !configuration.direction.sends, taken: answers?.video?.mid, wants: wants
         ) { $0.isAvailable }
         try take(.answering, after: [.new, .answered])
         let text = try answer(remote)

@@ -76,19 +76,21 @@ package struct RemoteDescription: Sendable {
     /// - Parameters:
     ///   - requiresVideo: otherwise data channels alone are a description too.
     ///   - wants: which video, by its `msid`.
-    ///   - onlySending: a video that the far side does not send on is none.
+    ///   - onlySending: a video that the far side does not send on is none, unless it is the one that was taken before.
     ///   - available: which codecs we can take.
     package init(
-        parsing text: String, isOffer: Bool, requiresVideo: Bool = true, onlySending: Bool = false,
+        parsing text: String, isOffer: Bool, requiresVideo: Bool = true, onlySending: Bool = false, taken: String? = nil,
         wants: (_ msid: String?) -> Bool = { _ in true }, available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) {
         let sdp: SDPDescription
         do { sdp = try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
         kinds = sdp.media.map(\.kind)
-        mids = sdp.media.enumerated().map { $1.value("mid") ?? String($0) }
+        let mids = sdp.media.enumerated().map { $1.value("mid") ?? String($0) }
+        self.mids = mids
         let usable = sdp.media.indices.filter { sdp.media[$0].port != 0 || sdp.media[$0].has("bundle-only") }
         let videos = usable.filter { sdp.media[$0].kind == "video" && wants(sdp.media[$0].value("msid")) }
-        let index = videos.first { Self.direction(of: sdp.media[$0], in: sdp).sends } ?? (onlySending ? nil : videos.first)
+        let sending = videos.first { Self.direction(of: sdp.media[$0], in: sdp).sends }
+        let index = sending ?? videos.first { !onlySending || mids[$0] == taken }
         if let index {
             video = try Self.video(at: index, of: sdp, mid: mids[index], isOffer: isOffer, available: available)
         } else if requiresVideo {

@@ -16,8 +16,8 @@ struct StandIn {
     ) throws {
         var configuration = StandInConfiguration()
         configuration.port = 0
+        configuration.transports = MediaWay.current.served
         configuration.keys = KeyPolicy(rejected: [rejectedKey])
-        configuration.transports = [.webrtc]
         configure(&configuration)
         let server =
             if let engine {
