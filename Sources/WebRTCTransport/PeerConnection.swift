@@ -439,7 +439,7 @@ package final class PeerConnection: @unchecked Sendable {
         case .failed(let error):
             fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
         case .closed:
-            fail(PeerConnectionError(.dtls, "the far side closed the connection"))
+            fail(.closedByPeer)
         }
     }
 

@@ -56,6 +56,8 @@ package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConv
     package let message: String
     package var description: String { message }
 
+    package static let closedByPeer = PeerConnectionError(.dtls, "the far side closed the connection")
+
     package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message

@@ -79,7 +79,11 @@ final class FakeRoomMedia: RoomMedia {
 
     /// One picture through the painter.
     func paint() {
-        if let frame = TestPicture.gradient().frame { painter.paint(frame) }
+        let picture = TestPicture.gradient()
+        // The frame borrows the picture's memory.
+        withExtendedLifetime(picture) {
+            if let frame = picture.frame { painter.paint(frame) }
+        }
     }
 }
 

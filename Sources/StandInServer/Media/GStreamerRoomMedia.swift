@@ -165,6 +165,11 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             onEvent(.localCandidate(nil, side))
         case .stateChanged(.connected):
             onEvent(.connected(side))
+        case .stateChanged(.failed(.closedByPeer)):
+            // A client that leaves may close its connections before its word of it arrives.
+            queue.asyncAfter(deadline: .now() + .seconds(2)) { [weak self] in
+                self?.fail("\(side): \(PeerConnectionError.closedByPeer.message)")
+            }
         case .stateChanged(.failed(let error)):
             fail("\(side): \(error.message)")
         case .bitrateTarget(let target):

@@ -11,10 +11,6 @@ enum RoomAdmission {
     case admitted(Room, Visit)
     case refused(HTTPAnswer)
 
-    var refusal: Admission? {
-        if case .refused(let answer) = self { .refused(answer) } else { nil }
-    }
-
     /// How the participant wants to be served.
     struct Visit: Sendable {
         var isSubscribedToAll: Bool

@@ -48,7 +48,13 @@ struct ChildPipeline: Sendable {
                 }
             ))
         try pipeline.addHandler(
-            RefusalHandler(admit: { RoomAdmission($0, rooms: services.rooms).refusal ?? admit($0, plan) }, log: services.log), name: RefusalHandler.name)
+            RefusalHandler(admit: { refuseRoom($0) ?? admit($0, plan) }, log: services.log), name: RefusalHandler.name)
+    }
+
+    private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
+        guard case .refused(let answer) = RoomAdmission(head, rooms: services.rooms) else { return nil }
+        services.faults.uncount()
+        return .refused(answer)
     }
 
     private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
