@@ -20,6 +20,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [
         // Floor 0: system libraries, and the wire.
@@ -29,6 +30,9 @@ let package = Package(
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CFlipKernels"),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
+        .target(
+            name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
+            exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
         .target(name: "GStreamerKit", dependencies: ["CGStreamer"], swiftSettings: swiftSettings),
@@ -53,18 +57,27 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
 
+        .target(
+            name: "LiveKitTransport",
+            dependencies: [
+                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "GStreamerKit", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+            ],
+            swiftSettings: swiftSettings),
+
         // Floor 3: what users and tests see.
         .target(
             name: "DecartElements",
             dependencies: [
                 "CFlipKernels", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "WebRTCTransport",
-                "Signalling",
+                "Signalling", "LiveKitTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
             name: "StandInServer",
             dependencies: [
-                "DecartProtocol", "GStreamerKit", "ICE", "MediaSecurity", "WebRTCTransport",
+                "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -87,7 +100,7 @@ let package = Package(
         .executableTarget(
             name: "decart-standin",
             dependencies: [
-                "StandInServer",
+                "StandInServer", "DecartProtocol",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
@@ -102,6 +115,17 @@ let package = Package(
             swiftSettings: swiftSettings),
 
         .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "LiveKitProtocolTests",
+            dependencies: ["LiveKitProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
+            exclude: ["golden.py"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "LiveKitTransportTests",
+            dependencies: [
+                "LiveKitTransport", "LiveKitProtocol", "DecartSession", "DecartProtocol",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+            ],
+            swiftSettings: swiftSettings),
         .testTarget(name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
         .testTarget(
             name: "SignallingTests",
@@ -115,7 +139,7 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: swiftSettings),
-        .testTarget(name: "ICETests", dependencies: ["ICE"], swiftSettings: swiftSettings),
+        .testTarget(name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession"], swiftSettings: swiftSettings),
         .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
         .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .testTarget(
@@ -124,7 +148,8 @@ let package = Package(
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
-                "StandInServer", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "WebRTCTransport",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

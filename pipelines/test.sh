@@ -186,6 +186,7 @@ done
 
 if [ -n "${DECART_TEST_PYTHON:-}" ]; then
     script Peers 240 "$DECART_TEST_PYTHON" Tests/Peers/selftest.py
+    script Rooms 300 "$DECART_TEST_PYTHON" Tests/Peers/check_rooms.py
 else
     printf 'skip Peers: no virtual environment\n' >"$folder/Peers.lines"
     take Peers 0 "$folder/Peers.lines"

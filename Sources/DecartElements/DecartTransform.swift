@@ -37,6 +37,8 @@ final class DecartTransform: ElementImplementation {
         var output: VideoOutput?
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
+        /// Told when a room is what the service speaks.
+        var codecWarning: String?
         var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
@@ -290,13 +292,14 @@ final class DecartTransform: ElementImplementation {
             handle.unowned.postError(Self.missing(error.message))
             return false
         }
-        let codec = settings.videoCodec
-        let needed = ["rtpbin", codec.payloader, codec.depayloader, "capssetter", "rtprtxsend", "rtprtxreceive"]
+        let codecs = settings.videoCodecs
+        let needed = ["rtpbin", "capssetter", "rtprtxsend", "rtprtxreceive"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
             handle.unowned.postError(Self.missing("the GStreamer element '\(lacking)' is not installed"))
             return false
         }
-        guard codec.installedDecoder != nil, codec.installedEncoder != nil || !settings.encoder.isEmpty else {
+        let lacking = codecs.first { $0.installedDecoder == nil || ($0.installedEncoder == nil && settings.encoder.isEmpty) }
+        if let codec = lacking {
             handle.unowned.postError(
                 Self.missing(
                     "\(codec.encodingName) needs one of \(codec.encoders.joined(separator: ", ")) and one of "
@@ -334,15 +337,16 @@ final class DecartTransform: ElementImplementation {
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
-            $0.size = plan.media.size
+            $0.size = plan.size
+            $0.codecWarning = plan.codecWarning
         }
         return true
     }
 
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
-        let size = plan.media.size
+        let size = plan.size
         input.gate.set(flushing: false)
-        input.gate.setMaximumRate(framesPerSecond: plan.media.framerate)
+        input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
         let follows = settings.orientation == .auto
         output.configure(
@@ -431,6 +435,9 @@ final class DecartTransform: ElementImplementation {
         }
         let changes = snapshot.changes(since: before)
         let element = handle.unowned
+        if snapshot.transport == .livekit, let warning = takeCodecWarning() {
+            warn(SessionError(.invalidOptions, warning, stage: .media))
+        }
         if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
         for name in changes { element.notify(name) }
         if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
@@ -438,6 +445,13 @@ final class DecartTransform: ElementImplementation {
         }
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot) {
             element.post(Message.progress(element, progress, code: "connect", text: text))
+        }
+    }
+
+    private func takeCodecWarning() -> String? {
+        state.withLock { state in
+            defer { state.codecWarning = nil }
+            return state.codecWarning
         }
     }
 

@@ -128,6 +128,13 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
+    func resize(width: Int, height: Int) {
+        state.withLock {
+            $0.target = (width, height)
+            $0.geometryChanged = true
+        }
+    }
+
     /// Smaller pictures for a network that does not carry the full size.
     func setScale(_ scale: DegradationLadder.Scale) {
         state.withLock { state in

@@ -1,112 +1,44 @@
-// One attempt's media path over a direct peer connection (generation 1): encoder, connection and decoder in one bin
-// inside the element. It knows the peer connection and the element's two ends; it must not know the control channel.
+// One attempt's media over a direct peer connection (generation 1). It knows the connection; it must not know the
+// control channel.
 //
 // Every method but `traffic` runs on the session's queue, which may block in GStreamer.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
 import ICE
-import Synchronization
 import WebRTCTransport
 
-/// What a media path needs of the element around it.
-struct MediaHost: Sendable {
-    let element: ElementHandle
-    let input: InputChain
-    let output: VideoOutput
-    let log: DebugCategory
-    /// An encoder was made: the application may set it up.
-    let onEncoder: @Sendable (Element) -> Void
-}
-
-/// Size of the pictures that are sent; it may be turned when the input's shape becomes known.
-final class PictureSize: Sendable {
-    private let value: Mutex<(width: Int, height: Int)>
-    init(width: Int, height: Int) { value = Mutex((width, height)) }
-    var current: (width: Int, height: Int) { value.withLock { $0 } }
-    func set(width: Int, height: Int) { value.withLock { $0 = (width, height) } }
-}
-
-struct MediaSettings: Sendable {
-    var connection = PeerConnectionConfiguration()
-    var size: PictureSize
-    var framerate: Int
-    /// What the encoder starts with, bit/s; the network decides from then on.
-    var bitrate: Int
-    var encoder: String
-    var followsReceived: Bool
-}
-
-// @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
-final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
-    private let host: MediaHost
-    private let settings: MediaSettings
+// @unchecked: `connection` belongs to the session's queue, the path sees to itself.
+final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
+    private let path: MediaPath
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connection: PeerConnection?
-    private var bin: Bin?
-    private var decoded: Pad?
-    private var encoderInput: Pad?
-    /// The element's count when this path began.
-    private let sentBefore = Atomic<UInt64>(0)
-    private let received = Atomic<UInt64>(0)
-    private let firstFrame = Atomic(false)
-    private let stopped = Atomic(false)
-    // What other threads may ask for, until `stop`.
-    private let shared = Mutex<PeerConnection?>(nil)
-    private let owned = Mutex<Bin?>(nil)
-    private let receiver = Mutex<ReceiveChain?>(nil)
-    private let isRebuilding = Atomic(false)
-    private var rebuilds: [ContinuousClock.Instant] = []
-    private let rate = Mutex(Rate())
 
-    /// Higher for a newer attempt.
-    private let rank: Int
-
-    /// Runs work on the session's queue.
-    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
-
-    init(
-        rank: Int, host: MediaHost, settings: MediaSettings,
-        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void, onEvent: @escaping @Sendable (MediaEvent) -> Void
-    ) {
-        self.rank = rank
-        self.perform = perform
-        self.host = host
-        self.settings = settings
+    init(path: MediaPath, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.path = path
         self.onEvent = onEvent
     }
 
     deinit { stop() }
 
-    var traffic: MediaTraffic {
-        MediaTraffic(
-            sent: host.input.gate.counters.framesSent &- sentBefore.load(ordering: .relaxed),
-            received: received.load(ordering: .relaxed))
-    }
-
-    /// For the element's statistics; any thread.
-    var statistics: PeerConnectionStatistics? { shared.withLock { $0 }?.statistics() }
+    var traffic: MediaTraffic { path.traffic }
+    var statistics: PeerConnectionStatistics? { path.sender?.statistics() }
+    func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
+    var receivedSize: (width: Int, height: Int)? { path.receivedSize }
 
     // MARK: Orders
 
     func start(_ start: MediaStart) {
-        sentBefore.store(host.input.gate.counters.framesSent, ordering: .relaxed)
         do {
-            var configuration = settings.connection
+            var configuration = path.settings.connection
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection
-            shared.withLock { $0 = connection }
-            let bin = Bin(name: nil)
-            bin.suppressSourceAndSinkFlags()
-            bin.add(connection.bin)
-            self.bin = bin
-            owned.withLock { $0 = bin }
-            host.element.unowned.add(bin)
-            bin.syncStateWithParent()
+            path.start()
+            path.add(connection)
             onEvent(.offer(sdp: try connection.createOffer()))
         } catch {
-            fail(error)
+            path.fail(error)
         }
     }
 
@@ -114,9 +46,10 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
         guard let connection else { return }
         do {
             try connection.setAnswer(sdp)
-            try buildMedia(connection)
+            try path.receive(from: connection)
+            try path.send(through: connection)
         } catch {
-            fail(error)
+            path.fail(error)
         }
     }
 
@@ -126,171 +59,16 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
     }
 
     func stop() {
-        guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.input.gate.close(rank: rank)
-        host.input.removeDelivery(rank: rank)
-        host.output.removeInput(rank: rank)
-        host.input.setScale(.full)
-        host.input.gate.setMaximumRate(framesPerSecond: settings.framerate)
-        shared.withLock { $0 = nil }
-        owned.withLock { $0 = nil }
         connection?.close()
-        encoderInput?.setActive(false)
-        if let bin {
-            // Otherwise the parent could raise it again while it goes down.
-            bin.setLockedState(true)
-            bin.setState(.null)
-            host.element.unowned.remove(bin)
-        }
-        connection?.dismantle()
-        receiver.withLock { chain in
-            chain?.stop()
-            chain = nil
-        }
-        decoded?.setActive(false)
-        (connection, bin, decoded, encoderInput) = (nil, nil, nil, nil)
-        onEvent(.stopped)
+        path.stop()
+        connection = nil
     }
-
-    /// A child's error: the decoder is made anew, for anything else the connection is given up; the pipeline goes on.
-    func takesOver(_ message: Message) -> Bool {
-        guard let bin = owned.withLock({ $0 }), message.isFrom(within: bin) else { return false }
-        guard message.kind == .error, let problem = message.problem else { return true }
-        host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
-        if receiver.withLock({ $0 })?.isSource(of: message) == true {
-            // One failure may be told more than once.
-            if !isRebuilding.exchange(true, ordering: .acquiringAndReleasing) { perform { [weak self] in self?.rebuildReceiver() } }
-        } else {
-            onEvent(.failed(SessionError(.webRTC, "The media path failed: \(problem.text)", stage: .media)))
-        }
-        return true
-    }
-
-    /// Size of the decoded pictures before they are scaled.
-    var receivedSize: (width: Int, height: Int)? { receiver.withLock { $0 }?.receivedSize }
-
-    // MARK: Building
 
     private func servers(of relays: [TURNConfig]) -> [ICEServer] {
         relays.flatMap { relay in
             relay.urls.compactMap { url in
                 try? ICEServer(url: url, username: relay.username, credential: relay.credential?.reveal())
             }
-        }
-    }
-
-    private func buildMedia(_ connection: PeerConnection) throws {
-        guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink"),
-            let source = connection.bin.staticPad("rtp_src")
-        else { return }
-        try buildReceiver(codec: parameters.codec, from: source, in: bin)
-
-        let encoder = try VideoEncoderBin(
-            parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
-        host.onEncoder(encoder.encoder)
-        bin.add(encoder.bin)
-        guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else { return }
-        try encoderSource.link(sink)
-        let input = Pad(name: "raw_in", direction: .source)
-        input.setActive(true)
-        try input.link(encoderSink)
-        encoderInput = input
-        encoder.bin.syncStateWithParent()
-        announce(on: input)
-        let sent = Mutex((width: 0, height: 0))
-        host.input.addDelivery(rank: rank) { [weak self, encoder] frame in
-            guard let self else { return }
-            self.follow(encoder)
-            let changed = sent.withLock { sent in
-                defer { sent = frame.size }
-                return sent != frame.size
-            }
-            if changed { self.pushCaps(on: input, frame.size) }
-            guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
-            buffer.pts = time
-            buffer.dts = nil
-            _ = input.push(buffer)
-        }
-    }
-
-    private func announce(on input: Pad) {
-        input.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
-        pushCaps(on: input, settings.size.current)
-        input.push(Event.timeSegment())
-    }
-
-    private func pushCaps(on input: Pad, _ size: (width: Int, height: Int)) {
-        let format = OutputFormat(width: size.width, height: size.height, framerate: (settings.framerate, 1))
-        if let caps = try? Caps(format.capsText) { input.push(Event.caps(caps)) }
-    }
-
-    private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
-        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived)
-        receiver.withLock { $0 = chain }
-        let decoded = host.output.makeInput(rank: rank, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
-            self?.frameArrived()
-        }
-        self.decoded = decoded
-        try chain.start(from: source, to: decoded)
-    }
-
-    /// The decoder gave up. Once or twice that is put right in place; a third time within ten seconds it is not.
-    private func rebuildReceiver() {
-        guard !stopped.load(ordering: .acquiring), let chain = receiver.withLock({ $0 }) else { return }
-        let now = ContinuousClock.now
-        rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
-        guard rebuilds.count < 3 else {
-            return onEvent(.failed(SessionError(.webRTC, "The decoder failed three times within 10 s.", stage: .media)))
-        }
-        do {
-            try chain.rebuild()
-            isRebuilding.store(false, ordering: .releasing)
-        } catch {
-            fail(error)
-        }
-    }
-
-    // MARK: The network's word
-
-    private struct Rate {
-        var target: BitrateTarget?
-        var applied = 0
-        var ladder: DegradationLadder?
-        /// What had left, and was to leave, when the present measurement began.
-        private var window: (start: Duration, bytes: UInt64, target: Int)?
-
-        /// The level when it changes. Each second the ladder is told what really left, counted from its last change.
-        mutating func level(target: Int, bytesSent: UInt64?, now: Duration) -> DegradationLadder.Level? {
-            if let bytesSent, window.map({ now - $0.start >= .seconds(1) }) ?? true {
-                if let window {
-                    let bitrate = Double(bytesSent &- window.bytes) * 8000 / ((now - window.start) / .milliseconds(1))
-                    ladder?.measured(sent: Int(min(bitrate, 1e9)), target: window.target)
-                }
-                window = (now, bytesSent, target)
-            }
-            let level = ladder?.update(target: target, now: now)
-            if level != nil { window = nil }
-            return level
-        }
-    }
-
-    /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
-    private func follow(_ encoder: VideoEncoderBin) {
-        let bytesSent = shared.withLock { $0 }?.bytesSent
-        let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
-            guard let target = rate.target?.target else { return (nil, nil) }
-            if rate.ladder == nil {
-                let size = settings.size.current
-                rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
-            }
-            let level = rate.level(target: target, bytesSent: bytesSent, now: MonotonicTime.now)
-            defer { rate.applied = target }
-            return (target == rate.applied ? nil : target, level)
-        }
-        if let bitrate { encoder.setBitrate(bitrate) }
-        if let level {
-            host.input.gate.setMaximumRate(framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
-            host.input.setScale(level.scale)
         }
     }
 
@@ -306,38 +84,13 @@ final class PeerMediaTransport: MediaTransport, @unchecked Sendable {
                         candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)))
         case .gatheringComplete: onEvent(.candidate(nil))
         case .stateChanged(.connected):
-            let times = shared.withLock { $0 }?.statistics()
-            host.input.gate.open(rank: rank)
+            let times = statistics
+            path.open()
             onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
-        case .stateChanged(.failed(let error)): fail(error)
-        case .warning(let text): host.log(.warning, host.element.unowned, text)
-        case .bitrateTarget(let target): rate.withLock { $0.target = target }
+        case .stateChanged(.failed(let error)): path.fail(error)
+        case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
+        case .bitrateTarget(let target): path.take(target)
         case .iceConnected, .remoteBitrateEstimate, .stateChanged: break
         }
-    }
-
-    /// The decoder's thread.
-    private func frameArrived() {
-        received.wrappingAdd(1, ordering: .relaxed)
-        if !firstFrame.exchange(true, ordering: .relaxed) { onEvent(.firstFrame) }
-    }
-
-    private func fail(_ error: any Error) {
-        let problem: SessionError
-        switch error {
-        case let error as PeerConnectionError:
-            problem = SessionError(
-                .webRTC, sentence(error.message), stage: .media,
-                isPermanent: [.fingerprintMismatch, .missingElement].contains(error.code))
-        case let error as GStreamerError:
-            problem = SessionError(.invalidOptions, sentence(error.message), stage: .media, isPermanent: true)
-        default:
-            problem = SessionError(.webRTC, "The media path failed.", stage: .media)
-        }
-        onEvent(.failed(problem))
-    }
-
-    private func sentence(_ text: String) -> String {
-        (text.first.map { $0.uppercased() + text.dropFirst() } ?? "") + "."
     }
 }

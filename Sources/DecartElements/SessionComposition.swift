@@ -13,13 +13,21 @@ struct SessionPlan: Sendable {
     /// Without a key; each attempt adds the one that counts then.
     var base: ServiceURL
     var model: DecartModel
+    /// Further query items of the control channel.
+    var options: [Option]
     /// From property, environment or file; nil when only the application hands keys out.
     var key: APIKey?
     /// A backend that hands short-lived keys out.
     var fetcher: APIKeyFetcher?
     var trust: TLSTrust
     var configuration: SessionConfiguration
-    var media: MediaSettings
+    /// Over a direct connection, and in a room.
+    var direct: MediaSettings
+    var room: MediaSettings
+    /// Of the pictures that are sent, whatever the transport.
+    var size: PictureSize
+    /// `codec=auto` stays below what the service prefers, and why.
+    var codecWarning: String?
     /// What leaves the element, unless downstream's caps fix something else.
     var output: VideoFormat
 }
@@ -31,6 +39,7 @@ extension SessionPlan {
         do throws(ProtocolError) {
             base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
             model = try DecartModel(named: settings.model)
+            options = try Self.options(settings, model)
             trust = settings.caFile.map { .only(file: $0) } ?? .system
             fetcher = try Self.fetcher(settings, trust)
             key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
@@ -40,23 +49,69 @@ extension SessionPlan {
                 connectionTimeout: .seconds(settings.connectionTimeout))
             configuration.keepsMediaWhileReconnecting = true
             configuration.maximumDuration = settings.maximumDuration
-            let format = try Self.format(settings, model)
+            configuration.transport = settings.transport.choice
+            // What leaves is fixed before `auto` has found out; rooms are what the service speaks today.
+            let format = try Self.format(settings, model, settings.transport == .webrtc ? .webrtc : .livekit)
             output = format
-            media = MediaSettings(
-                size: PictureSize(width: format.width, height: format.height), framerate: min(format.framerate, settings.maxFramerate),
-                bitrate: settings.startBitrate, encoder: settings.encoder,
-                followsReceived: settings.outputSize == .received)
-            media.connection.codec = settings.videoCodec
-            media.connection.bitrateRange = settings.bitrateRange
-            media.connection.startBitrate = settings.startBitrate
-            media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
-            media.connection.jitterBufferLatency = .milliseconds(settings.latency)
-            media.connection.maximumReceiveBitrate = max(settings.maxBitrate, 2_500_000)
-            media.connection.iceServers = try Self.servers(settings, isLoopback: base.isLoopback)
+            size = PictureSize(width: format.width, height: format.height)
+            let servers = try Self.servers(settings, isLoopback: base.isLoopback)
+            direct = try Self.media(settings, model, .webrtc, servers, size)
+            room = try Self.media(settings, model, .livekit, servers, size)
+            room.room = RoomAccess(
+                trust: settings.serverTrust, allowsInsecure: settings.insecure,
+                openTimeout: .seconds(settings.connectionTimeout))
+            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty, !VideoCodec.h264.isAvailable {
+                codecWarning =
+                    "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
+            }
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }
     }
+
+    func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
+
+    /// Before it is known which it will be.
+    var expected: MediaSettings { media(for: configuration.transport == .webrtc ? .webrtc : .livekit) }
+
+    private static func media(
+        _ settings: TransformSettings, _ model: DecartModel, _ generation: TransportGeneration, _ servers: [ICEServer],
+        _ size: PictureSize
+    ) throws(ProtocolError) -> MediaSettings {
+        let format = try format(settings, model, generation)
+        let range = settings.bitrateRange(generation)
+        var media = MediaSettings(
+            size: size, framerate: min(format.framerate, settings.maxFramerate(generation)),
+            bitrate: settings.startBitrate(generation), encoder: settings.encoder,
+            followsReceived: settings.outputSize == .received)
+        media.generation = generation
+        media.format = format
+        media.connection.codec = settings.videoCodec(generation)
+        media.connection.bitrateRange = range
+        media.connection.startBitrate = settings.startBitrate(generation)
+        media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
+        media.connection.jitterBufferLatency = .milliseconds(settings.latency)
+        media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
+        media.connection.iceServers = servers
+        media.connection.openTunnel = RelayTunnels.opener(trusting: settings.serverTrust)
+        return media
+    }
+
+    /// Query items of the control channel.
+    private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
+        var options: [Option] = []
+        if settings.transport != .webrtc { options.append(("livekit_early_room_info", "true")) }
+        if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
+        if settings.speed == .fast {
+            guard model.supportsFastSpeed else {
+                throw ProtocolError(.invalidOptions, "The model \(model.name) has no speed=fast.")
+            }
+            options.append(("speed", "fast"))
+        }
+        return options
+    }
+
+    typealias Option = (name: String, value: String)
 
     /// What the application just handed out, else what is configured.
     private func freshKey(_ answer: String?) throws(SessionError) -> APIKey {
@@ -84,12 +139,13 @@ extension SessionPlan {
     func makeChannel(
         applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
-        let (base, model, trust) = (base, model, trust)
+        let (base, model, trust, options) = (base, model, trust, options)
         let open = { @Sendable (key: APIKey, onEvent: @escaping @Sendable (SignallingEvent) -> Void) -> any SignallingChannel in
             var configuration = WebSocketChannel.Configuration()
             configuration.trust = trust
             configuration.userAgent = DecartElements.userAgent
-            return WebSocketChannel(url: base.stream(key: key, model: model), configuration: configuration, onEvent: onEvent)
+            return WebSocketChannel(
+                url: base.stream(key: key, model: model, options: options), configuration: configuration, onEvent: onEvent)
         }
         if let fetcher, applicationKey?.isEmpty ?? true {
             return FreshKeyChannel(fetcher: fetcher, makeChannel: open, onEvent: onEvent)
@@ -126,8 +182,10 @@ extension SessionPlan {
         return SessionContent(prompt: prompt, image: image)
     }
 
-    private static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
-        let own = model.format(for: .webrtc)
+    private static func format(
+        _ settings: TransformSettings, _ model: DecartModel, _ generation: TransportGeneration
+    ) throws(ProtocolError) -> VideoFormat {
+        let own = model.format(for: generation)
         let width = settings.width > 0 ? settings.width : own?.width
         let height = settings.height > 0 ? settings.height : own?.height
         guard let width, let height, let framerate = settings.framerate > 0 ? settings.framerate : own?.framerate else {
@@ -153,11 +211,38 @@ extension SessionPlan {
     }
 }
 
+extension SessionPlan {
+    /// `auto` came out otherwise than the pictures were prepared for: another size is sent, in the same orientation.
+    fileprivate func adapt(to settings: MediaSettings, _ host: MediaHost) {
+        let now = size.current
+        var format = settings.format
+        if (now.height > now.width) != (format.height > format.width) { swap(&format.width, &format.height) }
+        guard (format.width, format.height) != now else { return }
+        size.set(width: format.width, height: format.height)
+        host.input.resize(width: format.width, height: format.height)
+    }
+}
+
 extension TransformSettings {
-    /// A minimum above the maximum gives way.
-    var bitrateRange: ClosedRange<Int> { min(minBitrate, maxBitrate)...maxBitrate }
+    /// What is unset follows the transport, VP9 with a little less. A minimum above the maximum gives way.
+    func bitrateRange(_ generation: TransportGeneration) -> ClosedRange<Int> {
+        let own = generation == .webrtc ? 2_500_000 : videoCodec(generation) == .vp9 ? 3_000_000 : 3_500_000
+        let maximum = maxBitrate > 0 ? max(maxBitrate, 10_000) : own
+        return min(minBitrate, maximum)...maximum
+    }
+
     /// The first key frame must not flood a slow link; a good one is at its maximum a few seconds later.
-    var startBitrate: Int { min(maxBitrate, max(minBitrate, 1_500_000)) }
+    func startBitrate(_ generation: TransportGeneration) -> Int {
+        let range = bitrateRange(generation)
+        return min(range.upperBound, max(range.lowerBound, 1_500_000))
+    }
+
+    func maxFramerate(_ generation: TransportGeneration) -> Int {
+        maxFramerate > 0 ? maxFramerate : generation == .webrtc ? 26 : 30
+    }
+
+    /// Of servers that the service, or the user, names beside it: they may have certificates of everybody's.
+    var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
     var maximumDuration: Duration? { maxSessionDuration > 0 ? .seconds(maxSessionDuration) : nil }
 
@@ -165,12 +250,53 @@ extension TransformSettings {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))
     }
 
-    /// `auto` is what the service speaks by default over a direct connection.
-    var videoCodec: VideoCodec {
+    /// `auto` is what a given encoder speaks, else the service by default: VP8 over a direct connection, H.264 in a room,
+    /// if it can be had.
+    func videoCodec(_ generation: TransportGeneration) -> VideoCodec {
         switch codec {
-        case .auto, .vp8: .vp8
+        case .auto: encoderCodec ?? (generation == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8)
+        case .vp8: .vp8
         case .h264: .h264
         case .vp9: .vp9
+        }
+    }
+
+    /// By the name, which every encoder in GStreamer has its codec in.
+    private var encoderCodec: VideoCodec? {
+        VideoCodec.allCases.first { encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue) }
+    }
+
+    /// Every codec that a session may come to need.
+    var videoCodecs: [VideoCodec] {
+        let codecs = transport.generations.map(videoCodec)
+        return codecs.first == codecs.last ? Array(codecs.prefix(1)) : codecs
+    }
+}
+
+extension TransformSettings.Transport {
+    var choice: TransportChoice {
+        switch self {
+        case .auto: .auto
+        case .livekit: .livekit
+        case .webrtc: .webrtc
+        }
+    }
+
+    var generations: [TransportGeneration] {
+        switch self {
+        case .auto: [.livekit, .webrtc]
+        case .livekit: [.livekit]
+        case .webrtc: [.webrtc]
+        }
+    }
+}
+
+extension TransformSettings.Resolution {
+    var query: String? {
+        switch self {
+        case .standard: nil
+        case .hd: "720p"
+        case .fullHD: "1080p"
         }
     }
 }
@@ -185,8 +311,8 @@ final class ElementSession: @unchecked Sendable {
 
     /// The media paths that are there, by rank: two while one takes over from the other.
     private final class MediaSlot: Sendable {
-        let all = Mutex<[Int: PeerMediaTransport]>([:])
-        var newest: PeerMediaTransport? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
+        let all = Mutex<[Int: any ElementMedia]>([:])
+        var newest: (any ElementMedia)? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
 
     init(
@@ -198,19 +324,27 @@ final class ElementSession: @unchecked Sendable {
         queue.setSpecific(key: isOnQueue, value: true)
         let slot = MediaSlot()
         media = slot
+        let scheduler = DispatchScheduler(queue: queue)
         controller = SessionController(
             configuration: plan.configuration, queue: queue,
             makeChannel: { _, onEvent throws(SessionError) in
                 try plan.makeChannel(applicationKey: requestKey(), onEvent: onEvent)
             },
-            makeMedia: { attempt, onEvent in
+            makeMedia: { attempt, start, onEvent in
                 let rank = Int(clamping: attempt.number)
-                let transport = PeerMediaTransport(
-                    rank: rank, host: host, settings: plan.media, perform: { queue.async(execute: $0) }
-                ) { event in
+                let settings = plan.media(for: start.generation)
+                plan.adapt(to: settings, host)
+                let tell = { @Sendable (event: MediaEvent) in
                     if event == .stopped { slot.all.withLock { $0[rank] = nil } }
                     onEvent(event)
                 }
+                let path = MediaPath(
+                    rank: rank, host: host, settings: settings, perform: { queue.async(execute: $0) }, onEvent: tell)
+                let transport: any ElementMedia =
+                    switch start.generation {
+                    case .webrtc: PeerMediaTransport(path: path, onEvent: tell)
+                    case .livekit: RoomMediaTransport(path: path, scheduler: scheduler, onEvent: tell)
+                    }
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },

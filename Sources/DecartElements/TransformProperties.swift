@@ -35,7 +35,7 @@ enum TransformProperties {
             .boolean(default: false)),
         PropertySpec(
             "ca-file", nick: "CA file",
-            blurb: "PEM file with certificate authorities to trust for base-url in place of the system's (unset = the system's)",
+            blurb: "PEM file with certificate authorities to trust for base-url in place of the system's (unset = the system's), and for turns: servers besides them",
             .string(default: nil)),
         PropertySpec(
             "api-key", nick: "API key",
@@ -56,6 +56,25 @@ enum TransformProperties {
             "model", nick: "Model",
             blurb: "Model name; one that is not known here is a custom model and needs width, height and framerate",
             .string(default: DecartModel.defaultName)),
+        PropertySpec(
+            "transport", nick: "Transport",
+            blurb: "How the media travel; max-bitrate, max-framerate, codec and the model's size and rate follow it where they are unset",
+            .enumeration(
+                type: "GstDecartTransport",
+                values: [
+                    (0, "auto", "What the service turns out to speak"), (1, "livekit", "A LiveKit room (the live service)"),
+                    (2, "webrtc", "A direct connection, negotiated over the control channel"),
+                ], default: 0)),
+        PropertySpec(
+            "resolution", nick: "Resolution",
+            blurb: "Resolution to ask the service for; output-size=received, or width and height, let it out of the element",
+            .enumeration(
+                type: "GstDecartResolution",
+                values: [(0, "default", "The model's own"), (1, "720p", "1280x720"), (2, "1080p", "1920x1080")], default: 0)),
+        PropertySpec(
+            "speed", nick: "Speed", blurb: "Fast costs quality; not every model has it",
+            .enumeration(
+                type: "GstDecartSpeed", values: [(0, "standard", "The model's own"), (1, "fast", "Lower latency")], default: 0)),
         PropertySpec(
             "width", nick: "Width", blurb: "Width of the picture sent and returned, pixels (0 = the model's)",
             .int(min: 0, max: 8192, default: 0)),
@@ -99,7 +118,7 @@ enum TransformProperties {
             .string(default: TransformSettings.defaultSTUNServer)),
         PropertySpec(
             "turn-servers", nick: "TURN servers",
-            blurb: "turn://user:password@host:port?transport=udp|tcp, each percent-encoded; credentials read back redacted",
+            blurb: "turn://user:password@host:port?transport=udp|tcp, or turns:// for TLS, each percent-encoded; credentials read back redacted",
             .strings),
         PropertySpec(
             "ice-transport-policy", nick: "ICE transport policy", blurb: "Which network paths may be used",
@@ -114,18 +133,18 @@ enum TransformProperties {
             "min-bitrate", nick: "Minimum bitrate", blurb: "Lowest video bitrate to send, bit/s",
             .uint(min: 10_000, max: 100_000_000, default: 300_000)),
         PropertySpec(
-            "max-bitrate", nick: "Maximum bitrate", blurb: "Highest video bitrate to send, bit/s",
-            .uint(min: 10_000, max: 100_000_000, default: 2_500_000)),
+            "max-bitrate", nick: "Maximum bitrate", blurb: "Highest video bitrate to send, bit/s (0 = the transport's: 2500000, in a room 3500000, VP9 3000000)",
+            .uint(min: 0, max: 100_000_000, default: 0)),
         PropertySpec(
             "max-framerate", nick: "Maximum frame rate",
-            blurb: "Most frames per second to send; more are dropped, fewer are never duplicated",
-            .uint(min: 1, max: 240, default: 26)),
+            blurb: "Most frames per second to send; more are dropped, fewer are never duplicated (0 = the transport's: 26, in a room 30)",
+            .uint(min: 0, max: 240, default: 0)),
         PropertySpec(
             "codec", nick: "Codec", blurb: "Video codec to negotiate; exactly this one is offered",
             .enumeration(
                 type: "GstDecartCodec",
                 values: [
-                    (0, "auto", "The service's default (VP8)"), (1, "vp8", "VP8"), (2, "h264", "H.264 constrained baseline"),
+                    (0, "auto", "The service's default: VP8, in a room H.264"), (1, "vp8", "VP8"), (2, "h264", "H.264 constrained baseline"),
                     (3, "vp9", "VP9 profile 0"),
                 ], default: 0)),
         PropertySpec(
@@ -245,6 +264,9 @@ extension TransformSettings {
             let headers = value.structure
             apiKeyHeaders = (headers?.fields ?? []).map { ($0, Secret(headers?.string($0) ?? "")) }
         case "model": model = value.string ?? DecartModel.defaultName
+        case "transport": transport = value.int.flatMap(Transport.init) ?? .auto
+        case "resolution": resolution = value.int.flatMap(Resolution.init) ?? .standard
+        case "speed": speed = value.int.flatMap(Speed.init) ?? .standard
         case "width": width = value.int ?? 0
         case "height": height = value.int ?? 0
         case "framerate": framerate = value.int ?? 0
@@ -260,8 +282,8 @@ extension TransformSettings {
         case "ice-transport-policy": icePolicy = value.int.flatMap(ICEPolicy.init) ?? .all
         case "connection-timeout": connectionTimeout = value.int ?? 15
         case "min-bitrate": minBitrate = value.int ?? 300_000
-        case "max-bitrate": maxBitrate = value.int ?? 2_500_000
-        case "max-framerate": maxFramerate = value.int ?? 26
+        case "max-bitrate": maxBitrate = value.int ?? 0
+        case "max-framerate": maxFramerate = value.int ?? 0
         case "codec": codec = value.int.flatMap(Codec.init) ?? .auto
         case "encoder": encoder = value.string ?? ""
         case "latency": latency = value.int ?? 100
@@ -286,6 +308,9 @@ extension TransformSettings {
         case "api-key-file": GValueBox(apiKeyFile)
         case "api-key-url": GValueBox(apiKeyURL.map(URLRedaction.redacted))
         case "model": GValueBox(model)
+        case "transport": GValueBox(enumeration: "GstDecartTransport", transport.rawValue)
+        case "resolution": GValueBox(enumeration: "GstDecartResolution", resolution.rawValue)
+        case "speed": GValueBox(enumeration: "GstDecartSpeed", speed.rawValue)
         case "width": GValueBox(int: width)
         case "height": GValueBox(int: height)
         case "framerate": GValueBox(int: framerate)

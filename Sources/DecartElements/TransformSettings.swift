@@ -6,6 +6,9 @@ struct TransformSettings: Sendable {
     enum Fit: Int, Sendable, CaseIterable { case crop, letterbox, stretch }
     enum OutputSize: Int, Sendable, CaseIterable { case model, received }
     enum Codec: Int, Sendable, CaseIterable { case auto, vp8, h264, vp9 }
+    enum Transport: Int, Sendable, CaseIterable { case auto, livekit, webrtc }
+    enum Resolution: Int, Sendable, CaseIterable { case standard, hd, fullHD }
+    enum Speed: Int, Sendable, CaseIterable { case standard, fast }
     enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
     enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
 
@@ -18,6 +21,9 @@ struct TransformSettings: Sendable {
     /// Names and values; they may hold secrets.
     var apiKeyHeaders: [(name: String, value: Secret)] = []
     var model = DecartModel.defaultName
+    var transport = Transport.auto
+    var resolution = Resolution.standard
+    var speed = Speed.standard
     var width = 0
     var height = 0
     var framerate = 0
@@ -32,8 +38,9 @@ struct TransformSettings: Sendable {
     var icePolicy = ICEPolicy.all
     var connectionTimeout = 15
     var minBitrate = 300_000
-    var maxBitrate = 2_500_000
-    var maxFramerate = 26
+    /// 0: the transport's own.
+    var maxBitrate = 0
+    var maxFramerate = 0
     var codec = Codec.auto
     var encoder = ""
     var latency = 100

@@ -1,5 +1,6 @@
 // The `stats` property: counters of all parts in one structure. -1 stands for unknown; times are nanoseconds, rates
 // bit/s. Holds no secret, prompt or address.
+import DecartProtocol
 import DecartSession
 import GStreamerKit
 import ICE
@@ -47,6 +48,7 @@ enum TransformStatistics {
         stats["remote-candidate-type"] = GValueBox(pair?.remote.type)
         stats["relayed"] = GValueBox(pair?.isRelayed ?? false)
 
+        stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
         stats["connect-time"] = nanoseconds(phases?.connected)

@@ -3,9 +3,9 @@
 // nested text is a segmentation fault, not an error.
 import FoundationEssentials
 
-enum JSONText {
+package enum JSONText {
     /// Compact, keys sorted, slashes as they are: the same value always gives the same bytes.
-    static func encode(_ value: some Encodable) throws(ProtocolError) -> [UInt8] {
+    package static func encode(_ value: some Encodable) throws(ProtocolError) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         do {
@@ -17,7 +17,7 @@ enum JSONText {
 
     /// Throws on anything that is not one well-formed object of the wanted form. Never quotes the text: it may hold a
     /// token, and Foundation's own error texts quote it.
-    static func decode<Value: Decodable>(
+    package static func decode<Value: Decodable>(
         _ type: Value.Type, from bytes: [UInt8], maximumSize: Int
     ) throws(ProtocolError) -> Value {
         try JSONGuard.check(bytes, maximumSize: maximumSize)

@@ -76,20 +76,24 @@ package struct QueuePosition: Sendable, Equatable {
     }
 }
 
-/// Who the session is; with address and port it makes a subscribe token.
+/// Who the session is; with a room, or address and port, it makes a subscribe token.
 package struct SessionIdentity: Sendable, Equatable {
     package var id: String
     package var serverIP: String?
     package var serverPort: Int?
+    /// Where its media are in a room.
+    package var roomName: String?
 
-    package init(id: String, serverIP: String? = nil, serverPort: Int? = nil) {
+    package init(id: String, serverIP: String? = nil, serverPort: Int? = nil, roomName: String? = nil) {
         self.id = id
         self.serverIP = serverIP
         self.serverPort = serverPort
+        self.roomName = roomName
     }
 
-    /// For viewers of this session; nil while address or port are not known.
+    /// For viewers of this session; nil while neither a room nor address and port are known.
     package var subscribeToken: SubscribeToken? {
+        if let roomName, !roomName.isEmpty { return .room(name: roomName) }
         guard let serverIP, let serverPort else { return nil }
         return .direct(sid: id, ip: serverIP, port: serverPort)
     }

@@ -15,11 +15,26 @@ package struct ServiceURL: Sendable, Equatable {
     private var query: String
     /// As it is in the query, to be found in a peer's words.
     private var key: APIKey?
+    /// **Secret.** For the `Authorization` header.
+    package private(set) var bearer: APIKey?
 
     /// `wss`, `ws`, `https` and `http` URLs. Unencrypted ones only to loopback, for the key would travel in clear,
     /// unless the user insists. Throws `INVALID_BASE_URL`.
     package init(base: String, allowInsecure: Bool = false) throws(ProtocolError) {
-        let parts = try URLParts(base)
+        try self.init(base, property: "base-url", allowInsecure: allowInsecure)
+    }
+
+    /// The signalling of a LiveKit room: `rtc` is appended to the URL's path, the token goes into a header.
+    package init(
+        room: String, token: APIKey, allowInsecure: Bool = false, options: [(name: String, value: String)] = []
+    ) throws(ProtocolError) {
+        let base = try ServiceURL(room, property: "livekit_url", allowInsecure: allowInsecure)
+        self = base.appending(path: "/rtc", items: options, key: token)
+        bearer = token
+    }
+
+    private init(_ text: String, property: String, allowInsecure: Bool) throws(ProtocolError) {
+        let parts = try URLParts(text, property: property)
         isSecure = parts.isSecure
         host = parts.host
         port = parts.port ?? (parts.isSecure ? 443 : 80)
@@ -28,7 +43,7 @@ package struct ServiceURL: Sendable, Equatable {
         guard isSecure || isLoopback || allowInsecure else {
             throw ProtocolError(
                 .invalidBaseURL,
-                "base-url is unencrypted and \(host) is not this machine: the API key would travel in clear. "
+                "\(property) is unencrypted and \(host) is not this machine: the API key would travel in clear. "
                     + "Use wss://, or set insecure=true.")
         }
     }

@@ -2,11 +2,19 @@
 // one at a time and in order, nothing after `stopped`.
 package import DecartProtocol
 
-/// What a media path needs to begin. A path that is negotiated elsewhere (a room with its own signalling, which the
-/// service hands out as URL and token) gets a case of its own here, sends no `offer` and only says `connected`.
+/// What a media path needs to begin.
 package enum MediaStart: Sendable, Equatable {
     /// Offer and candidates go over the control channel: answer with `offer`, then `candidate`s.
     case negotiate(relays: [TURNConfig])
+    /// A room with signalling of its own: no `offer`, only `connected`, when our pictures are published.
+    case room(url: String, token: Secret)
+
+    package var generation: TransportGeneration {
+        switch self {
+        case .negotiate: .webrtc
+        case .room: .livekit
+        }
+    }
 }
 
 package enum MediaEvent: Sendable, Equatable {

@@ -24,7 +24,8 @@ struct MediaWatchdog: Sendable, Equatable {
     }
 
     /// true: dead.
-    mutating func sample(_ traffic: MediaTraffic, now: Duration) -> Bool {
+    /// - Parameter patience: in place of the time-out, where it is longer.
+    mutating func sample(_ traffic: MediaTraffic, now: Duration, patience: Duration = .zero) -> Bool {
         defer {
             last = traffic
             lastAt = now
@@ -35,6 +36,6 @@ struct MediaWatchdog: Sendable, Equatable {
         } else if traffic.sent != last.sent {
             silence += min(max(now - lastAt, .zero), interval * 2)
         }
-        return silence >= timeout
+        return silence >= max(timeout, patience)
     }
 }

@@ -16,6 +16,8 @@ package enum TimerID: Sendable, Hashable {
     /// Waiting for the service's first word.
     case statusGrace(AttemptID)
     case initialAck(AttemptID)
+    /// Waiting for a room.
+    case roomInfo(AttemptID)
     case mediaConnect(AttemptID)
     case mediaSample(AttemptID)
     case stable(AttemptID)

@@ -1,5 +1,12 @@
 import DecartProtocol
 
+/// Which media path a session asks for.
+package enum TransportChoice: String, Sendable, CaseIterable {
+    /// The one that the service turns out to speak.
+    case auto
+    case livekit, webrtc
+}
+
 /// What a session wants and how patient it is. All clocks are monotonic.
 package struct SessionConfiguration: Sendable, Equatable {
     /// The state asked for before any frame is sent.
@@ -7,6 +14,10 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var retry: RetryPolicy
     /// Bounds opening the channel, and again offer → connected.
     package var connectionTimeout: Duration
+    package var transport = TransportChoice.webrtc
+    /// From asking for a room to hearing of it; stands still in the queue. With `auto`, silence for so long means that
+    /// the service knows no rooms.
+    package var roomInfoTimeout: Duration = .seconds(15)
     /// From sending the initial state to its ack; stands still in the queue.
     package var initialAckTimeout: Duration = .seconds(30)
     package var promptAckTimeout: Duration = .seconds(15)

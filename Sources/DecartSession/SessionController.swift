@@ -19,7 +19,7 @@ package final class SessionController: @unchecked Sendable {
         -> any SignallingChannel
     /// Makes the media path of one attempt.
     package typealias MakeMedia =
-        @Sendable (AttemptID, _ onEvent: @escaping @Sendable (MediaEvent) -> Void) throws(SessionError)
+        @Sendable (AttemptID, MediaStart, _ onEvent: @escaping @Sendable (MediaEvent) -> Void) throws(SessionError)
         -> any MediaTransport
 
     private let scheduler: any SessionScheduler
@@ -136,6 +136,8 @@ package final class SessionController: @unchecked Sendable {
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
             }
+        case .binary:
+            handle(.channelMalformed(id, reason: "a binary message"))
         case .closed(let code, let reason):
             channelGone(id)
             handle(.channelClosed(id, code: code, reason: reason))
@@ -207,7 +209,7 @@ package final class SessionController: @unchecked Sendable {
 
     private func startMedia(_ id: AttemptID, _ start: MediaStart) {
         do {
-            let transport = try makeMedia(id) { [weak self, scheduler] event in
+            let transport = try makeMedia(id, start) { [weak self, scheduler] event in
                 scheduler.async { [weak self] in self?.media(event, id) }
             }
             media[id] = transport

@@ -6,6 +6,9 @@
 //                  └────────→ backingOff ──retry─┘
 //                  │ permanent, or no retries left → failed        stop, at any time → stopped
 //
+// Two media paths: a direct connection is offered when the initial state is acknowledged; a room is joined as soon as
+// the service names it, the ack comes beside. `auto` asks for a room and sees which one the service speaks.
+//
 // One rule for the first connection and for lost ones: `lose` decides. With no retries it fails at once.
 import DecartProtocol
 
@@ -25,7 +28,7 @@ package struct SessionMachine: Sendable {
             case opening
             /// The channel is open; the service may say that there is a queue.
             case greeting
-            /// The initial state is under way; nothing is offered before its ack.
+            /// The initial state is under way; nothing is offered before its ack. Or a room is being waited for.
             case settling
             /// The media path is being made.
             case negotiating
@@ -37,6 +40,14 @@ package struct SessionMachine: Sendable {
         let id: AttemptID
         let startedAt: Duration
         var step = Step.opening
+        /// nil: not decided yet.
+        var path: TransportGeneration?
+        /// A room was asked for.
+        var hasAskedForRoom = false
+        /// The initial state was, or may be, sent.
+        var isGreeted = false
+        /// … and accepted.
+        var isInitialDone = false
         var isQueued = false
         var settlingSince: Duration = .zero
         var relays: [TURNConfig] = []
@@ -48,7 +59,7 @@ package struct SessionMachine: Sendable {
         var watchdog: MediaWatchdog
 
         /// The channel takes prompts.
-        var takesPrompts: Bool { step >= .settling && !isQueued }
+        var takesPrompts: Bool { isGreeted && !isQueued }
     }
 
     /// A media path that outlives its channel until the next one shows a picture.
@@ -65,6 +76,8 @@ package struct SessionMachine: Sendable {
     private var backOff: BackOff
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
+    /// What `auto` found out, by the service's words or by a connection that came about; kept for later attempts.
+    private var decision: TransportGeneration?
     private var veteran: Veteran?
     private var limit: SessionLimit
     private var ackDeadline: Duration?
@@ -134,7 +147,15 @@ package struct SessionMachine: Sendable {
         lastAttempt &+= 1
         let id = AttemptID(lastAttempt)
         let watchdog = MediaWatchdog(timeout: configuration.mediaTimeout, interval: configuration.mediaSampleInterval)
-        phase = .running(Attempt(id: id, startedAt: now, watchdog: watchdog))
+        var attempt = Attempt(id: id, startedAt: now, watchdog: watchdog)
+        attempt.path =
+            switch configuration.transport {
+            case .auto: decision
+            case .livekit: .livekit
+            case .webrtc: .webrtc
+            }
+        snapshot.transport = attempt.path
+        phase = .running(attempt)
         snapshot.serviceStatus = .unknown
         snapshot.queue = nil
         snapshot.identity = nil
@@ -208,9 +229,10 @@ package struct SessionMachine: Sendable {
         if case .backingOff = phase { order(.cancel(.retry)) }
         guard case .running(let attempt) = phase else { return }
         let id = attempt.id
-        for timer in [.opening(id), .statusGrace(id), .initialAck(id), .mediaConnect(id), .stable(id)] as [TimerID] {
-            order(.cancel(timer))
-        }
+        let timers: [TimerID] = [
+            .opening(id), .statusGrace(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
+        ]
+        for timer in timers { order(.cancel(timer)) }
         order(.closeChannel(id))
         if keepingMedia {
             endVeteran()
@@ -239,7 +261,9 @@ package struct SessionMachine: Sendable {
         snapshot.phases.transport = transport
         snapshot.phases.upgrade = upgrade
         order(.cancel(.opening(attempt.id)))
-        if configuration.statusGrace > .zero {
+        if attempt.path != .webrtc { askForRoom(&attempt) }
+        // Where there are rooms, nothing is waited for.
+        if configuration.statusGrace > .zero, attempt.path != .livekit {
             order(.schedule(.statusGrace(attempt.id), after: configuration.statusGrace))
         } else {
             settle(&attempt, now)
@@ -249,21 +273,32 @@ package struct SessionMachine: Sendable {
     private mutating func settle(_ attempt: inout Attempt, _ now: Duration) {
         order(.cancel(.statusGrace(attempt.id)))
         attempt.step = .settling
+        greetIfDue(&attempt, now)
+    }
+
+    /// The initial state may go out. Passthrough waits: in a room until our track is published, with `auto` until it is
+    /// known whether there is one.
+    private mutating func greetIfDue(_ attempt: inout Attempt, _ now: Duration) {
+        guard attempt.step >= .settling, !attempt.isGreeted, !attempt.isQueued,
+            attempt.path == .webrtc || attempt.step == .connected || !ledger.wanted.isPassthrough
+        else { return }
+        attempt.isGreeted = true
         attempt.settlingSince = now
         ledger.beginChannel(now: now)
         order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
-    /// After every ack while settling: offer, wait, or give up.
+    /// After every ack of the initial state: offer, wait, or give up.
     private mutating func checkInitialState(_ now: Duration, _ jitter: Double) {
-        guard case .running(var attempt) = phase, attempt.step == .settling else { return }
+        guard case .running(var attempt) = phase, attempt.isGreeted, !attempt.isInitialDone else { return }
         switch ledger.initialState(now: now) {
         case .pending:
             break
         case .accepted:
             order(.cancel(.initialAck(attempt.id)))
             snapshot.phases.initialAck = now - attempt.settlingSince
-            startMedia(&attempt)
+            attempt.isInitialDone = true
+            offerIfDue(&attempt)
             phase = .running(attempt)
         case .refused(let words):
             // No offer goes out: what came back would be the raw picture.
@@ -273,12 +308,81 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// A room (generation 2) begins here too, but on `livekit_room_info` and without waiting for the ack.
-    private mutating func startMedia(_ attempt: inout Attempt) {
+    private mutating func offerIfDue(_ attempt: inout Attempt) {
+        guard attempt.path == .webrtc, attempt.step == .settling, attempt.isInitialDone else { return }
+        startMedia(&attempt, .negotiate(relays: attempt.relays))
+    }
+
+    private mutating func startMedia(_ attempt: inout Attempt, _ start: MediaStart) {
         attempt.step = .negotiating
         leaveQueue(&attempt)
-        order(.startMedia(attempt.id, .negotiate(relays: attempt.relays)))
+        order(.startMedia(attempt.id, start))
         order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
+    }
+
+    // MARK: Rooms
+
+    private mutating func askForRoom(_ attempt: inout Attempt) {
+        attempt.hasAskedForRoom = true
+        order(.send(attempt.id, .livekitJoin(LiveKitJoin(passthrough: ledger.wanted.isPassthrough))))
+        order(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
+    }
+
+    /// The service has shown, or its silence has, which media path it speaks.
+    private mutating func decide(_ path: TransportGeneration, _ attempt: inout Attempt) {
+        guard configuration.transport == .auto, attempt.path != path, attempt.step < .negotiating else { return }
+        attempt.path = path
+        snapshot.transport = path
+        order(.cancel(.roomInfo(attempt.id)))
+        report(.note("The service speaks \(path.rawValue)"))
+        offerIfDue(&attempt)
+    }
+
+    private mutating func roomNamed(_ info: LiveKitRoomInfo, _ attempt: inout Attempt, _ now: Duration) {
+        if attempt.path == nil {
+            decision = .livekit
+            decide(.livekit, &attempt)
+        }
+        guard attempt.path == .livekit, attempt.step < .negotiating else {
+            // Late: after silence had been taken for an answer.
+            if configuration.transport == .auto, attempt.step < .connected { decision = .livekit }
+            report(.note("Ignored: a room that is not waited for"))
+            return
+        }
+        if let id = info.sessionID ?? snapshot.identity?.id ?? info.roomName {
+            snapshot.identity = SessionIdentity(id: id, roomName: info.roomName)
+        }
+        order(.cancel(.roomInfo(attempt.id)))
+        if attempt.step == .greeting { settle(&attempt, now) }
+        startMedia(&attempt, .room(url: info.url, token: info.token))
+    }
+
+    /// A word that only direct connections have.
+    private mutating func learnDirect(_ attempt: inout Attempt) {
+        guard attempt.path == nil else { return }
+        decision = .webrtc
+        decide(.webrtc, &attempt)
+    }
+
+    /// `error` that speaks of rooms answers our asking for one; true: it was that.
+    private mutating func roomRefused(_ words: String, _ now: Duration, _ jitter: Double) -> Bool {
+        guard case .running(var attempt) = phase, attempt.hasAskedForRoom, words.lowercased().contains("livekit"),
+            attempt.step < .negotiating || attempt.path == .webrtc
+        else { return false }
+        switch configuration.transport {
+        case .auto:
+            decision = .webrtc
+            decide(.webrtc, &attempt)
+            phase = .running(attempt)
+        case .livekit:
+            lose(
+                SessionError(
+                    .server, "The service has no rooms; set transport=webrtc or auto. It says: \(words.printable(limit: 500))",
+                    stage: .media, isPermanent: true), now, jitter)
+        case .webrtc:
+            return false
+        }
+        return true
     }
 
     // MARK: The queue
@@ -290,9 +394,10 @@ package struct SessionMachine: Sendable {
         guard !attempt.isQueued else { return }
         attempt.isQueued = true
         // No clock runs while others are served.
-        for timer in [.statusGrace(attempt.id), .initialAck(attempt.id), .mediaConnect(attempt.id)] as [TimerID] {
-            order(.cancel(timer))
-        }
+        let timers: [TimerID] = [
+            .statusGrace(attempt.id), .initialAck(attempt.id), .roomInfo(attempt.id), .mediaConnect(attempt.id),
+        ]
+        for timer in timers { order(.cancel(timer)) }
         ledger.recall()
     }
 
@@ -302,7 +407,13 @@ package struct SessionMachine: Sendable {
         attempt.isQueued = false
         snapshot.queue = nil
         snapshot.serviceStatus = .ready
+        resendAfterQueue(attempt)
+    }
+
+    private mutating func resendAfterQueue(_ attempt: Attempt) {
         ledger.resendAfterQueue()
+        guard attempt.isGreeted, !attempt.isInitialDone else { return }
+        order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
     private mutating func ready(_ attempt: inout Attempt, _ now: Duration) {
@@ -310,6 +421,9 @@ package struct SessionMachine: Sendable {
         snapshot.queue = nil
         let wasQueued = attempt.isQueued
         attempt.isQueued = false
+        if wasQueued, attempt.hasAskedForRoom, attempt.path != .webrtc, attempt.step < .negotiating {
+            order(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
+        }
         switch attempt.step {
         case .opening, .connected:
             break
@@ -317,10 +431,9 @@ package struct SessionMachine: Sendable {
             settle(&attempt, now)
         case .settling where wasQueued:
             attempt.settlingSince = now
-            ledger.resendAfterQueue()
-            order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
+            resendAfterQueue(attempt)
         case .negotiating where wasQueued:
-            ledger.resendAfterQueue()
+            resendAfterQueue(attempt)
             order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
         case .settling, .negotiating:
             break
@@ -346,9 +459,13 @@ package struct SessionMachine: Sendable {
         case .queuePosition(let position):
             with(id) { $0.queued(&$1, at: position) }
         case .ready:
-            with(id) { $0.ready(&$1, now) }
+            with(id) { machine, attempt in
+                machine.learnDirect(&attempt)
+                machine.ready(&attempt, now)
+            }
         case .sessionID(let identity):
             snapshot.identity = identity
+            if identity.serverIP != nil { with(id) { $0.learnDirect(&$1) } }
         case .promptAck(let ack):
             for result in ledger.acknowledge(ack, now: now) { report(.promptResult(result)) }
             checkInitialState(now, jitter)
@@ -385,7 +502,9 @@ package struct SessionMachine: Sendable {
             lose(generationError(reason), now, jitter)
         case .error(let words):
             serviceError(words, now, jitter)
-        case .offer, .livekitRoomInfo:
+        case .livekitRoomInfo(let info):
+            with(id) { $0.roomNamed(info, &$1, now) }
+        case .offer:
             report(.note("Ignored: \(message.type) does not belong to this kind of session"))
         case .unknown(let type):
             report(.note("Ignored: unknown message type \(type.printable(limit: 64))"))
@@ -394,6 +513,7 @@ package struct SessionMachine: Sendable {
 
     /// `error` fails whatever is pending: a request, or the whole attempt while it is not connected.
     private mutating func serviceError(_ words: String, _ now: Duration, _ jitter: Double) {
+        if roomRefused(words, now, jitter) { return }
         guard case .running(let attempt) = phase else { return }
         let stage: SessionError.Stage =
             switch attempt.step {
@@ -457,6 +577,7 @@ package struct SessionMachine: Sendable {
             guard attempt.step == .negotiating else { return }
             attempt.step = .connected
             leaveQueue(&attempt)
+            decision = attempt.path
             hasBeenConnected = true
             limit.begin(now: now)
             watchLimit(now)
@@ -487,7 +608,10 @@ package struct SessionMachine: Sendable {
             return
         }
         guard case .running(var attempt) = phase, attempt.id == id, attempt.step == .connected else { return }
-        let isDead = attempt.watchdog.sample(traffic, now: now)
+        // In a room the service only begins when it has found our track there.
+        let isFresh = attempt.path == .livekit && traffic.received == 0
+        let isDead = attempt.watchdog.sample(
+            traffic, now: now, patience: isFresh ? configuration.connectionTimeout : .zero)
         phase = .running(attempt)
         if isDead {
             let seconds = configuration.mediaTimeout.components.seconds
@@ -508,7 +632,10 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func pump(_ now: Duration) {
-        guard case .running(let attempt) = phase, attempt.takesPrompts else { return }
+        guard case .running(var attempt) = phase else { return }
+        greetIfDue(&attempt, now)
+        phase = .running(attempt)
+        guard attempt.takesPrompts else { return }
         for message in ledger.takeMessages(now: now) { order(.send(attempt.id, message)) }
     }
 
@@ -543,8 +670,17 @@ package struct SessionMachine: Sendable {
             guard isCurrent(id, at: .greeting) else { return }
             with(id) { machine, attempt in if !attempt.isQueued { machine.settle(&attempt, now) } }
         case .initialAck(let id):
-            guard isCurrent(id, at: .settling) else { return }
+            guard case .running(let attempt) = phase, attempt.id == id, !attempt.isInitialDone else { return }
             lose(timeout("The service did not acknowledge the initial state", stage: .initialState), now, jitter)
+        case .roomInfo(let id):
+            guard case .running(let attempt) = phase, attempt.id == id, attempt.step < .negotiating else { return }
+            if attempt.path == .livekit {
+                // Should it have changed since.
+                decision = nil
+                lose(timeout("The service named no room", stage: .media), now, jitter)
+            } else {
+                with(id) { $0.decide(.webrtc, &$1) }
+            }
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
             lose(timeout("The media connection did not come about", stage: .media), now, jitter)

@@ -25,6 +25,8 @@ package struct SessionSnapshot: Sendable, Equatable {
     /// nil: not in a queue, or not said.
     package var queue: QueuePosition?
     package var identity: SessionIdentity?
+    /// The media path of the current attempt; nil: not decided yet.
+    package var transport: TransportGeneration?
     /// Seconds of generation billed, as last told.
     package var generationSeconds: Double?
     /// Stays until the next start or connection.

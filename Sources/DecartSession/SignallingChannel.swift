@@ -7,6 +7,8 @@ package enum SignallingEvent: Sendable, Equatable {
     case opened(transport: Duration?, upgrade: Duration?)
     /// The body of a text message: valid UTF-8, within the channel's bounds.
     case text([UInt8])
+    /// The body of a binary message, from a channel that was made for them.
+    case binary([UInt8])
     /// Closed by the peer, or by us. Code as in RFC 6455 §7.4; nil: none was given.
     case closed(code: Int?, reason: String)
     case failed(SessionError)
@@ -17,8 +19,8 @@ package protocol SignallingChannel: AnyObject, Sendable {
     /// Called once. Answered with `opened`, `closed` or `failed` within the time-out.
     func open(timeout: Duration)
 
-    /// Queues one text message. Never blocks; if the peer does not take messages, the channel fails.
-    func send(_ text: [UInt8])
+    /// Queues one message, of the kind that the channel is for. Never blocks; if the peer does not take messages, the channel fails.
+    func send(_ message: [UInt8])
 
     /// A peer's words without the secrets that this channel was opened with.
     func redacting(_ words: String) -> String

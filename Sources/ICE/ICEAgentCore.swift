@@ -41,6 +41,8 @@ final class ICEAgentCore: @unchecked Sendable {
     private var onDatagram: (@Sendable (UnsafeMutableRawBufferPointer) -> Void)?
     private var state = ICEState.new
     private var servers: ServerSetup?
+    /// Each lives as long as the agent: libnice gives its allocations back through it.
+    private var tunnels: [any RelayTunnel] = []
     private var allServersKnown = false
     private var libniceHasGathered = false
     private var hasGathered = false
@@ -131,7 +133,8 @@ final class ICEAgentCore: @unchecked Sendable {
             network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
             actions: ServerSetup.Actions(
                 setSTUN: { [self] host, port in gst_decart_nice_set_stun_server(agent, host, UInt32(port)) },
-                addTURN: { [self] server, address in addRelay(server, at: address) },
+                addTURN: { [self] server, address, port in addRelay(server, at: address, port) },
+                openTunnel: configuration.openTunnel.map { open in { [self] server in openTunnel(server, by: open) } },
                 warn: { [self] text in emit(.warning(text)) },
                 begin: { [self] in beginGathering() },
                 finish: { [self] in
@@ -168,13 +171,29 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     /// Allowed before and after gathering has begun; libnice then gathers on.
-    private func addRelay(_ server: ICEServer, at address: String) {
+    private func addRelay(_ server: ICEServer, at address: String, _ port: UInt16) {
         guard !isClosed else { return }
         libniceHasGathered = false
         let accepted = nice_agent_set_relay_info(
-            agent, stream, 1, address, UInt32(server.port), server.username ?? "", server.credential ?? "",
-            server.transport == .tcp ? NICE_RELAY_TYPE_TURN_TCP : NICE_RELAY_TYPE_TURN_UDP)
+            agent, stream, 1, address, UInt32(port), server.username ?? "", server.credential ?? "",
+            server.transport == .udp ? NICE_RELAY_TYPE_TURN_UDP : NICE_RELAY_TYPE_TURN_TCP)
         if accepted == 0 { emit(.warning("\(server) skipped: libnice does not accept it")) }
+    }
+
+    private func openTunnel(_ server: ICEServer, by open: RelayTunnelOpener) {
+        tunnels.append(
+            open(server) { [weak self, network] event in
+                network.async { [weak self] in self?.tunnel(of: server, event) }
+            })
+    }
+
+    private func tunnel(of server: ICEServer, _ event: RelayTunnelEvent) {
+        switch event {
+        case .open(let port): servers?.tunnelSettled(server, port: port)
+        case .failed(let reason):
+            emit(.warning("\(server): \(reason)"))
+            servers?.tunnelSettled(server, port: nil)
+        }
     }
 
     private func libniceGathered() {
@@ -413,6 +432,8 @@ final class ICEAgentCore: @unchecked Sendable {
                 let core = Unmanaged<ICEAgentCore>.fromOpaque(data).takeRetainedValue()
                 nice_agent_remove_stream(core.agent, core.stream)
                 gst_decart_nice_unref(core.agent)
+                for tunnel in core.tunnels { tunnel.close() }
+                core.tunnels = []
             }, keep.toOpaque())
     }
 

@@ -5,11 +5,16 @@ package struct ICEConfiguration: Sendable {
     package var policy: ICETransportPolicy
     /// The offerer's role (RFC 8445 §6.1.1); a conflict is settled by the checks themselves.
     package var isControlling: Bool
+    /// For `turns:` servers; nil: they are skipped with a warning.
+    package var openTunnel: RelayTunnelOpener?
 
-    package init(servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool) {
+    package init(
+        servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool, openTunnel: RelayTunnelOpener? = nil
+    ) {
         self.servers = servers
         self.policy = policy
         self.isControlling = isControlling
+        self.openTunnel = openTunnel
     }
 }
 

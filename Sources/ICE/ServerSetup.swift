@@ -9,7 +9,9 @@ final class ServerSetup: @unchecked Sendable {
 
     struct Actions {
         var setSTUN: (_ host: String, _ port: UInt16) -> Void
-        var addTURN: (_ server: ICEServer, _ address: String) -> Void
+        var addTURN: (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void
+        /// Answered by `tunnelSettled`; nil: there is no TLS here.
+        var openTunnel: ((_ server: ICEServer) -> Void)?
         var warn: (String) -> Void
         /// Once: gathering may start.
         var begin: () -> Void
@@ -25,6 +27,8 @@ final class ServerSetup: @unchecked Sendable {
     private var stun: ICEServer?
     private var turnCount = 0
     private var pending = 0
+    /// Those whose tunnel is being opened.
+    private var tunnelled: [ICEServer] = []
     private var hasBegun = false
     private var timer: NetworkTimer?
 
@@ -38,17 +42,20 @@ final class ServerSetup: @unchecked Sendable {
     func start(_ servers: [ICEServer]) {
         var names: [ICEServer] = []
         for server in servers where accept(server) {
-            if IPAddress(server.host) != nil {
+            if server.transport == .tls {
+                tunnelled.append(server)
+            } else if IPAddress(server.host) != nil {
                 announce(server, addresses: [server.host])
             } else {
                 names.append(server)
             }
         }
-        pending = names.count
+        pending = names.count + tunnelled.count
         guard pending > 0 else {
             begin()
             return
         }
+        for server in tunnelled { actions?.openTunnel?(server) }
         for server in names {
             lookup.resolve(server.host) { [weak self] addresses in self?.resolved(server, addresses) }
         }
@@ -65,9 +72,9 @@ final class ServerSetup: @unchecked Sendable {
 
     private func accept(_ server: ICEServer) -> Bool {
         switch (server.kind, server.transport) {
-        case (.turn, .tls):
+        case (.turn, .tls) where actions?.openTunnel == nil:
             // Never in clear instead: the user asked for TLS.
-            actions?.warn("\(server) skipped: TURN over TLS is not supported")
+            actions?.warn("\(server) skipped: there is no TLS here")
             return false
         case (.stun, _):
             guard stun == nil else {
@@ -94,6 +101,19 @@ final class ServerSetup: @unchecked Sendable {
         } else {
             announce(server, addresses: addresses)
         }
+        settled()
+    }
+
+    /// - Parameter port: where its tunnel is on this machine; nil: it failed, maybe long after it was opened.
+    func tunnelSettled(_ server: ICEServer, port: UInt16?) {
+        guard actions != nil, let index = tunnelled.firstIndex(of: server) else { return }
+        tunnelled.remove(at: index)
+        pending -= 1
+        if let port { actions?.addTURN(server, "127.0.0.1", port) }
+        settled()
+    }
+
+    private func settled() {
         guard pending == 0 else { return }
         if hasBegun { actions?.finish() } else { begin() }
     }
@@ -109,7 +129,7 @@ final class ServerSetup: @unchecked Sendable {
             return
         }
         switch server.kind {
-        case .turn: actions?.addTURN(server, address)
+        case .turn: actions?.addTURN(server, address, server.port)
         case .stun:
             if hasBegun {
                 actions?.warn("\(server) skipped: its host name took too long to resolve")

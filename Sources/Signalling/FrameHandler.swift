@@ -10,6 +10,7 @@ final class FrameHandler: ChannelInboundHandler {
     /// What the channel above is told; the last three are ends.
     enum Event {
         case text([UInt8])
+        case binary([UInt8])
         case closed(code: Int?, reason: String)
         case violated(reason: String)
         case failed(any Error)
@@ -26,6 +27,7 @@ final class FrameHandler: ChannelInboundHandler {
     private enum Phase { case open, closing, ended }
 
     private let timing: Timing
+    private let messages: WebSocketChannel.Messages
     private let onEvent: (Event) -> Void
     private var assembler = MessageAssembler()
     private var phase = Phase.open
@@ -35,8 +37,9 @@ final class FrameHandler: ChannelInboundHandler {
     private var isPonging = false
     private var nextPong: ByteBuffer?
 
-    init(timing: Timing, onEvent: @escaping (Event) -> Void) {
+    init(timing: Timing, messages: WebSocketChannel.Messages = .text, onEvent: @escaping (Event) -> Void) {
         self.timing = timing
+        self.messages = messages
         self.onEvent = onEvent
     }
 
@@ -56,8 +59,11 @@ final class FrameHandler: ChannelInboundHandler {
         switch assembler.receive(unwrapInboundIn(data)) {
         case .none:
             break
+        // Messages of the other kind are somebody else's.
         case .text(let bytes):
-            if phase == .open { onEvent(.text(bytes)) }
+            if phase == .open, messages == .text { onEvent(.text(bytes)) }
+        case .binary(let bytes):
+            if phase == .open, messages == .binary { onEvent(.binary(bytes)) }
         case .ping(let payload):
             pong(context, payload)
         case .close(let code, let reason):
@@ -94,14 +100,14 @@ final class FrameHandler: ChannelInboundHandler {
 
     // MARK: Out
 
-    /// Sends a text message. The promise succeeds when the system has taken it.
+    /// Sends a message. The promise succeeds when the system has taken it.
     func send(_ context: ChannelHandlerContext, _ bytes: [UInt8], promise: EventLoopPromise<Void>?) {
         guard phase == .open else {
             promise?.fail(ChannelError.alreadyClosed)
             return
         }
         let data = context.channel.allocator.buffer(bytes: bytes)
-        write(context, WebSocketFrame(fin: true, opcode: .text, maskKey: .random(), data: data), promise)
+        write(context, WebSocketFrame(fin: true, opcode: messages == .text ? .text : .binary, maskKey: .random(), data: data), promise)
     }
 
     /// Our close: politely, but not for long.

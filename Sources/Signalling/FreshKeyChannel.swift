@@ -55,7 +55,7 @@ package final class FreshKeyChannel: SignallingChannel {
                 if isOver { return false }
                 switch event {
                 case .closed, .failed: isOver = true
-                case .opened, .text: break
+                case .opened, .text, .binary: break
                 }
                 return true
             }

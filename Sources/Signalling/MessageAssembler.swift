@@ -11,6 +11,7 @@ struct MessageAssembler {
         /// Nothing to do (yet).
         case none
         case text([UInt8])
+        case binary([UInt8])
         case ping(ByteBuffer)
         case close(code: Int?, reason: String)
         /// Ours to send (§7.4.1), and why.
@@ -55,8 +56,7 @@ struct MessageAssembler {
         let message = bytes
         bytes = []
         fragments = 0
-        // The service speaks text; binary messages are somebody else's.
-        guard isText else { return .none }
+        guard isText else { return .binary(message) }
         guard String(validating: message, as: UTF8.self) != nil else {
             return .violation(code: .dataInconsistentWithMessage, reason: "a text message is not UTF-8")
         }

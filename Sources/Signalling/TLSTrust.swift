@@ -14,11 +14,12 @@ package enum TLSTrust: Sendable, Equatable {
     case only(file: String)
 
     /// Blocks: reads files.
-    func makeContext() throws(SessionError) -> NIOSSLContext {
+    /// - Parameter protocols: what is asked for by ALPN.
+    func makeContext(protocols: [String] = ["http/1.1"]) throws(SessionError) -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
         configuration.certificateVerification = .fullVerification
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.applicationProtocols = protocols
         switch self {
         case .system: break
         case .systemAnd(let file):

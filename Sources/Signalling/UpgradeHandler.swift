@@ -1,5 +1,5 @@
 // From a connected (and, with TLS, verified) socket to a WebSocket: one HTTP request, one answer, then either the
-// pipeline is swapped or the refusal is explained. The request line holds the key: it is written nowhere else, and not
+// pipeline is swapped or the refusal is explained. The request holds the key: it is written nowhere else, and not
 // before TLS has verified whom it goes to.
 import DecartProtocol
 import DecartSession
@@ -71,6 +71,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         var headers = HTTPHeaders([
             ("Host", url.hostHeader), ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("User-Agent", userAgent),
         ])
+        if let bearer = url.bearer { headers.add(name: "Authorization", value: "Bearer " + bearer.reveal()) }
         upgrader.addCustom(upgradeRequestHeaders: &headers)
         let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: url.requestTarget, headers: headers)
         onOutcome(context, .requested)

@@ -10,7 +10,11 @@ import NIOWebSocket
 import Synchronization
 
 package final class WebSocketChannel: SignallingChannel {
+    /// What is said and heard.
+    package enum Messages: Sendable { case text, binary }
+
     package struct Configuration: Sendable {
+        package var messages = Messages.text
         package var trust: TLSTrust = .system
         package var userAgent = "gst-decart"
         /// Between pings; without any frame for so long after one, the peer is dead.
@@ -68,14 +72,14 @@ package final class WebSocketChannel: SignallingChannel {
         connection.loop.execute { [connection, context] in connection.open(context, timeout: TimeAmount(timeout)) }
     }
 
-    package func send(_ text: [UInt8]) {
-        let size = min(text.count, WebSocketChannel.maximumQueuedBytes)
+    package func send(_ message: [UInt8]) {
+        let size = min(message.count, WebSocketChannel.maximumQueuedBytes)
         let isWithinBounds = queue.withLock { queue in
             guard queue.messages < WebSocketChannel.maximumQueuedMessages,
                 queue.bytes <= WebSocketChannel.maximumQueuedBytes - size
             else { return false }
             queue.messages += 1
-            queue.bytes += text.count
+            queue.bytes += message.count
             return true
         }
         let host = url.host
@@ -85,7 +89,7 @@ package final class WebSocketChannel: SignallingChannel {
                     SessionError(.webSocket, "\(host) does not take messages: too many are waiting.", stage: .channel))
                 return
             }
-            connection.send(text) { self.taken(text.count) }
+            connection.send(message) { self.taken(message.count) }
         }
     }
 
@@ -219,7 +223,7 @@ private final class Connection: @unchecked Sendable {
         let requestedAt = requestedAt ?? now
         let timing = FrameHandler.Timing(
             pingInterval: TimeAmount(configuration.pingInterval), closeLimit: TimeAmount(configuration.closeLimit))
-        let frames = FrameHandler(timing: timing) { [weak self] event in self?.frames(event) }
+        let frames = FrameHandler(timing: timing, messages: configuration.messages) { [weak self] event in self?.frames(event) }
         let pipeline = context.pipeline.syncOperations
         try pipeline.addHandler(WebSocketFrameEncoder())
         let decoder = WebSocketFrameDecoder(maxFrameSize: MessageAssembler.maximumMessageSize)
@@ -248,20 +252,22 @@ private final class Connection: @unchecked Sendable {
 
     // MARK: Open
 
-    func send(_ text: [UInt8], taken: @escaping @Sendable () -> Void) {
+    func send(_ message: [UInt8], taken: @escaping @Sendable () -> Void) {
         guard case .open(let handler, let context) = phase else {
             taken()
             return
         }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.whenComplete { _ in taken() }
-        handler.send(context, text, promise: promise)
+        handler.send(context, message, promise: promise)
     }
 
     private func frames(_ event: FrameHandler.Event) {
         switch event {
         case .text(let bytes):
             if !isClosing { onEvent(.text(bytes)) }
+        case .binary(let bytes):
+            if !isClosing { onEvent(.binary(bytes)) }
         case .closed(let code, let reason):
             end(.closed(code: code, reason: url.redacting(reason)))
         case .violated(let reason):

@@ -28,14 +28,21 @@ package final class PeerConnection: @unchecked Sendable {
     private let counters = Counters()
     private let rateControl: SendRateControl
 
-    /// One offer and one answer, then the end: what a caller may do next.
-    private enum Step { case new, offered, settled, closed }
+    /// One offer and its answer, or an answer to each offer of the far side: what a caller may do next.
+    private enum Step { case new, offered, settled, offeredMore, complete, answering, answered, closed }
     private struct Negotiated {
         var step = Step.new
         var parameters: RTPSendParameters?
-        var mid = "0"
+        /// Of the m-line that the transport belongs to.
+        var transportMid = "0"
+        var transportIndex = 0
     }
     private let negotiated = Mutex(Negotiated())
+    /// What the answers hold from the first one on; touched while `answering` only.
+    private var answers: Answers?
+    /// Of a connection that began with an offer of data channels; touched by the one who negotiates only.
+    private var dataChannelTransport: TransportParameters?
+    private var addedCodec: VideoCodec?
 
     // MARK: network
     private var agent: ICEAgent?
@@ -82,48 +89,151 @@ package final class PeerConnection: @unchecked Sendable {
 
     // MARK: Negotiation
 
-    /// Our offer with one sendrecv video m-line; gathering starts.
+    /// Our offer with one video m-line; gathering starts.
     package func createOffer() throws(PeerConnectionError) -> String {
-        try take(.offered, after: .new)
+        try take(.offered, after: [.new])
         let agent = try makeAgent(isControlling: true)
-        let description = LocalDescription(
+        let video = LocalDescription.Video(
             mid: "0", codec: LocalDescription.offeredCodec(configuration.codec),
-            extensions: LocalDescription.offeredExtensions, direction: .sendrecv,
-            transport: localTransport(agent, setup: "actpass"), cname: cname, ssrc: ssrc,
-            retransmissionSSRC: retransmissionSSRC)
+            extensions: LocalDescription.offeredExtensions, direction: configuration.direction)
+        let description = describe([.video(video)], localTransport(agent, setup: "actpass"))
         try start(agent)
         return description.sdp().text(sessionID: sdpSessionID, version: 2)
     }
 
-    /// Takes the far side's answer to `createOffer`.
+    /// An offer of data channels alone, which makes the transport: no channel ever opens. Gathering starts.
+    package func createDataChannelOffer() throws(PeerConnectionError) -> String {
+        try take(.offered, after: [.new])
+        let agent = try makeAgent(isControlling: true)
+        let transport = localTransport(agent, setup: "actpass")
+        dataChannelTransport = transport
+        try start(agent)
+        return describe([.application(mid: "0")], transport).sdp().text(sessionID: sdpSessionID, version: 2)
+    }
+
+    /// Adds our video to a connection that began with data channels.
+    package func createOffer(adding codec: VideoCodec) throws(PeerConnectionError) -> String {
+        guard let transport = dataChannelTransport else { throw Self.wrongState }
+        try take(.offeredMore, after: [.settled])
+        addedCodec = codec
+        let video = LocalDescription.Video(
+            mid: "1", codec: LocalDescription.offeredCodec(codec), extensions: LocalDescription.offeredExtensions,
+            direction: configuration.direction)
+        return describe([.application(mid: "0"), .video(video)], transport).sdp().text(sessionID: sdpSessionID, version: 3)
+    }
+
+    private func setDataChannelAnswer(_ sdp: String) throws(PeerConnectionError) {
+        let codec = addedCodec
+        let remote = try RemoteDescription(parsing: sdp, isOffer: false, requiresVideo: codec != nil) { $0 == codec }
+        guard let codec else {
+            try take(.settled, after: [.offered])
+            return try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
+        }
+        guard let video = remote.video, video.mediaIndex == 1, video.codec.codec == codec else {
+            throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer")
+        }
+        try take(.complete, after: [.offeredMore])
+        try configure(video)
+    }
+
+    /// Takes the far side's answer to our latest offer.
     package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
+        guard dataChannelTransport == nil else { return try setDataChannelAnswer(sdp) }
         let offered = configuration.codec
         let remote = try RemoteDescription(parsing: sdp, isOffer: false) { $0 == offered }
-        guard remote.mediaIndex == 0 else { throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer") }
-        try take(.settled, after: .offered)
+        guard let video = remote.video, video.mediaIndex == 0 else {
+            throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer")
+        }
+        try take(.settled, after: [.offered])
+        try configure(video)
         try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
     }
 
-    /// Takes an offer and gives our answer; gathering starts. m-lines other than the first video are refused.
-    package func createAnswer(to offer: String) throws(PeerConnectionError) -> String {
-        let remote = try RemoteDescription(parsing: offer, isOffer: true) { $0.isAvailable }
-        try take(.settled, after: .new)
-        let agent = try makeAgent(isControlling: false)
+    /// Takes an offer and gives our answer; the first one starts gathering. m-lines other than one video, and data
+    /// channels where they are accepted, are refused.
+    ///
+    /// Later offers may bring the video or take it away, on the same transport; another video than the first, or other
+    /// ICE credentials, are an error, after which the connection is to be made anew.
+    /// - Parameter wants: which video may be taken, by its `msid`.
+    package func createAnswer(
+        to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }
+    ) throws(PeerConnectionError) -> String {
+        let remote = try RemoteDescription(
+            parsing: offer, isOffer: true, requiresVideo: !configuration.acceptsDataChannels,
+            onlySending: !configuration.direction.sends, taken: answers?.video?.mid, wants: wants
+        ) { $0.isAvailable }
+        try take(.answering, after: [.new, .answered])
+        let text = try answer(remote)
+        try take(.answered, after: [.answering])
+        return text
+    }
+
+    private func answer(_ remote: RemoteDescription) throws(PeerConnectionError) -> String {
+        guard var answers else { return try firstAnswer(remote) }
+        guard remote.transport.usernameFragment == answers.remoteUsernameFragment else {
+            throw PeerConnectionError(.badDescription, "the far side restarts ICE, which is not done here")
+        }
+        if let video = remote.video {
+            if let known = answers.video {
+                guard known.mid == video.mid, known.codec == video.codec.codec else {
+                    throw PeerConnectionError(.badDescription, "the far side's video became another one")
+                }
+            } else {
+                try configure(video)
+                answers.video = (video.mid, video.codec.codec)
+            }
+        }
+        answers.version &+= 1
+        self.answers = answers
+        return describe(lines(answering: remote), answers.transport).sdp().text(
+            sessionID: sdpSessionID, version: answers.version)
+    }
+
+    private func firstAnswer(_ remote: RemoteDescription) throws(PeerConnectionError) -> String {
+        let agent = try makeAgent(isControlling: remote.isLite)
         // As answerer we open the handshake (RFC 8842 5.3), unless the offerer insists on doing so.
         let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
+        let transport = localTransport(agent, setup: role == .client ? "active" : "passive")
+        answers = Answers(
+            transport: transport, remoteUsernameFragment: remote.transport.usernameFragment,
+            video: remote.video.map { ($0.mid, $0.codec.codec) })
+        if let video = remote.video { try configure(video) }
+        let description = describe(lines(answering: remote), transport)
+        try setUp(remote, role: role)
+        try start(agent)
+        return description.sdp().text(sessionID: sdpSessionID, version: 2)
+    }
+
+    private struct Answers {
+        let transport: TransportParameters
+        let remoteUsernameFragment: String
+        var video: (mid: String, codec: VideoCodec)?
+        var version: UInt32 = 2
+    }
+
+    private func lines(answering remote: RemoteDescription) -> [LocalDescription.Line] {
+        zip(remote.kinds, remote.mids).enumerated().map { index, line in
+            if let video = remote.video, video.mediaIndex == index { return .video(localVideo(answering: video)) }
+            if line.0 == "application", configuration.acceptsDataChannels { return .application(mid: line.1) }
+            return .refused(kind: line.0, mid: line.1)
+        }
+    }
+
+    private func localVideo(answering remote: RemoteVideo) -> LocalDescription.Video {
         var codec = remote.codec
         codec.feedback.formIntersection(LocalDescription.offeredFeedback)
         if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
         var extensions = remote.extensions
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        let description = LocalDescription(
-            mid: remote.mid, codec: codec, extensions: extensions, direction: remote.direction.reversed,
-            transport: localTransport(agent, setup: role == .client ? "active" : "passive"), cname: cname, ssrc: ssrc,
-            retransmissionSSRC: retransmissionSSRC)
-        try setUp(remote, role: role)
-        try start(agent)
-        return description.sdp(refusing: (remote.kinds, remote.mids, remote.mediaIndex)).text(
-            sessionID: sdpSessionID, version: 2)
+        return LocalDescription.Video(
+            mid: remote.mid, codec: codec, extensions: extensions,
+            direction: remote.direction.reversed.limited(to: configuration.direction))
+    }
+
+    private func describe(_ lines: [LocalDescription.Line], _ transport: TransportParameters) -> LocalDescription {
+        LocalDescription(
+            lines: lines, transport: transport, cname: cname, msid: configuration.msid ?? "\(cname) \(cname)-video",
+            ssrc: ssrc, retransmissionSSRC: retransmissionSSRC)
     }
 
     /// nil = the far side has no more candidates. Early ones wait for its description, in order.
@@ -144,7 +254,8 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
         let settings = ICEConfiguration(
-            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling)
+            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
+            openTunnel: configuration.openTunnel)
         do {
             return try ICEAgent(
                 configuration: settings,
@@ -159,9 +270,9 @@ package final class PeerConnection: @unchecked Sendable {
             fingerprints: [certificate.fingerprint], setup: setup)
     }
 
-    private func take(_ next: Step, after expected: Step) throws(PeerConnectionError) {
+    private func take(_ next: Step, after expected: Set<Step>) throws(PeerConnectionError) {
         let taken = negotiated.withLock { negotiated in
-            guard negotiated.step == expected else { return false }
+            guard expected.contains(negotiated.step) else { return false }
             negotiated.step = next
             return true
         }
@@ -169,7 +280,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private static let wrongState = PeerConnectionError(
-        .wrongState, "a connection makes one offer or one answer, and nothing after it is closed")
+        .wrongState, "a connection makes one offer, or answers only, and nothing after it is closed")
 
     private func start(_ agent: ICEAgent) throws(PeerConnectionError) {
         let started = network.sync { [self] in
@@ -189,14 +300,14 @@ package final class PeerConnection: @unchecked Sendable {
         agent.gatherCandidates()
     }
 
-    private func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
+    /// Makes the RTP session of the one video.
+    private func configure(_ remote: RemoteVideo) throws(PeerConnectionError) {
         var ids = remote.extensions
         if !remote.codec.usesTransportCC { ids.transportWideCC = nil }
         let session = RTPSessionParameters(
             codec: remote.codec, extensions: ids, ssrc: ssrc, retransmissionSSRC: retransmissionSSRC,
             latency: configuration.jitterBufferLatency)
         negotiated.withLock {
-            $0.mid = remote.mid
             $0.parameters = RTPSendParameters(
                 codec: remote.codec.codec, payloadType: remote.codec.payloadType, ssrc: ssrc,
                 transportWideCCExtension: ids.transportWideCC.map(Int.init))
@@ -207,10 +318,21 @@ package final class PeerConnection: @unchecked Sendable {
                 session, onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
                 onRTCP: { [weak self] packet in self?.send(rtcp: packet) })
         } catch { throw PeerConnectionError(.missingElement, error.message) }
-        let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
-            guard state != .closed else { return nil }
+        network.async { [self] in
             usesREMB = remote.codec.usesREMB && !remote.codec.usesTransportCC
             mediaPayloadType = remote.codec.payloadType
+            // Otherwise it begins with the connection.
+            if state == .connected, usesREMB { sendREMB() }
+        }
+    }
+
+    private func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
+        negotiated.withLock {
+            $0.transportIndex = remote.transportIndex
+            $0.transportMid = remote.mids[remote.transportIndex]
+        }
+        let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
+            guard state != .closed else { return nil }
             // An early datagram made a server, for a ClientHello; the answer may want a client after all.
             if dtls?.role != role {
                 do throws(DTLSError) {
@@ -245,7 +367,8 @@ package final class PeerConnection: @unchecked Sendable {
             return
         }
         // Everything is bundled onto one transport: candidates of other m-lines belong to none.
-        if let index = candidate.sdpMLineIndex, index != 0, candidate.sdpMid != negotiated.withLock(\.mid) { return }
+        let (mid, line) = negotiated.withLock { ($0.transportMid, $0.transportIndex) }
+        if let index = candidate.sdpMLineIndex, index != 0, index != line, candidate.sdpMid != mid { return }
         agent?.addRemoteCandidate(candidate.candidate)
     }
 
@@ -254,7 +377,8 @@ package final class PeerConnection: @unchecked Sendable {
     private func handle(_ event: ICEEvent) {
         switch event {
         case .localCandidate(let text):
-            onEvent(.localCandidate(ICECandidate(candidate: text, sdpMid: negotiated.withLock(\.mid), sdpMLineIndex: 0)))
+            let (mid, line) = negotiated.withLock { ($0.transportMid, $0.transportIndex) }
+            onEvent(.localCandidate(ICECandidate(candidate: text, sdpMid: mid, sdpMLineIndex: line)))
         case .gatheringComplete: onEvent(.gatheringComplete)
         case .warning(let text): onEvent(.warning(text))
         case .stateChanged(.connected), .stateChanged(.ready):
@@ -315,7 +439,7 @@ package final class PeerConnection: @unchecked Sendable {
         case .failed(let error):
             fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
         case .closed:
-            fail(PeerConnectionError(.dtls, "the far side closed the connection"))
+            fail(.closedByPeer)
         }
     }
 

@@ -3,8 +3,17 @@ package import ICE
 package struct PeerConnectionConfiguration: Sendable {
     package var iceServers: [ICEServer] = []
     package var iceTransportPolicy: ICETransportPolicy = .all
+    /// For `turns:` servers; nil: they are skipped with a warning.
+    package var openTunnel: RelayTunnelOpener?
     /// What an offer holds; an answerer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
+    /// Which way an offer's video goes, and at most an answer's.
+    package var direction: MediaDirection = .sendrecv
+    /// What the far side is to know our track by, `stream track`; nil = a name of our own.
+    package var msid: String?
+    /// An answerer takes data channels' m-lines as far as the transport goes, so that an offer of nothing else connects;
+    /// no channel ever opens.
+    package var acceptsDataChannels = false
     /// How long the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
     /// The most that we want to receive, bit/s: the ceiling of the estimate that goes out as REMB.
@@ -46,6 +55,8 @@ package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConv
     package let code: Code
     package let message: String
     package var description: String { message }
+
+    package static let closedByPeer = PeerConnectionError(.dtls, "the far side closed the connection")
 
     package init(_ code: Code, _ message: String) {
         self.code = code

@@ -25,4 +25,15 @@ package struct PeerConnectionStatistics: Sendable {
     /// Media from the network while there were no keys: a DTLS server may send some before its own last flight.
     package var packetsWithoutKeys: UInt64 = 0
     package init() {}
+
+    /// What came in, of another connection that is the other half of the same media path.
+    package mutating func takeReceived(from other: PeerConnectionStatistics) {
+        packetsReceived &+= other.packetsReceived
+        bytesReceived &+= other.bytesReceived
+        packetsRefused &+= other.packetsRefused
+        packetsWithoutKeys &+= other.packetsWithoutKeys
+        nacksSent &+= other.nacksSent
+        plisSent &+= other.plisSent
+        (packetsLost, jitter) = (other.packetsLost, other.jitter)
+    }
 }

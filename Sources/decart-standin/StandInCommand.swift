@@ -1,4 +1,5 @@
 import ArgumentParser
+import DecartProtocol
 import Dispatch
 import Glibc
 import StandInServer
@@ -9,7 +10,8 @@ struct StandInCommand: ParsableCommand {
         commandName: "decart-standin",
         abstract: "A stand-in for Decart's realtime service, to try pipelines with and to test against.",
         discussion: """
-            Speaks the service's control channel over WebSocket and takes and returns video over WebRTC. The pictures \
+            Speaks the service's control channel over WebSocket and takes and returns video over WebRTC, directly or \
+            through a LiveKit room of its own. The pictures \
             are really decoded, transformed and encoded. Prints one line, "listening on ws://127.0.0.1:PORT", once \
             clients can connect, and with --control another one; everything else goes to standard error. No key and no \
             prompt is ever printed. SIGINT and SIGTERM say goodbye to the clients and end the program.
@@ -40,6 +42,7 @@ struct StandInCommand: ParsableCommand {
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
+              ws://127.0.0.1:PORT/rtc, with the token that livekit_room_info hands out
             With pixel_latency=1 the latency marker is carried to the transformed picture. HTTP answers: 401 missing, \
             empty or rejected key; 400 no model; 404 other path; 426 not a WebSocket; 503 too many sessions.
 
@@ -86,6 +89,12 @@ struct StandInCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "How media may go: webrtc (a direct connection), livekit (a room), or both; then the client's first message decides.",
+            valueName: "way"))
+    var transport = "both"
+
+    @Option(
+        help: ArgumentHelp(
             "Be wss:// with a certificate of a throwaway authority, whose own is written to this file.",
             valueName: "file"))
     var tlsCa: String?
@@ -113,7 +122,12 @@ struct StandInCommand: ParsableCommand {
         guard (0...65535).contains(control ?? 0) else {
             throw ValidationError("--control is a number from 0 to 65535.")
         }
+        guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
         _ = try parsedFaults()
+    }
+
+    private var transports: Set<TransportGeneration>? {
+        transport == "both" ? Set(TransportGeneration.allCases) : TransportGeneration(rawValue: transport).map { [$0] }
     }
 
     private func parsedFaults() throws -> [Fault] {
@@ -148,6 +162,7 @@ struct StandInCommand: ParsableCommand {
         }
         configuration.throwawayAuthority = tlsCa
         configuration.latency = .milliseconds(latency)
+        configuration.transports = transports ?? []
         configuration.faults = try parsedFaults()
         configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

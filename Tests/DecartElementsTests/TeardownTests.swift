@@ -57,7 +57,9 @@ extension ElementTests {
         @Test func whileTheAnswerIsNeverMade() throws {
             try StandIn.run(engine: SilentEngine()) { standIn in
                 for delay in [0, 100] {
-                    try stopAfter(milliseconds: delay, url: standIn.url) { standIn.wait { $0.last?.offerCount == 1 } }
+                    try stopAfter(milliseconds: delay, url: standIn.url) {
+                        standIn.wait { $0.last.map { $0.offerCount + $0.roomJoinCount } == 1 }
+                    }
                 }
                 standIn.expectGoodConduct()
             }
@@ -138,6 +140,21 @@ struct SilentEngine: MediaEngine {
     ) -> any MediaSession {
         SilentSession()
     }
+
+    func makeRoom(
+        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        SilentRoom()
+    }
+}
+
+final class SilentRoom: RoomMedia {
+    func add(_ faults: [Fault]) {}
+    func receive(offer: String) {}
+    func receive(answer: String) {}
+    func offerTrack() {}
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {}
+    func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }
 
 final class SilentSession: MediaSession {

@@ -166,7 +166,7 @@ final class World: Sendable {
                     told.content.withLock { $0.channels.append(channel) }
                     return channel
                 },
-                makeMedia: { _, onEvent throws(SessionError) in
+                makeMedia: { _, _, onEvent throws(SessionError) in
                     let media = FakeMedia(answersStop: answers, onEvent: onEvent)
                     told.content.withLock { $0.media.append(media) }
                     return media

@@ -161,7 +161,7 @@ struct SessionControllerTests {
                 channels.withLock { $0.append(channel) }
                 return channel
             },
-            makeMedia: { _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
+            makeMedia: { _, _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
             onChange: { _ in }, onEvent: { _ in })
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<8 {
@@ -191,7 +191,7 @@ struct SessionControllerTests {
             makeChannel: { _, onEvent throws(SessionError) in
                 throw SessionError(.network, "no", stage: .connect)
             },
-            makeMedia: { _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
+            makeMedia: { _, _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
             onChange: { continuation.yield($0.state) }, onEvent: { _ in })
         controller.start()
         for await state in states where state == .error { break }

@@ -70,7 +70,9 @@ class StandIn:
         host = ["--host", self.host] if self.host else []
         self.process = self.run.lab.start(
             self.run.lab.server,
-            [STANDIN, "--port", str(netlab.PORT), "--control", str(netlab.CONTROL), *host, *(options or self.options)],
+            # The rows and their bounds are of direct connections.
+            [STANDIN, "--port", str(netlab.PORT), "--control", str(netlab.CONTROL), "--transport", "webrtc", *host,
+             *(options or self.options)],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=self.run.environment)
         log.close()
         lines = [self.process.stdout.readline() for _ in range(2)]

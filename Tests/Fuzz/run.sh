@@ -1,12 +1,12 @@
 #!/bin/sh
-# Fuzzes what a service sends with libFuzzer and AddressSanitizer: session descriptions, and the control channel's
-# messages, SECONDS (default 30) each.
+# Fuzzes what a service sends with libFuzzer and AddressSanitizer: session descriptions, the control channel's messages,
+# and the signalling of a room, SECONDS (default 30) each. swift-protobuf is taken from a build's checkouts.
 # usage: Tests/Fuzz/run.sh [SECONDS]; ends with a status other than 0 on a crash, whose input is then named.
 set -eu
 seconds=${1:-30}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/.build/fuzz
-mkdir -p "$build/sdp" "$build/message"
+mkdir -p "$build/sdp" "$build/message" "$build/room"
 cd "$build"
 
 flags="-O -swift-version 6 -package-name gst_decart -parse-as-library -sanitize=fuzzer,address"
@@ -26,12 +26,31 @@ for module in DecartProtocol GStreamerKit ICE MediaSecurity WebRTCTransport; do
     swiftc $flags -module-name "$module" -wmo -emit-module -emit-module-path "$module.swiftmodule" \
         -emit-object -o "$module.o" $(find "$root/Sources/$module" -name '*.swift')
 done
+# swift-protobuf is a package of its own; of the room's client only what has no socket.
+protobuf=$root/.build/checkouts/swift-protobuf/Sources/SwiftProtobuf
+[ -d "$protobuf" ] || swift package --package-path "$root" resolve
+# shellcheck disable=SC2046
+swiftc -O -swift-version 6 -package-name swift_protobuf -parse-as-library -sanitize=fuzzer,address -module-name SwiftProtobuf \
+    -wmo -emit-module -emit-module-path SwiftProtobuf.swiftmodule -emit-object -o SwiftProtobuf.o \
+    $(find "$protobuf" -name '*.swift')
+room=$root/Sources/LiveKitTransport
+for module in DecartSession LiveKitProtocol LiveKitTransport; do
+    sources=$(find "$root/Sources/$module" -name '*.swift')
+    [ $module = LiveKitTransport ] && sources="$room/RoomMachine.swift $room/CandidateText.swift"
+    # shellcheck disable=SC2086
+    swiftc $flags -module-name "$module" -wmo -emit-module -emit-module-path "$module.swiftmodule" \
+        -emit-object -o "$module.o" $sources
+done
 # shellcheck disable=SC2046,SC2086
 swiftc $flags -module-name fuzz -o sdp_fuzz "$root/Tests/Fuzz/sdp_fuzz.swift" \
     GStreamerKit.o ICE.o MediaSecurity.o WebRTCTransport.o \
     $(pkg-config --libs $packages) -lgstrtp-1.0 -lgstsdp-1.0 -lgstbase-1.0
 # shellcheck disable=SC2086
 swiftc $flags -module-name fuzz -o message_fuzz "$root/Tests/Fuzz/message_fuzz.swift" DecartProtocol.o
+
+# shellcheck disable=SC2086
+swiftc $flags -module-name fuzz -o room_fuzz "$root/Tests/Fuzz/room_fuzz.swift" \
+    SwiftProtobuf.o LiveKitProtocol.o LiveKitTransport.o DecartSession.o DecartProtocol.o
 
 # The seeds: a whole description, and one with almost nothing; a message of every type.
 printf 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96 97\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:SAMP\r\na=ice-pwd:0123456789abcdefghijklmn\r\na=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08\r\na=setup:active\r\na=mid:0\r\na=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\na=sendrecv\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n' >sdp/offer
@@ -42,8 +61,17 @@ grep -ohE '\{"type":[^#]*\}' "$root/Tests/DecartProtocolTests/ServerMessageTests
     printf '%s' "$message" >"message/$number"
 done
 
+# The frames that LiveKit's own package wrote.
+python3 - "$root/Tests/LiveKitProtocolTests/GoldenFrames.swift" room <<'END'
+import re, sys
+text = open(sys.argv[1]).read().replace("\\\n", "")
+for number, frame in enumerate(re.findall(r'"""\s*([0-9a-f\s]+?)\s*"""', text)):
+    with open(f"{sys.argv[2]}/{number}", "wb") as file:
+        file.write(bytes.fromhex("".join(frame.split())))
+END
+
 # Backtraces would hang the crash report; glib's allocations of a lifetime are no leaks.
-for target in sdp message; do
+for target in sdp message room; do
     SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 "./${target}_fuzz" -max_total_time="$seconds" -timeout=5 \
         -max_len=70000 -rss_limit_mb=2048 -print_final_stats=1 "$target"
 done

@@ -6,10 +6,15 @@ import WebRTCTransport
 public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     GStreamerRuntime.initialise()
     let text = String(decoding: UnsafeBufferPointer(start: data, count: count), as: UTF8.self)
-    for isOffer in [true, false] {
-        guard let remote = try? RemoteDescription(parsing: text, isOffer: isOffer, available: { _ in true }) else { continue }
-        precondition(remote.kinds.indices.contains(remote.mediaIndex) && remote.kinds.count == remote.mids.count)
-        _ = HeaderExtensionWriter(ids: remote.extensions, mid: remote.mid)
+    for (isOffer, requiresVideo) in [(true, true), (true, false), (false, true)] {
+        guard
+            let remote = try? RemoteDescription(
+                parsing: text, isOffer: isOffer, requiresVideo: requiresVideo, available: { _ in true })
+        else { continue }
+        precondition(remote.kinds.indices.contains(remote.transportIndex) && remote.kinds.count == remote.mids.count)
+        guard let video = remote.video else { continue }
+        precondition(remote.kinds.indices.contains(video.mediaIndex))
+        _ = HeaderExtensionWriter(ids: video.extensions, mid: video.mid)
     }
     if let sdp = try? SDPDescription(parsing: text) { _ = sdp.text(sessionID: 1, version: 1) }
     return 0

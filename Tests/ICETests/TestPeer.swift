@@ -9,11 +9,11 @@ final class TestPeer: Sendable {
 
     init(
         controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
-        network: NetworkThread = .shared
+        network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil
     ) throws {
         let (events, datagrams) = (events, datagrams)
         agent = try ICEAgent(
-            configuration: ICEConfiguration(servers: servers, policy: policy, isControlling: controlling),
+            configuration: ICEConfiguration(servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel),
             network: network,
             onEvent: { events.append($0) },
             onDatagram: { datagrams.append(Array($0)) })
@@ -29,6 +29,10 @@ final class TestPeer: Sendable {
 
     func gathered(within limit: Duration = .seconds(15)) async -> Bool {
         await events.first(within: limit) { $0 == .gatheringComplete } != nil
+    }
+
+    var warnings: [String] {
+        events.elements.compactMap { if case .warning(let text) = $0 { text } else { nil } }
     }
 
     func learnCredentials(of other: TestPeer) {

@@ -8,24 +8,41 @@ final class TurnServer: @unchecked Sendable {
     private let output: Int32
     private let directory: String
     let port: UInt16
+    /// TLS, where a certificate was asked for; 0 otherwise.
+    let tlsPort: UInt16
+    /// Who signed that certificate: itself.
+    var authority: String { "\(directory)/cert.pem" }
 
     static let path = "/usr/bin/turnserver"
     static var isInstalled: Bool { access(path, X_OK) == 0 }
 
     struct CannotStart: Error {}
 
-    init() throws {
+    /// - Parameter name: for TLS with a certificate for this subject, "DNS:…" or "IP:…".
+    init(tls name: String? = nil) throws {
         var template = Array("/tmp/decart-turn-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw CannotStart() }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         port = try LoopbackSocket.freePort()
+        tlsPort = name == nil ? 0 : try LoopbackSocket.freePort()
+        if let name {
+            let status = system(
+                "cd '\(directory)' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem "
+                    + "-out cert.pem -days 3 -subj /CN=turn -addext subjectAltName=\(name) >/dev/null 2>&1")
+            guard status == 0 else { throw CannotStart() }
+        }
         let first = Int.random(in: 40_000...59_000)
         let arguments = [
             Self.path, "-n", "-L", "127.0.0.1", "-E", "127.0.0.1", "-p", "\(port)",
             "--min-port", "\(first)", "--max-port", "\(first + 200)", "--relay-threads", "1",
-            "-a", "-u", "test:pass", "-r", "example.org", "--allow-loopback-peers", "--no-cli", "--no-tls", "--no-dtls",
+            "-a", "-u", "test:pass", "-r", "example.org", "--allow-loopback-peers", "--no-cli", "--no-dtls",
             "--no-rfc5780", "-l", "stdout", "--pidfile", "\(directory)/pid", "-b", "\(directory)/db",
         ]
+        + (name == nil
+            ? ["--no-tls"]
+            : [
+                "--tls-listening-port", "\(tlsPort)", "--cert", "\(directory)/cert.pem", "--pkey", "\(directory)/key.pem",
+            ])
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw CannotStart() }
         var actions = posix_spawn_file_actions_t()
@@ -51,7 +68,7 @@ final class TurnServer: @unchecked Sendable {
         var status: Int32 = 0
         waitpid(process, &status, 0)
         close(output)
-        for name in ["pid", "db", "db-shm", "db-wal"] { unlink("\(directory)/\(name)") }
+        for name in ["pid", "db", "db-shm", "db-wal", "cert.pem", "key.pem"] { unlink("\(directory)/\(name)") }
         rmdir(directory)
     }
 
@@ -60,6 +77,10 @@ final class TurnServer: @unchecked Sendable {
 
     func server(_ transport: String) throws -> ICEServer {
         try ICEServer(url: "turn://test:pass@127.0.0.1:\(port)?transport=\(transport)")
+    }
+
+    func tlsServer(host: String, credential: String = "pass") throws -> ICEServer {
+        try ICEServer(url: "turns://test:\(credential)@\(host):\(tlsPort)?transport=tcp")
     }
 
     private static func waitForText(_ text: String, on descriptor: Int32) -> Bool {

@@ -25,7 +25,7 @@ final class Client: Sendable {
             continuation.yield(event)
             switch event {
             case .closed, .failed: continuation.finish()
-            case .opened, .text: break
+            case .opened, .text, .binary: break
             }
         }
     }

@@ -23,7 +23,7 @@ struct FreshKeyChannelTests {
                 continuation.yield(event)
                 switch event {
                 case .closed, .failed: continuation.finish()
-                case .opened, .text: break
+                case .opened, .text, .binary: break
                 }
             }
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
@@ -164,7 +164,7 @@ struct FreshKeyChannelTests {
                 let ends = events.count { event in
                     switch event {
                     case .closed, .failed: true
-                    case .opened, .text: false
+                    case .opened, .text, .binary: false
                     }
                 }
                 #expect(ends == 1, "\(events)")

@@ -64,7 +64,7 @@ struct SessionOverWebSocketTests {
         return SessionController(
             configuration: configuration, queue: DispatchQueue(label: "test.session"),
             makeChannel: { _, onEvent throws(SessionError) in WebSocketChannel(url: url, onEvent: onEvent) },
-            makeMedia: { _, onEvent throws(SessionError) in PlayedMedia(onEvent: onEvent) },
+            makeMedia: { _, _, onEvent throws(SessionError) in PlayedMedia(onEvent: onEvent) },
             onChange: { changes.yield($0) }, onEvent: { reports.yield($0) })
     }
 

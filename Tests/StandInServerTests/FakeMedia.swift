@@ -18,6 +18,73 @@ final class FakeMediaEngine: MediaEngine {
         onEvent(.localCandidate(nil))
         return session
     }
+
+    private let madeRooms = Mutex<[FakeRoomMedia]>([])
+    var rooms: [FakeRoomMedia] { madeRooms.withLock { $0 } }
+
+    func makeRoom(
+        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        let media = FakeRoomMedia(msid: msid, painter: painter, onEvent: onEvent)
+        madeRooms.withLock { $0.append(media) }
+        onEvent(.offered(sdp: "offer 1"))
+        onEvent(.localCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0), .subscriber))
+        onEvent(.localCandidate(CandidateMessage(candidate: "candidate:2", sdpMid: "0", sdpMLineIndex: 0), .subscriber))
+        onEvent(.localCandidate(nil, .subscriber))
+        return media
+    }
+}
+
+/// Media of a room: an offer that says "video" has some.
+final class FakeRoomMedia: RoomMedia {
+    let msid: String
+    let painter: FramePainter
+    let onEvent: @Sendable (RoomMediaEvent) -> Void
+    private let calls = Mutex<[String]>([])
+    private let stops = Atomic<Int>(0)
+
+    init(msid: String, painter: FramePainter, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void) {
+        self.msid = msid
+        self.painter = painter
+        self.onEvent = onEvent
+    }
+
+    /// What it was told, in order.
+    var told: [String] { calls.withLock { $0 } }
+    var stopCount: Int { stops.load(ordering: .relaxed) }
+    private func note(_ call: String) { calls.withLock { $0.append(call) } }
+
+    func add(_ faults: [Fault]) { note("faults") }
+
+    func receive(offer: String) {
+        note("offer " + offer)
+        onEvent(.answered(sdp: "answer to " + offer, hasVideo: offer.contains("video")))
+    }
+
+    func receive(answer: String) { note("answer " + answer) }
+
+    func offerTrack() {
+        note("track")
+        onEvent(.offered(sdp: "offer 2"))
+    }
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
+        note("\(side) \(candidate?.candidate ?? "end")")
+    }
+
+    func stop(completion: @escaping @Sendable () -> Void) {
+        stops.wrappingAdd(1, ordering: .relaxed)
+        completion()
+    }
+
+    /// One picture through the painter.
+    func paint() {
+        let picture = TestPicture.gradient()
+        // The frame borrows the picture's memory.
+        withExtendedLifetime(picture) {
+            if let frame = picture.frame { painter.paint(frame) }
+        }
+    }
 }
 
 final class FakeMediaSession: MediaSession {

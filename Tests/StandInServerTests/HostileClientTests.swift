@@ -60,7 +60,9 @@ struct HostileClientTests {
     }
 
     @Test func messagesOutOfPlaceAreAnErrorAndNoMore() throws {
-        try TestServer.run { server in
+        var configuration = StandInConfiguration()
+        configuration.transports = [.webrtc]
+        try TestServer.run(configuration) { server in
             let client = try server.connect()
             _ = try client.expectGreeting()
             for message in [ClientMessage.answer(sdp: "v=0"), .livekitJoin(LiveKitJoin())] {

@@ -13,6 +13,7 @@ final class TestClient: Sendable {
     enum Event: Sendable, Equatable {
         case message(ServerMessage)
         case unreadable([UInt8])
+        case binary([UInt8])
         case pong([UInt8])
         case closeFrame(code: UInt16?)
         case closed
@@ -162,6 +163,7 @@ private final class FrameReader: ChannelInboundHandler {
         let bytes = Array(payload.readableBytesView)
         switch frame.opcode {
         case .text: inbox.put((try? ServerMessage(decoding: bytes)).map { .message($0) } ?? .unreadable(bytes))
+        case .binary: inbox.put(.binary(bytes))
         case .pong: inbox.put(.pong(bytes))
         case .connectionClose: inbox.put(.closeFrame(code: payload.readInteger()))
         default: break

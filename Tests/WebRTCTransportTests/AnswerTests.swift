@@ -59,7 +59,7 @@ extension Transport {
         @Test func anAnswerIsReadByOurselves() throws {
             let sdp = try answer(SampleOffer.browser).text(sessionID: 1, version: 1)
             let remote = try RemoteDescription(parsing: sdp, isOffer: false) { _ in true }
-            #expect(remote.codec.codec == .vp8 && remote.mediaIndex == 1)
+            #expect(remote.video?.codec.codec == .vp8 && remote.video?.mediaIndex == 1)
         }
 
         /// Whole connections out of damaged offers: agents, RTP session and answer are made from what was let through.

@@ -101,7 +101,7 @@ extension Transport {
             }
         }
 
-        /// A second description has no place in one connection.
+        /// One offer; answers to as many as come on the same transport.
         @Test func negotiatesOnce() throws {
             try withPair { a, b in
                 let offer = try a.connection.createOffer()
@@ -111,7 +111,9 @@ extension Transport {
                 // What cannot be read does not use up the one attempt.
                 #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: "v=0\r\n") }
                 let answer = try b.connection.createAnswer(to: offer)
-                #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: offer) }
+                // The same again changes nothing; other credentials would be another connection.
+                #expect(try b.connection.createAnswer(to: offer).hasPrefix("v=0"))
+                #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: SampleOffer.browser) }
                 try a.connection.setAnswer(answer)
                 #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(answer) }
                 a.trickle { [weak b] in b?.connection.addRemoteCandidate($0) }

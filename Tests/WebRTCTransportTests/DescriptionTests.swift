@@ -24,18 +24,18 @@ struct DescriptionTests {
 
     @Test func aBrowsersOffer() throws {
         let remote = try offer(SampleOffer.browser)
-        #expect(remote.mediaIndex == 1)
-        #expect(remote.mid == "1")
+        #expect(remote.video?.mediaIndex == 1)
+        #expect(remote.video?.mid == "1")
         #expect(remote.kinds == ["audio", "video", "application"])
         #expect(remote.mids == ["0", "1", "2"])
-        #expect(remote.codec.codec == .vp8)
-        #expect(remote.codec.payloadType == 96)
-        #expect(remote.codec.retransmissionPayloadType == 97)
-        #expect(remote.codec.feedback == ["goog-remb", "transport-cc", "ccm fir", "nack", "nack pli"])
-        #expect(remote.extensions.transportWideCC == 4)
-        #expect(remote.extensions.absoluteSendTime == 2)
-        #expect(remote.extensions.mid == 9)
-        #expect(remote.direction == .sendrecv)
+        #expect(remote.video?.codec.codec == .vp8)
+        #expect(remote.video?.codec.payloadType == 96)
+        #expect(remote.video?.codec.retransmissionPayloadType == 97)
+        #expect(remote.video?.codec.feedback == ["goog-remb", "transport-cc", "ccm fir", "nack", "nack pli"])
+        #expect(remote.video?.extensions.transportWideCC == 4)
+        #expect(remote.video?.extensions.absoluteSendTime == 2)
+        #expect(remote.video?.extensions.mid == 9)
+        #expect(remote.video?.direction == .sendrecv)
         #expect(remote.transport.usernameFragment == "SAMP")
         #expect(remote.transport.setup == "actpass")
         #expect(remote.transport.fingerprints.count == 1)
@@ -44,28 +44,28 @@ struct DescriptionTests {
     @Test(arguments: [("vp9", 98, 99), ("h264", 102, 103)] as [(String, Int, Int)])
     func aCodecThatIsNotFirst(name: String, type: Int, retransmission: Int) throws {
         let remote = try offer(SampleOffer.browser) { $0.rawValue == name }
-        #expect(remote.codec.codec.rawValue == name)
-        #expect(remote.codec.payloadType == type)
-        #expect(remote.codec.retransmissionPayloadType == retransmission)
+        #expect(remote.video?.codec.codec.rawValue == name)
+        #expect(remote.video?.codec.payloadType == type)
+        #expect(remote.video?.codec.retransmissionPayloadType == retransmission)
     }
 
     @Test func sectionsInAnotherOrder() throws {
         let remote = try offer(SampleOffer.session + SampleOffer.application + SampleOffer.video() + SampleOffer.audio)
-        #expect(remote.mediaIndex == 1)
+        #expect(remote.video?.mediaIndex == 1)
         #expect(remote.kinds == ["application", "video", "audio"])
-        #expect(remote.mid == "1")
+        #expect(remote.video?.mid == "1")
     }
 
     @Test func aRejectedVideoIsPassedOver() throws {
         let rejected = SampleOffer.video().replacing("m=video 9 ", with: "m=video 0 ").replacing("a=mid:1", with: "a=mid:r")
         #expect(code(SampleOffer.session + rejected) == .rejected)
         let remote = try offer(SampleOffer.session + rejected + SampleOffer.video())
-        #expect(remote.mediaIndex == 1)
+        #expect(remote.video?.mediaIndex == 1)
     }
 
     @Test func bundleOnlyHasPortZeroAndIsTaken() throws {
         let video = SampleOffer.video(adding: "a=bundle-only\r\n").replacing("m=video 9 ", with: "m=video 0 ")
-        #expect(try offer(SampleOffer.session + SampleOffer.audio + video).mediaIndex == 1)
+        #expect(try offer(SampleOffer.session + SampleOffer.audio + video).video?.mediaIndex == 1)
     }
 
     @Test func transportParametersOfTheBundleOrTheSession() throws {
@@ -79,10 +79,10 @@ struct DescriptionTests {
     @Test func retransmissionThatBelongsToNothing() throws {
         for line in ["a=fmtp:97 apt=96", "a=fmtp:97 rtx-time=3000"] {
             let video = SampleOffer.video(without: ["a=fmtp:97"]) + (line.contains("rtx-time") ? line + "\r\n" : "")
-            #expect(try offer(SampleOffer.session + video).codec.retransmissionPayloadType == nil)
+            #expect(try offer(SampleOffer.session + video).video?.codec.retransmissionPayloadType == nil)
         }
         let elsewhere = SampleOffer.video().replacing("a=fmtp:97 apt=96", with: "a=fmtp:97 apt=98")
-        #expect(try offer(SampleOffer.session + elsewhere).codec.retransmissionPayloadType == nil)
+        #expect(try offer(SampleOffer.session + elsewhere).video?.codec.retransmissionPayloadType == nil)
     }
 
     @Test(arguments: [
@@ -94,7 +94,7 @@ struct DescriptionTests {
         let video = SampleOffer.video(without: ["a=fmtp:102"])
             + "a=fmtp:102 level-asymmetry-allowed=1;profile-level-id=\(parameters)\r\n"
         let remote = try? offer(SampleOffer.session + video) { $0 == .h264 }
-        #expect((remote?.codec.payloadType == 102) == isTaken)
+        #expect((remote?.video?.codec.payloadType == 102) == isTaken)
     }
 
     @Test(arguments: [
@@ -137,7 +137,7 @@ struct DescriptionTests {
 
     @Test func sixtyFourSectionsAreTheMost() throws {
         let text = SampleOffer.session + String(repeating: SampleOffer.audio, count: 63) + SampleOffer.video()
-        #expect(try offer(text).mediaIndex == 63)
+        #expect(try offer(text).video?.mediaIndex == 63)
     }
 
     @Test func candidatesAreBounded() throws {
@@ -159,7 +159,7 @@ struct DescriptionTests {
             let text = String(decoding: bytes, as: UTF8.self)
             do {
                 let remote = try RemoteDescription(parsing: text, isOffer: round % 2 == 0) { _ in true }
-                #expect(remote.kinds.indices.contains(remote.mediaIndex) && remote.kinds.count == remote.mids.count)
+                #expect(remote.kinds.indices.contains(remote.video?.mediaIndex ?? -1) && remote.kinds.count == remote.mids.count)
                 taken += 1
             } catch {
                 refused += 1

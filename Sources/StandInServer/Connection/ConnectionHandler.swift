@@ -4,6 +4,7 @@ import DecartProtocol
 import Dispatch
 import NIOCore
 import NIOWebSocket
+import Synchronization
 
 /// Sent through a connection's pipeline when the stand-in shuts down.
 struct ShutdownNotice: Sendable {}
@@ -40,6 +41,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var look: Look?
     private var painter: FramePainter?
     private var media: (any MediaSession)?
+    private var room: Room?
     /// Tells events of this connection's present media from those of media that were stopped before.
     private var mediaGeneration = 0
     private var ticks: RepeatedTask?
@@ -163,6 +165,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch order {
         case .send(let message): send(message, context)
         case .setLook(let look): setLook(look)
+        case .openRoom: openRoom(context)
         case .startMedia(let offer): startMedia(offer: offer, context)
         case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
         case .stopMedia: stopMedia()
@@ -194,6 +197,30 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     // MARK: Media
+
+    /// The painter outlives the client's connections to the room.
+    private func openRoom(_ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let eventLoop = context.eventLoop
+        let painter = FramePainter(look: look, carriesLatencyMarker: request.wantsLatencyMarker) {
+            [board = services.board] count in
+            board.wake()
+            guard count == 1 else { return }
+            eventLoop.execute {
+                let (handler, context) = bound.value
+                if handler.room != nil { handler.carryOut(handler.conversation.mediaFlows(), context) }
+            }
+        }
+        self.painter = painter
+        services.board.setPainter(painter, of: number)
+        let room = Room(sessionID: identity.id, number: number, painter: painter, faults: script.plan)
+        self.room = room
+        services.rooms.add(room)
+        guard let token = services.rooms.token(for: room) else { return }
+        let info = LiveKitRoomInfo(
+            url: request.roomURL(context.channel), token: token, roomName: room.identity.name, sessionID: identity.id)
+        carryOut(conversation.roomOpened(info), context)
+    }
 
     private func startMedia(offer: String, _ context: ChannelHandlerContext) {
         mediaGeneration += 1
@@ -231,9 +258,12 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func addMediaFaults(_ faults: [Fault]) {
         media?.add(faults)
+        room?.faults.withLock { $0 = FaultPlan(faults) + $0 }
     }
 
     private func stopMedia() {
+        if let room { services.rooms.remove(room) }
+        room = nil
         guard let media else { return }
         self.media = nil
         media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }

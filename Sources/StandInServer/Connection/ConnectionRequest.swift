@@ -5,6 +5,10 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let model: String
     /// `pixel_latency=1`: carry the latency marker to the painted picture.
     package let wantsLatencyMarker: Bool
+    /// `livekit_early_room_info=true`: media are to go through a room.
+    package let asksForRoom: Bool
+    /// The host that the client knows the stand-in by, with its port.
+    package let host: String?
     /// `resolution=…`, as sent.
     package let resolution: String?
     /// `speed=…`, as sent.
@@ -45,7 +49,7 @@ enum Admission: Equatable {
     case neverAnswered
 
     /// - Parameter plan: the stand-in's own faults for this connection.
-    init(target: String, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan()) {
+    init(target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan()) {
         let faults: FaultPlan
         do throws(FaultSyntaxError) {
             faults = plan + (try FaultPlan(target: target))
@@ -84,7 +88,8 @@ enum Admission: Equatable {
             return
         }
         let request = ConnectionRequest(
-            model: model.name, wantsLatencyMarker: items["pixel_latency"] == "1", resolution: items["resolution"],
+            model: model.name, wantsLatencyMarker: items["pixel_latency"] == "1",
+            asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
             speed: items["speed"], userAgent: items["user_agent"])
         self = .admitted(request, faults)
     }

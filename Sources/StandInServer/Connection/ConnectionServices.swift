@@ -5,6 +5,7 @@ struct ConnectionServices: Sendable {
     let board: SessionBoard
     let engine: any MediaEngine
     let faults: FaultBoard
+    let rooms = RoomBoard()
     let log: @Sendable (String) -> Void
     /// Entered once for every media session, left when it is torn down.
     let mediaGroup = DispatchGroup()

@@ -7,6 +7,10 @@ struct Conversation {
     struct Rules: Sendable {
         var identity: SessionIdentity
         var takesReferenceImage: Bool
+        /// How media may go.
+        var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+        /// The client's URL speaks of a room: the greeting that makes it offer is left out.
+        var asksForRoom = false
         /// A prompt with this word in it is refused, so that clients can be tested against refusal.
         var refusalWord = StandInConfiguration.refusalWord
         /// So many prompts and images are accepted, later ones refused; nil: no limit.
@@ -16,6 +20,8 @@ struct Conversation {
     enum Order: Sendable, Equatable {
         case send(ServerMessage)
         case setLook(Look)
+        /// Answered by `roomOpened`.
+        case openRoom
         case startMedia(offer: String)
         /// Nil: no more candidates.
         case addRemoteCandidate(CandidateMessage?)
@@ -26,7 +32,7 @@ struct Conversation {
 
     private enum Phase: Equatable {
         case idle
-        case negotiating
+        case negotiating(TransportGeneration)
         case generating(seconds: Int)
         case over
     }
@@ -52,7 +58,8 @@ struct Conversation {
     // MARK: The client
 
     mutating func opened() -> [Order] {
-        [.send(.status("ready")), .send(.sessionID(rules.identity))]
+        guard rules.transports.contains(.webrtc), !(rules.asksForRoom && rules.transports.contains(.livekit)) else { return [] }
+        return [.send(.status("ready")), .send(.sessionID(rules.identity))]
     }
 
     mutating func received(_ message: ClientMessage) -> [Order] {
@@ -63,8 +70,7 @@ struct Conversation {
         case .offer(let sdp): return receivedOffer(sdp)
         case .answer: return [.send(.error("unexpected answer: the client is the one that offers"))]
         case .iceCandidate(let candidate): return received(candidate)
-        case .livekitJoin:
-            return [.send(.error("this stand-in has no LiveKit rooms: offer a direct WebRTC connection instead"))]
+        case .livekitJoin(let join): return received(join)
         case .unknown: return []
         }
     }
@@ -136,11 +142,29 @@ struct Conversation {
 
     private mutating func receivedOffer(_ sdp: String) -> [Order] {
         guard phase == .idle else { return [.send(.error("unexpected offer: this session has its connection"))] }
-        phase = .negotiating
+        guard rules.transports.contains(.webrtc) else {
+            return [.send(.error("unexpected offer: media go through a LiveKit room here, ask for it with livekit_join"))]
+        }
+        phase = .negotiating(.webrtc)
         offeredBeforeState = offeredBeforeState || !hasState
         let early = earlyCandidates.map(Order.addRemoteCandidate)
         earlyCandidates = []
         return [.startMedia(offer: sdp)] + early
+    }
+
+    private mutating func received(_ join: LiveKitJoin) -> [Order] {
+        guard rules.transports.contains(.livekit) else {
+            return [.send(.error("livekit_join is not understood: offer a direct WebRTC connection"))]
+        }
+        guard phase == .idle else { return [.send(.error("unexpected livekit_join: this session has its media path"))] }
+        phase = .negotiating(.livekit)
+        let state: [Order] =
+            switch join.initialState {
+            case .prompt(let prompt): received(prompt)
+            case .setImage(let image): received(image)
+            case nil: join.passthrough == true && !hasState ? look() : []
+            }
+        return state + [.openRoom]
     }
 
     private mutating func received(_ candidate: CandidateMessage?) -> [Order] {
@@ -155,8 +179,12 @@ struct Conversation {
 
     // MARK: The media
 
+    mutating func roomOpened(_ info: LiveKitRoomInfo) -> [Order] {
+        phase == .negotiating(.livekit) ? [.send(.livekitRoomInfo(info))] : []
+    }
+
     mutating func mediaAnswered(_ sdp: String) -> [Order] {
-        phase == .negotiating ? [.send(.answer(sdp: sdp))] : []
+        phase == .negotiating(.webrtc) ? [.send(.answer(sdp: sdp))] : []
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?) -> [Order] {
@@ -165,7 +193,7 @@ struct Conversation {
 
     /// The first picture was painted.
     mutating func mediaFlows() -> [Order] {
-        guard phase == .negotiating else { return [] }
+        guard case .negotiating = phase else { return [] }
         phase = .generating(seconds: 0)
         return [.send(.generationStarted), .startTicks]
     }

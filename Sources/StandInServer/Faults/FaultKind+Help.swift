@@ -23,6 +23,9 @@ extension FaultKind {
         case .media(.wrongSSRC): []
         case .media(.replay): [.n]
         case .media: [.at]
+        case .room(.slowInfo): [.delay]
+        case .room(.tokenRefused), .room(.noCandidates): []
+        case .room: [.at]
         case .generationEnded: [.at, .reason]
         }
     }
@@ -95,6 +98,13 @@ extension FaultKind {
         case .media(.replay): "ICE and DTLS connect, then each SRTP packet comes n= times (3); no real pictures"
         case .media(.wrongSSRC): "packets with another SSRC than the answer names"
         case .media(.capsChange): "pictures of half the size at= seconds (3) after the first"
+        case .room(.slowInfo): "livekit_room_info comes delay= seconds (20) late"
+        case .room(.tokenRefused): "the room answers the token of livekit_room_info with 401"
+        case .room(.noCandidates): "no candidates in the room, in either direction"
+        case .room(.leaveDisconnect): "the room sends the client away for good at= seconds (5) after it came"
+        case .room(.leaveResume): "the room wants the client to resume at= seconds (5) after it came, and then to come anew"
+        case .room(.leaveReconnect): "the room wants the client to come anew at= seconds (5) after it came"
+        case .room(.restart): "the room's server loses connection and media at= seconds (5) after the client came; it may come anew"
         case .sessionLimit: "generation_ended (timeout) and close 1000 at= seconds (10) after opening"
         case .generationEnded: "generation_ended at= seconds (5), reason= (insufficient_credits); media stop"
         }

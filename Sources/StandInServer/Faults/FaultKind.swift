@@ -20,6 +20,7 @@ package enum FaultKind: Sendable, Hashable {
     case ice(Candidates)
     case dtls(Handshake)
     case media(Media)
+    case room(Room)
     case sessionLimit, generationEnded
 
     package enum Certificate: String, Sendable, CaseIterable { case expired, host, ca, old }
@@ -75,6 +76,23 @@ package enum FaultKind: Sendable, Hashable {
         case wrongSSRC = "wrong_ssrc"
         case capsChange = "caps_change"
     }
+    package enum Room: String, Sendable, CaseIterable {
+        case slowInfo = "info_slow"
+        case tokenRefused = "token_refused"
+        case noCandidates = "ice_none"
+        case leaveDisconnect = "leave_disconnect"
+        case leaveResume = "leave_resume"
+        case leaveReconnect = "leave_reconnect"
+        case restart
+
+        /// Some time after the client has come into the room.
+        var actsByTheClock: Bool {
+            switch self {
+            case .slowInfo, .tokenRefused, .noCandidates: false
+            case .leaveDisconnect, .leaveResume, .leaveReconnect, .restart: true
+            }
+        }
+    }
 
     /// All of them, in the order in which a connection meets them.
     package static let all: [FaultKind] = {
@@ -94,6 +112,7 @@ package enum FaultKind: Sendable, Hashable {
         all += Candidates.allCases.map { .ice($0) }
         all += Handshake.allCases.map { .dtls($0) }
         all += Media.allCases.map { .media($0) }
+        all += Room.allCases.map { .room($0) }
         all += [.sessionLimit, .generationEnded]
         return all
     }()
@@ -128,6 +147,7 @@ package enum FaultKind: Sendable, Hashable {
         case .ice(let candidates): "ice_" + candidates.rawValue
         case .dtls(let handshake): "dtls_" + handshake.rawValue
         case .media(let media): "media_" + media.rawValue
+        case .room(let room): "room_" + room.rawValue
         case .sessionLimit: "session_limit_at_T"
         case .generationEnded: "generation_ended"
         }
@@ -153,7 +173,7 @@ package enum FaultKind: Sendable, Hashable {
         case .rstOnAccept, .tls, .slow(.tls): .transport
         case .http, .slow(.upgrade), .endlessHeaders: .upgrade
         case .slow(.frame), .noFirstMessage, .queue, .error, .close, .dropTCP, .noPong, .mute, .pingFlood, .ack,
-            .badJSON, .ws, .sdp, .ice, .sessionLimit, .generationEnded:
+            .badJSON, .ws, .sdp, .ice, .room, .sessionLimit, .generationEnded:
             .session
         case .dtls, .media: .media
         }

@@ -77,6 +77,11 @@ final class FaultBoard: Sendable {
         state.withLock { $0 = State(plan: plan) }
     }
 
+    /// The connection that was accepted last goes to a room: faults count sessions, and it is part of one.
+    func uncount() {
+        state.withLock { $0.connections = max($0.connections - 1, 0) }
+    }
+
     /// The faults of the connection that was just accepted.
     func next() -> FaultPlan {
         state.withLock { state in

@@ -93,9 +93,21 @@ struct FaultScript {
         case .startMedia(let offer): return [.order(.startMedia(offer: DescriptionFault.bend(offer: offer, plan)))]
         case .send(.iceCandidate(let candidate)): return CandidateFault.bend(sent: candidate, plan)
         case .addRemoteCandidate: return CandidateFault.bend(received: order, plan)
+        case .send(.livekitRoomInfo): return roomInfo(order)
         case .send(.generationStarted): return [.order(order)] + closeWhenConnected
         default: return [.order(order)]
         }
+    }
+
+    /// Where there is a queue, the room comes at its end.
+    private func roomInfo(_ order: Conversation.Order) -> [Step] {
+        if plan.contains(.noFirstMessage) || plan.contains(.queue(.forever)) { return [] }
+        if let fault = plan.first(.room(.slowInfo)) { return [.later(seconds: fault.delay ?? 20, [.order(order)])] }
+        if let fault = plan.first(.queue(.n)) {
+            return [.later(seconds: Double(min(fault.n ?? 3, 1000)) * (fault.interval ?? 1), [.order(order)])]
+        }
+        if let fault = plan.first(.queue(.jump)) { return [.later(seconds: 7 * (fault.interval ?? 1), [.order(order)])] }
+        return [.order(order)]
     }
 
     private var closeWhenConnected: [Step] {

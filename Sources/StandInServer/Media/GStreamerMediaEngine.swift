@@ -19,6 +19,15 @@ struct GStreamerMediaEngine: MediaEngine {
         session.start(offer: offer)
         return session
     }
+
+    func makeRoom(
+        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        let media = GStreamerRoomMedia(
+            bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), msid: msid, onEvent: onEvent)
+        media.start()
+        return media
+    }
 }
 
 extension FaultPlan {

@@ -92,131 +92,25 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         if faults.contains(.wrongSSRC) { parameters.ssrc = parameters.ssrc &+ 0x1234_5678 }
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
-        // A pad of no element between painter and encoder: linked all the way round, the pipeline would be a ring, and a
-        // bin cannot tell in which order the states of a ring change.
-        let painted = Pad(name: "painted", direction: .source)
-        let painting = try makePaintingBin(to: painted)
-        addGarbageProbe(to: encoder)
+        let painting = try PaintingBin(painter: painter, faults: faults, latency: latency)
+        encoder.spoilPictures(while: faults)
         self.encoder = encoder
-        self.painted = painted
-        pipeline.add([decoder, painting, encoder.bin])
-        try link(connection.bin, "rtp_src", decoder, "sink")
-        try decoder.link(painting)
+        painted = painting.painted
+        pipeline.add([decoder, painting.bin, encoder.bin])
+        try connection.bin.link("rtp_src", to: decoder, "sink")
+        try decoder.link(painting.bin)
         guard let toEncoder = encoder.bin.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the encoder has no sink pad")
         }
-        try painted.link(toEncoder)
-        painted.setActive(true)
-        try link(encoder.bin, "src", connection.bin, "rtp_sink")
+        try painting.painted.link(toEncoder)
+        painting.painted.setActive(true)
+        try encoder.bin.link("src", to: connection.bin, "rtp_sink")
         // Before the answer leaves: no packet must meet a pipeline that does not run.
         guard pipeline.setState(.playing) != .failure else {
             throw PeerConnectionError(.wrongState, "the pipeline does not start")
         }
-        watchBus(of: pipeline)
+        busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
         return answer
-    }
-
-    /// Raw video in; painted I420 leaves through the pad. Where pictures come faster than they can be painted and
-    /// encoded, the oldest go: what comes back may get choppy but never late. Only a stand-in that was told to be more
-    /// patient than usual takes the pictures that come at once after a retransmission.
-    private func makePaintingBin(to painted: Pad) throws -> Bin {
-        let waiting = 3 + max(0, latency / .milliseconds(33) - 12)
-        let bin = try Bin(
-            description: """
-                queue leaky=downstream max-size-buffers=\(Int(waiting)) max-size-bytes=0 max-size-time=0 \
-                ! videoconvert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
-                ! fakesink name=end sync=false async=false
-                """,
-            ghostUnlinkedPads: true)
-        guard let end = bin.child(named: "end")?.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the fakesink has no pad")
-        }
-        // Both live on the one thread that pushes into this pad.
-        var video: VideoInfo?
-        var frozen: FrozenPicture?
-        let size = bin.child(named: "size")
-        var isHalved = false
-        end.addProbe([.buffer, .downstreamEvent]) { [painter, painted, faults] item in
-            switch item {
-            case .event(let event):
-                if let caps = event.caps { video = VideoInfo(caps: caps) }
-                if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
-                return .pass
-            case .buffer(let buffer):
-                guard let video else { return .drop }
-                faults.pictureCame()
-                if !isHalved, faults.isOn(.capsChange) {
-                    isHalved = true
-                    Self.halve(size, video)
-                }
-                // A picture that cannot be painted must not go back as the camera took it.
-                let picture = Self.paint(buffer, video, painter) { frame in
-                    guard faults.isOn(.freeze) else { return }
-                    if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
-                }
-                guard let picture, !faults.isOn(.silent) else { return .drop }
-                Self.stamp(picture, now: size?.currentRunningTime)
-                painter.noteSent()
-                _ = painted.push(picture)
-                return .drop
-            case .query:
-                return .pass
-            }
-        }
-        return bin
-    }
-
-    /// From the next picture on.
-    private static func halve(_ size: Element?, _ video: VideoInfo) {
-        let width = max(video.width / 4 * 2, 16)
-        let height = max(video.height / 4 * 2, 16)
-        guard let caps = try? Caps("video/x-raw,format=I420,width=\(width),height=\(height)") else { return }
-        size?.set("caps", caps: caps)
-    }
-
-    /// Spoils pictures between encoder and payloader, where they are whole.
-    private func addGarbageProbe(to encoder: VideoEncoderBin) {
-        guard let payloader = encoder.bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }),
-            let sink = payloader.staticPad("sink")
-        else { return }
-        sink.addProbe(.buffer) { [faults] item in
-            guard case .buffer(let buffer) = item, faults.isOn(.garbage),
-                let copy = buffer.withBytes({ Buffer(copying: $0) })
-            else { return .pass }
-            (copy.pts, copy.dts, copy.duration) = (buffer.pts, buffer.dts, buffer.duration)
-            _ = copy.withMutableBytes(Garbage.spoil)
-            return .replace(copy)
-        }
-    }
-
-    private static func paint(
-        _ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter, _ bend: (I420Frame) -> Void
-    ) -> Buffer? {
-        guard let writable = buffer.madeWritable() else { return nil }
-        let isPainted = writable.withVideoPlanes(video, writable: true) { planes in
-            guard let frame = I420Frame(planes, video) else { return false }
-            painter.paint(frame)
-            bend(frame)
-            return true
-        }
-        return isPainted == true ? writable : nil
-    }
-
-    /// A picture that waited for a retransmission is sent as one of now, as by a service that makes its own pictures:
-    /// with the time at which it should have come, it would have used up the receiver's patience on the way here.
-    private static func stamp(_ picture: Buffer, now: ClockTime?) {
-        guard let now, let time = picture.pts, now > time &+ usualDelay else { return }
-        picture.pts = now &- usualDelay
-        picture.dts = nil
-    }
-    /// Of decoding and painting: what comes in time keeps its even intervals.
-    private static let usualDelay: ClockTime = 100_000_000
-
-    private func link(_ upstream: Element, _ source: String, _ downstream: Element, _ sink: String) throws {
-        guard let source = upstream.staticPad(source), let sink = downstream.staticPad(sink) else {
-            throw GStreamerError(.linkFailed, "a pad is missing")
-        }
-        try source.link(sink)
     }
 
     // MARK: Events
@@ -241,20 +135,6 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         }
     }
 
-    /// Nobody runs a main loop here: a timer empties the bus, which would grow for ever otherwise.
-    private func watchBus(of pipeline: Pipeline) {
-        let timer = DispatchSource.makeTimerSource(queue: queue)
-        timer.schedule(deadline: .now() + .milliseconds(100), repeating: .milliseconds(100), leeway: .milliseconds(50))
-        let bus = pipeline.bus
-        timer.setEventHandler { [weak self] in
-            while let message = bus.next(timeout: .zero) {
-                if message.kind == .error { self?.fail("the media pipeline failed: \(message.problem?.text ?? "")") }
-            }
-        }
-        timer.resume()
-        busTimer = timer
-    }
-
     /// Once: what follows a failure is not news.
     private func fail(_ words: String) {
         guard !isOver else { return }
@@ -277,24 +157,5 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         encoder = nil
         connection = nil
         pipeline = nil
-    }
-}
-
-extension I420Frame {
-    /// The planes of a mapped frame; their memory is the mapping's, whose size follows from stride and height.
-    fileprivate init?(_ planes: [VideoPlane], _ video: VideoInfo) {
-        guard planes.count == 3, planes.allSatisfy({ $0.stride > 0 }) else { return nil }
-        func plane(_ index: Int, _ width: Int, _ height: Int) -> Plane? {
-            // The last row need not be padded to the stride.
-            let bytes = planes[index].stride &* (height &- 1) &+ width
-            let memory = UnsafeMutableRawBufferPointer(start: planes[index].base, count: bytes)
-            return Plane(memory, stride: planes[index].stride, width: width, height: height)
-        }
-        let width = video.width / 2 &+ video.width % 2
-        let height = video.height / 2 &+ video.height % 2
-        guard let luma = plane(0, video.width, video.height), let blueChroma = plane(1, width, height),
-            let redChroma = plane(2, width, height)
-        else { return nil }
-        self.init(luma: luma, blueChroma: blueChroma, redChroma: redChroma)
     }
 }

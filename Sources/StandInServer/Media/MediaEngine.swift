@@ -28,4 +28,10 @@ package protocol MediaEngine: Sendable {
     func makeSession(
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
+
+    /// For a participant of a room; the first offer comes as an event.
+    /// - Parameter msid: what the transformed track is to be known by.
+    func makeRoom(
+        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia
 }

@@ -21,6 +21,9 @@ struct ChildPipeline: Sendable {
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
+                if case .admitted = RoomAdmission(head, rooms: services.rooms) {
+                    return channel.eventLoop.makeSucceededFuture([:])
+                }
                 guard case .admitted(_, let plan) = admit(head, plan) else {
                     return channel.eventLoop.makeSucceededFuture(nil)
                 }
@@ -28,7 +31,14 @@ struct ChildPipeline: Sendable {
                 return channel.eventLoop.makeSucceededFuture([:])
             },
             upgradePipelineHandler: { channel, head in
-                channel.eventLoop.makeCompletedFuture { try installSession(on: channel, head: head, plan: plan) }
+                channel.eventLoop.makeCompletedFuture {
+                    if case .admitted(let room, let visit) = RoomAdmission(head, rooms: services.rooms) {
+                        try installFrames(on: channel)
+                        return try channel.pipeline.syncOperations.addHandler(
+                            RoomHandler(room: room, visit: visit, services: services))
+                    }
+                    try installSession(on: channel, head: head, plan: plan)
+                }
             })
         try pipeline.configureHTTPServerPipeline(
             withServerUpgrade: (
@@ -38,12 +48,18 @@ struct ChildPipeline: Sendable {
                 }
             ))
         try pipeline.addHandler(
-            RefusalHandler(admit: { admit($0, plan) }, log: services.log), name: RefusalHandler.name)
+            RefusalHandler(admit: { refuseRoom($0) ?? admit($0, plan) }, log: services.log), name: RefusalHandler.name)
+    }
+
+    private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
+        guard case .refused(let answer) = RoomAdmission(head, rooms: services.rooms) else { return nil }
+        services.faults.uncount()
+        return .refused(answer)
     }
 
     private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
         Admission(
-            target: head.uri, keys: configuration.keys,
+            target: head.uri, host: head.headers.first(name: "Host"), keys: configuration.keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, plan: plan)
     }
 
@@ -53,6 +69,12 @@ struct ChildPipeline: Sendable {
             throw ChannelError.operationUnsupported
         }
         if let fault = plan.first(.slow(.frame)) { Self.drip(fault, on: channel) }
+        try installFrames(on: channel)
+        try channel.pipeline.syncOperations.addHandler(
+            ConnectionHandler(request: request, rules: rules(for: request, channel), plan: plan, services: services))
+    }
+
+    private func installFrames(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         // A client that vanishes without a FIN holds its place no longer than this; pings go out every 10 s.
         try pipeline.addHandler(IdleStateHandler(readTimeout: .seconds(30)))
@@ -61,8 +83,6 @@ struct ChildPipeline: Sendable {
             NIOWebSocketFrameAggregator(
                 minNonFinalFragmentSize: 1, maxAccumulatedFrameCount: 4096,
                 maxAccumulatedFrameSize: configuration.maximumMessageSize))
-        try pipeline.addHandler(
-            ConnectionHandler(request: request, rules: rules(for: request, channel), plan: plan, services: services))
     }
 
     private func rules(for request: ConnectionRequest, _ channel: any Channel) -> Conversation.Rules {
@@ -70,7 +90,8 @@ struct ChildPipeline: Sendable {
         return Conversation.Rules(
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
-            takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true)
+            takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
+            transports: configuration.transports, asksForRoom: request.asksForRoom)
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {

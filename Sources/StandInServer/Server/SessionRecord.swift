@@ -21,6 +21,10 @@ package struct SessionRecord: Sendable, Equatable {
     /// The client offered before a prompt, image or passthrough was accepted.
     package internal(set) var offeredBeforeState = false
     package internal(set) var remoteCandidateCount = 0
+    /// The client asked for a room.
+    package internal(set) var askedForRoom = false
+    /// Times that it came into it.
+    package internal(set) var roomJoinCount = 0
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
@@ -57,7 +61,8 @@ package struct SessionRecord: Sendable, Equatable {
                 remoteCandidateCount += 1
             }
         case .unknown: unknownCount += 1
-        case .answer, .livekitJoin: break
+        case .livekitJoin: askedForRoom = true
+        case .answer: break
         }
     }
 

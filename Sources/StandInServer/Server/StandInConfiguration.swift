@@ -1,4 +1,4 @@
-import DecartProtocol
+package import DecartProtocol
 
 package struct StandInConfiguration: Sendable {
     /// A prompt that contains this is refused.
@@ -15,6 +15,8 @@ package struct StandInConfiguration: Sendable {
     /// of that authority, and `tls_bad_*` have theirs. Not together with `tls`. Wants the openssl command.
     package var throwawayAuthority: String?
     package var keys = KeyPolicy()
+    /// How media may go; where both are served, the client's first message decides.
+    package var transports: Set<TransportGeneration> = [.webrtc, .livekit]
     /// Sessions at the same time; one more is refused with HTTP 503.
     package var maximumSessionCount = 32
     /// Bytes of a WebSocket message; a client that sends more is disconnected.

@@ -15,7 +15,7 @@ final class TransformPipeline: @unchecked Sendable {
     static let key = "key-that-nobody-may-see"
     static let custom = "model=test-model width=\(width) height=\(height) framerate=\(framerate)"
     /// Only what the service sends leaves the element, and the first failure is final.
-    static let bare = "fallback=none max-retries=0"
+    static let bare = "fallback=none max-retries=0 transport=\(MediaWay.current.transport)"
 
     static func source(_ options: String = "is-live=true", caps: String = "format=I420,\(size),framerate=20/1") -> String {
         "videotestsrc name=source pattern=\(pattern) \(options) ! video/x-raw,\(caps)"

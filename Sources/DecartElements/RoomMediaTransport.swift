@@ -1,0 +1,104 @@
+// One attempt's media in a LiveKit room (generation 2): one peer connection sends, another receives. It knows the room;
+// it must not know the control channel.
+//
+// Every method but `traffic` runs on the session's queue, which may block in GStreamer.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import LiveKitTransport
+import Synchronization
+import WebRTCTransport
+
+// @unchecked: `room` belongs to the session's queue, the path sees to itself, `subscriber` is locked.
+final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
+    private let path: MediaPath
+    private let scheduler: any SessionScheduler
+    private let onEvent: @Sendable (MediaEvent) -> Void
+    private var room: RoomConnection?
+    private var peers: (publisher: PeerConnection, subscriber: PeerConnection)?
+    private let subscriber = Mutex<PeerConnection?>(nil)
+
+    init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+        self.path = path
+        self.scheduler = scheduler
+        self.onEvent = onEvent
+    }
+
+    deinit { stop() }
+
+    var traffic: MediaTraffic { path.traffic }
+    func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
+    var receivedSize: (width: Int, height: Int)? { path.receivedSize }
+
+    /// What was sent is of the publisher, what was received of the subscriber.
+    var statistics: PeerConnectionStatistics? {
+        guard var statistics = path.sender?.statistics() else { return nil }
+        if let received = subscriber.withLock({ $0 })?.statistics() { statistics.takeReceived(from: received) }
+        return statistics
+    }
+
+    // MARK: Orders
+
+    func start(_ start: MediaStart) {
+        guard case .room(let url, let token) = start, let access = path.settings.room else { return }
+        path.start()
+        let settings = path.settings
+        let size = settings.size.current
+        var configuration = RoomConnectionConfiguration(
+            room: RoomConfiguration(
+                width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
+                codec: settings.connection.codec.rawValue))
+        configuration.trust = access.trust
+        configuration.userAgent = DecartElements.userAgent
+        configuration.allowsInsecure = access.allowsInsecure
+        configuration.peer = settings.connection
+        configuration.openTimeout = access.openTimeout
+        do {
+            let room = try RoomConnection(url: url, token: token, configuration: configuration, scheduler: scheduler) {
+                [weak self] in self?.handle($0)
+            }
+            self.room = room
+            room.open()
+        } catch {
+            path.fail(error)
+        }
+    }
+
+    /// Nothing of the control channel is for a room.
+    func apply(answer sdp: String) {}
+    func apply(candidate: CandidateMessage?) {}
+
+    func stop() {
+        room?.stop()
+        room = nil
+        subscriber.withLock { $0 = nil }
+        path.stop()
+        peers = nil
+    }
+
+    // MARK: Facts (the session's queue)
+
+    private func handle(_ event: RoomEvent) {
+        switch event {
+        case .peers(let publisher, let subscriber):
+            peers = (publisher, subscriber)
+            self.subscriber.withLock { $0 = subscriber }
+            path.add(publisher)
+            path.add(subscriber)
+        case .published:
+            attempt { if let peers { try path.send(through: peers.publisher) } }
+        case .subscribed:
+            attempt { if let peers { try path.receive(from: peers.subscriber) } }
+        case .connected(let ice, let dtls):
+            path.open()
+            onEvent(.connected(ice: ice, dtls: dtls))
+        case .bitrateTarget(let target): path.take(target)
+        case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
+        case .failed(let error): path.fail(error)
+        }
+    }
+
+    private func attempt(_ body: () throws -> Void) {
+        do { try body() } catch { path.fail(error) }
+    }
+}

@@ -1,0 +1,31 @@
+extension CandidateMessage {
+    /// What a client accepts from a peer.
+    package static let maximumSize = 8192
+
+    /// On its own, as an `RTCIceCandidateInit`.
+    package func encodedInit() throws(ProtocolError) -> [UInt8] { try JSONText.encode(Init(value: self)) }
+
+    package init(decodingInit bytes: [UInt8]) throws(ProtocolError) {
+        self = try JSONText.decode(Init.self, from: bytes, maximumSize: Self.maximumSize).value
+    }
+
+    private struct Init: Codable {
+        let value: CandidateMessage
+
+        init(value: CandidateMessage) { self.value = value }
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: WireKey.self)
+            value = CandidateMessage(
+                candidate: try container.decode(String.self, forKey: "candidate"), sdpMid: container.text("sdpMid"),
+                sdpMLineIndex: container.integer("sdpMLineIndex"))
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: WireKey.self)
+            try container.encode(value.candidate, forKey: "candidate")
+            try container.encode(value.sdpMid, forKey: "sdpMid")
+            try container.encode(value.sdpMLineIndex, forKey: "sdpMLineIndex")
+        }
+    }
+}

@@ -1,0 +1,289 @@
+// One stay in a room: the socket, the two peer connections, and `RoomMachine` that says what happens next. It knows no
+// element, encoder or decoder: whoever owns it puts the peers' bins into a pipeline.
+//
+// Everything runs on the scheduler's serial queue, `onEvent` too.
+package import DecartProtocol
+package import DecartSession
+import ICE
+import LiveKitProtocol
+package import Signalling
+import SwiftProtobuf
+package import WebRTCTransport
+
+package struct RoomConnectionConfiguration: Sendable {
+    package var room: RoomConfiguration
+    package var trust: TLSTrust = .system
+    package var userAgent = "gst-decart"
+    /// Unencrypted rooms on other machines.
+    package var allowsInsecure = false
+    /// Of both peers; codec and bit rates are the publisher's.
+    package var peer = PeerConnectionConfiguration()
+    package var openTimeout: Duration = .seconds(15)
+
+    package init(room: RoomConfiguration) {
+        self.room = room
+    }
+}
+
+package enum RoomEvent: Sendable {
+    /// Made, not yet negotiated: their bins belong into the pipeline now.
+    case peers(publisher: PeerConnection, subscriber: PeerConnection)
+    /// The room takes our video as the publisher's `sendParameters` say.
+    case published
+    /// The result comes, coded as the subscriber's `negotiatedCodec` says.
+    case subscribed
+    case connected(ice: Duration?, dtls: Duration?)
+    case bitrateTarget(BitrateTarget)
+    case warning(String)
+    /// Told once; the room has been left.
+    case failed(SessionError)
+}
+
+// @unchecked: touched on the scheduler's queue only, after init.
+package final class RoomConnection: @unchecked Sendable {
+    private let configuration: RoomConnectionConfiguration
+    private let url: ServiceURL
+    private let scheduler: any SessionScheduler
+    private let onEvent: @Sendable (RoomEvent) -> Void
+    private var machine: RoomMachine
+    private var channel: WebSocketChannel?
+    private var publisher: PeerConnection?
+    private var subscriber: PeerConnection?
+    private var isSubscribed = false
+    private var timers: [RoomTimer: UInt64] = [:]
+    private var timerVersion: UInt64 = 0
+    private var isStopped = false
+
+    /// - Parameters:
+    ///   - url: as the service names it; `token` is not part of it.
+    ///   - onEvent: called on the scheduler's queue.
+    package init(
+        url: String, token: Secret, configuration: RoomConnectionConfiguration, scheduler: any SessionScheduler,
+        onEvent: @escaping @Sendable (RoomEvent) -> Void
+    ) throws(SessionError) {
+        self.configuration = configuration
+        self.scheduler = scheduler
+        self.onEvent = onEvent
+        machine = RoomMachine(configuration: configuration.room, token: token)
+        do throws(ProtocolError) {
+            self.url = try ServiceURL(
+                room: url, token: try APIKey(token.reveal()), allowInsecure: configuration.allowsInsecure,
+                // 16: the newest that sends nothing which is not known here. The server's habits follow `sdk`.
+                options: [
+                    ("protocol", "16"), ("sdk", "cpp"), ("version", "1.0.0"), ("auto_subscribe", "0"),
+                    ("adaptive_stream", "0"),
+                ])
+        } catch {
+            throw SessionError(.server, "The service names a room that cannot be joined: \(error.message)", stage: .media)
+        }
+    }
+
+    package func open() {
+        var socket = WebSocketChannel.Configuration()
+        socket.trust = configuration.trust
+        socket.userAgent = configuration.userAgent
+        socket.messages = .binary
+        let channel = WebSocketChannel(url: url, configuration: socket) { [weak self, scheduler] event in
+            scheduler.async { [weak self] in self?.signalling(event) }
+        }
+        self.channel = channel
+        channel.open(timeout: configuration.openTimeout)
+    }
+
+    /// Leaves the room and closes both peers; their bins are the owner's to take down. Nothing is told any more.
+    package func stop() {
+        guard !isStopped else { return }
+        isStopped = true
+        handle(.stop)
+        publisher?.close()
+        subscriber?.close()
+        (publisher, subscriber) = (nil, nil)
+    }
+
+    // MARK: Facts
+
+    private func handle(_ fact: RoomFact) {
+        for order in machine.handle(fact, now: scheduler.now) { perform(order) }
+    }
+
+    private func signalling(_ event: SignallingEvent) {
+        switch event {
+        case .opened: handle(.opened)
+        case .text: break
+        case .binary(let bytes):
+            guard var response = try? LiveKitSignalResponse(serializedBytes: bytes) else {
+                return tell(.warning("Ignored: a message of the room cannot be read"))
+            }
+            if case .requestResponse(var words) = response.message {
+                words.message = url.redacting(words.message)
+                response.message = .requestResponse(words)
+            }
+            handle(.message(response))
+        case .closed(let code, let reason): handle(.closed(code: code, reason: reason))
+        case .failed(let error): handle(.failed(explained(error)))
+        }
+    }
+
+    /// The channel speaks of keys and models; here it is a room and its token.
+    private func explained(_ error: SessionError) -> SessionError {
+        var error = error
+        error.stage = .media
+        guard let status = error.httpStatus else { return error }
+        error.isPermanent = false
+        error.code = .server
+        error.message =
+            status == 401 || status == 403
+            ? "The room at \(url.host) refuses our token (HTTP \(status))."
+            : "The room at \(url.host) does not let us in (HTTP \(status))."
+        return error
+    }
+
+    private func peer(_ target: LiveKitSignalTarget, _ event: PeerConnectionEvent) {
+        guard !isStopped else { return }
+        switch event {
+        case .localCandidate(let candidate):
+            handle(
+                .candidateFound(
+                    CandidateMessage(
+                        candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex),
+                    target))
+        case .gatheringComplete: handle(.candidateFound(nil, target))
+        case .stateChanged(.connected): handle(.peerConnected(target))
+        case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
+        case .warning(let text): tell(.warning(text))
+        case .bitrateTarget(let target): tell(.bitrateTarget(target))
+        case .iceConnected, .remoteBitrateEstimate, .stateChanged: break
+        }
+    }
+
+    // MARK: Orders
+
+    private func perform(_ order: RoomOrder) {
+        switch order {
+        case .send(let message):
+            guard let bytes: [UInt8] = try? LiveKitSignalRequest.with({ $0.message = message }).serializedBytes() else {
+                return
+            }
+            channel?.send(bytes)
+        case .close:
+            channel?.close()
+            channel = nil
+        case .makePeers(let servers, let relayOnly):
+            makePeers(servers, relayOnly: relayOnly)
+        case .makeOffer:
+            attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
+                guard let publisher else { return }
+                self.handle(.offerMade(sdp: try publisher.createOffer()))
+            }
+        case .applyAnswer(let sdp):
+            attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
+                guard let publisher else { return }
+                try publisher.setAnswer(sdp)
+                self.tell(.published)
+            }
+        case .makeAnswer(let offer, let id):
+            attempt(.subscriber) { () throws(PeerConnectionError) in try self.answer(offer, id) }
+        case .applyCandidate(let candidate, let target):
+            let peer = target == .subscriber ? subscriber : publisher
+            peer?.addRemoteCandidate(
+                candidate.map { ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex) })
+        case .schedule(let timer, let delay):
+            schedule(timer, delay)
+        case .cancel(let timer):
+            timers[timer] = nil
+        case .reportConnected:
+            let times = publisher?.statistics()
+            tell(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
+        case .reportFailed(let error):
+            tell(.failed(error))
+        case .note(let text):
+            tell(.warning(text))
+        }
+    }
+
+    private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
+        attempt(.publisher) { () throws(PeerConnectionError) in
+            var common = self.configuration.peer
+            common.iceServers += self.usable(servers)
+            if relayOnly { common.iceTransportPolicy = .relay }
+            var (ours, theirs) = (common, common)
+            ours.direction = .sendonly
+            ours.msid = "\(self.configuration.room.trackID) \(self.configuration.room.trackID)"
+            theirs.direction = .recvonly
+            theirs.acceptsDataChannels = true
+            let publisher = try self.makePeer(ours, .publisher)
+            let subscriber = try self.makePeer(theirs, .subscriber)
+            (self.publisher, self.subscriber) = (publisher, subscriber)
+            self.tell(.peers(publisher: publisher, subscriber: subscriber))
+        }
+    }
+
+    private func makePeer(
+        _ configuration: PeerConnectionConfiguration, _ target: LiveKitSignalTarget
+    ) throws(PeerConnectionError) -> PeerConnection {
+        try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
+            scheduler.async { [weak self] in self?.peer(target, event) }
+        }
+    }
+
+    private func usable(_ servers: [LiveKitICEServer]) -> [ICEServer] {
+        servers.flatMap { server in
+            server.urls.prefix(8).compactMap { url in
+                try? ICEServer(
+                    url: url, username: server.username.isEmpty ? nil : server.username,
+                    credential: server.credential.isEmpty ? nil : server.credential)
+            }
+        }
+    }
+
+    private func answer(_ offer: String, _ id: UInt32) throws(PeerConnectionError) {
+        guard let subscriber else { return }
+        let answer: String
+        do throws(PeerConnectionError) {
+            answer = try subscriber.createAnswer(to: offer, wants: machine.isWanted)
+        } catch where error.code == .rejected {
+            // Others' media, or none: the next offer may hold ours.
+            return tell(.warning("The room offers nothing for us: \(error.message)"))
+        }
+        // Before the answer leaves: no packet must meet a pipeline that is not there.
+        if !isSubscribed, subscriber.negotiatedCodec != nil {
+            isSubscribed = true
+            tell(.subscribed)
+        }
+        handle(.answerMade(sdp: answer, offer: id))
+    }
+
+    private func attempt(_ target: LiveKitSignalTarget, _ body: () throws(PeerConnectionError) -> Void) {
+        do throws(PeerConnectionError) {
+            try body()
+        } catch {
+            handle(.peerFailed(SessionError(error), target))
+        }
+    }
+
+    private func tell(_ event: RoomEvent) {
+        guard !isStopped else { return }
+        onEvent(event)
+    }
+
+    private func schedule(_ timer: RoomTimer, _ delay: Duration) {
+        timerVersion &+= 1
+        let version = timerVersion
+        timers[timer] = version
+        scheduler.schedule(after: delay) { [weak self] in
+            guard let self, self.timers[timer] == version else { return }
+            self.timers[timer] = nil
+            self.handle(.timerFired(timer))
+        }
+    }
+}
+
+extension SessionError {
+    /// Of a media path.
+    package init(_ error: PeerConnectionError) {
+        let text = error.message
+        self.init(
+            .webRTC, (text.first.map { $0.uppercased() + text.dropFirst() } ?? "") + ".", stage: .media,
+            isPermanent: [.fingerprintMismatch, .missingElement].contains(error.code))
+    }
+}

@@ -1,0 +1,18 @@
+private import COpenSSL
+
+/// Keyed hashes (RFC 2104).
+package enum MessageAuthentication {
+    /// HMAC with SHA-256: 32 bytes; nil when OpenSSL refuses.
+    package static func sha256(key: [UInt8], message: [UInt8]) -> [UInt8]? {
+        var output = [UInt8](repeating: 0, count: 32)
+        var length = 0
+        let made = EVP_Q_mac(
+            nil, "HMAC", nil, "SHA256", nil, key, key.count, message, message.count, &output, output.count, &length)
+        return made != nil && length == output.count ? output : nil
+    }
+
+    /// Takes as long for unequal values as for equal ones.
+    package static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+        left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
+    }
+}

@@ -1,0 +1,319 @@
+// A byte pipe through TLS, for a library that has none. It knows neither TURN nor media.
+import DecartProtocol
+package import DecartSession
+import Dispatch
+import Glibc
+import NIOCore
+import NIOPosix
+import NIOSSL
+import NIOTLS
+
+/// Whoever connects to its port on 127.0.0.1 speaks to one port of one host, through TLS that this end has verified.
+///
+/// Any process of this machine may connect: it gains no more than it could have by itself. The pipe ends with `close()`
+/// or with the object.
+package final class TLSTunnel: Sendable {
+    package enum Event: Sendable, Equatable {
+        case listening(port: UInt16)
+        /// The listener could not be opened, or a connection through the tunnel failed. Told once.
+        case failed(SessionError)
+    }
+
+    private let tunnel: Tunnel
+
+    /// - Parameters:
+    ///   - host: a name or an address literal; IPv6 without brackets.
+    ///   - limit: for a connection with its TLS handshake.
+    ///   - onEvent: on the network thread; must not block.
+    package init(
+        host: String, port: UInt16, trust: TLSTrust, limit: Duration = .seconds(8),
+        onEvent: @escaping @Sendable (Event) -> Void
+    ) {
+        let tunnel = Tunnel(
+            host: host, port: Int(port), limit: TimeAmount(limit), loop: EventLoops.group.next(), onEvent: onEvent)
+        self.tunnel = tunnel
+        // Reads the authorities' files.
+        DispatchQueue.global().async {
+            let context = Result { () throws(SessionError) in try trust.makeContext(protocols: []) }
+            tunnel.loop.execute { tunnel.open(context) }
+        }
+    }
+
+    deinit { close() }
+
+    package func close() {
+        tunnel.loop.execute { [tunnel] in tunnel.close() }
+    }
+}
+
+/// The listener and what came through it.
+// Touched on `loop` only, after init.
+private final class Tunnel: @unchecked Sendable {
+    /// libnice connects once for each address of this machine.
+    static let maximumConnections = 32
+
+    let loop: any EventLoop
+    private let host: String
+    private let port: Int
+    private let limit: TimeAmount
+    private var onEvent: (@Sendable (TLSTunnel.Event) -> Void)?
+    private var isClosed = false
+    private var hasFailed = false
+    private var listener: (any Channel)?
+    private var connections: [ObjectIdentifier: any Channel] = [:]
+
+    init(
+        host: String, port: Int, limit: TimeAmount, loop: any EventLoop, onEvent: @escaping @Sendable (TLSTunnel.Event) -> Void
+    ) {
+        self.host = host
+        self.port = port
+        self.limit = limit
+        self.loop = loop
+        self.onEvent = onEvent
+    }
+
+    func open(_ context: Result<NIOSSLContext, SessionError>) {
+        guard !isClosed else { return }
+        let tls: NIOSSLContext
+        switch context {
+        case .success(let made): tls = made
+        case .failure(let error): return fail(error)
+        }
+        guard let socket = Self.makeSocket() else { return failListening() }
+        // Both ends on one loop: the pairs below hand bytes over without a hop.
+        ServerBootstrap(group: loop)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelInitializer { near in
+                near.eventLoop.makeCompletedFuture { try self.accept(near, tls) }
+            }
+            .withBoundSocket(socket)
+            .whenComplete { result in self.bound(result) }
+    }
+
+    /// NIO's own sockets live on in every child that the host starts: a listener would outlast its tunnel.
+    private static func makeSocket() -> CInt? {
+        let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        let status = try? SocketAddress(ipAddress: "127.0.0.1", port: 0).withSockAddr { address, size in
+            bind(descriptor, address, socklen_t(size))
+        }
+        guard status == 0 else {
+            Glibc.close(descriptor)
+            return nil
+        }
+        return descriptor
+    }
+
+    private func bound(_ result: Result<any Channel, any Error>) {
+        switch result {
+        case .failure: failListening()
+        case .success(let channel):
+            guard !isClosed, let bound = channel.localAddress?.port, let port = UInt16(exactly: bound) else {
+                channel.close(promise: nil)
+                return
+            }
+            listener = channel
+            onEvent?(.listening(port: port))
+        }
+    }
+
+    // MARK: One connection
+
+    private struct Refused: Error {}
+
+    private func accept(_ near: any Channel, _ tls: NIOSSLContext) throws {
+        guard !isClosed, connections.count < Self.maximumConnections else { throw Refused() }
+        keep(near)
+        let (nearEnd, farEnd) = PipeEnd.pair()
+        try near.pipeline.syncOperations.addHandler(nearEnd)
+        let farBound = NIOLoopBound(farEnd, eventLoop: loop)
+        let isAddress = (try? SocketAddress(ipAddress: host, port: port)) != nil
+        let bootstrap = ClientBootstrap(group: loop)
+            .connectTimeout(limit)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .resolver(NameResolver(loop: loop, limit: limit))
+            .channelInitializer { far in
+                far.eventLoop.makeCompletedFuture {
+                    let pipeline = far.pipeline.syncOperations
+                    // RFC 6066 §3: no server name for addresses; TLS then checks the address.
+                    let handler = try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : self.host)
+                    try pipeline.addHandler(handler)
+                    let gate = HandshakeGate(limit: self.limit, onOpen: { farBound.value.open() }) {
+                        self.failed($0, handler.peerCertificate)
+                    }
+                    try pipeline.addHandler(gate)
+                    try pipeline.addHandler(farBound.value)
+                }
+            }
+        let connected =
+            if isAddress, let address = try? SocketAddress(ipAddress: host, port: port) {
+                bootstrap.connect(to: address)
+            } else {
+                bootstrap.connect(host: host, port: port)
+            }
+        connected.whenComplete { result in
+            switch result {
+            case .success(let far):
+                guard !self.isClosed, near.isActive else {
+                    far.close(promise: nil)
+                    near.close(promise: nil)
+                    return
+                }
+                self.keep(far)
+            case .failure(let error):
+                self.failed(error, nil)
+                near.close(promise: nil)
+            }
+        }
+    }
+
+    private func keep(_ channel: any Channel) {
+        let id = ObjectIdentifier(channel)
+        connections[id] = channel
+        channel.closeFuture.whenComplete { _ in self.connections[id] = nil }
+    }
+
+    private func failed(_ error: any Error, _ certificate: NIOSSLCertificate?) {
+        fail(
+            TLSFailure.error(error, host: host, certificate: certificate)
+                ?? ConnectFailure.error(error, host: host, port: port))
+    }
+
+    // MARK: The end
+
+    private func failListening() {
+        fail(SessionError(.network, "No port of this machine could be opened for the TLS tunnel.", stage: .connect))
+    }
+
+    private func fail(_ error: SessionError) {
+        guard !isClosed, !hasFailed else { return }
+        hasFailed = true
+        onEvent?(.failed(error))
+    }
+
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        onEvent = nil
+        listener?.close(promise: nil)
+        listener = nil
+        for channel in connections.values { channel.close(promise: nil) }
+    }
+}
+
+/// Opens the pipe when TLS is up; what ends the connection before that is told.
+private final class HandshakeGate: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let limit: TimeAmount
+    private let onOpen: () -> Void
+    private let onFailure: (any Error) -> Void
+    private var timer: Scheduled<Void>?
+    private var isSettled = false
+
+    init(limit: TimeAmount, onOpen: @escaping () -> Void, onFailure: @escaping (any Error) -> Void) {
+        self.limit = limit
+        self.onOpen = onOpen
+        self.onFailure = onFailure
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: limit) {
+            self.fail(ChannelError.connectTimeout(self.limit), context)
+        }
+        context.fireChannelActive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if let event = event as? TLSUserEvent, case .handshakeCompleted = event, settle() { onOpen() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { fail(error, context) }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        if settle() { onFailure(ChannelError.eof) }
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
+
+    private func settle() -> Bool {
+        timer?.cancel()
+        defer { isSettled = true }
+        return !isSettled
+    }
+
+    private func fail(_ error: any Error, _ context: ChannelHandlerContext) {
+        if settle() { onFailure(error) }
+        context.close(promise: nil)
+    }
+}
+
+/// One end of a pipe: it is read only as fast as the other end can write.
+private final class PipeEnd: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Whether it takes what the other end has read.
+    private var isOpen: Bool
+    /// Both hold each other until one of the channels is gone.
+    private var other: PipeEnd?
+    private var context: ChannelHandlerContext?
+    private var readIsWaiting = false
+
+    private init(isOpen: Bool) { self.isOpen = isOpen }
+
+    /// - Returns: the near end, open at once, and the far one, open when TLS is up.
+    static func pair() -> (PipeEnd, PipeEnd) {
+        let (near, far) = (PipeEnd(isOpen: true), PipeEnd(isOpen: false))
+        (near.other, far.other) = (far, near)
+        return (near, far)
+    }
+
+    func open() {
+        isOpen = true
+        other?.readOn()
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        other = nil
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if other?.canWrite == true { context.read() } else { readIsWaiting = true }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        other?.context?.write(NIOAny(unwrapInboundIn(data)), promise: nil)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        other?.context?.flush()
+        context.fireChannelReadComplete()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable { other?.readOn() }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        other?.context?.close(promise: nil)
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    private var canWrite: Bool { isOpen && context?.channel.isWritable ?? false }
+
+    private func readOn() {
+        guard readIsWaiting else { return }
+        readIsWaiting = false
+        context?.read()
+    }
+}

@@ -1,0 +1,220 @@
+// The media of a room's participant: one connection brings its video, another one takes the transformed track; decoder,
+// painter and encoder stand between them in one pipeline, which grows as they are negotiated.
+//
+// Threads: everything is done on `queue`, never on the event loop; pictures are painted on the pipeline's own thread.
+import DecartProtocol
+import Dispatch
+import GStreamerKit
+import ICE
+import WebRTCTransport
+
+// @unchecked: mutable fields are touched on `queue` only.
+final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
+    private let queue = DispatchQueue(label: "decart-standin.room")
+    private let bitrate: Int
+    private let latency: Duration
+    private let painter: FramePainter
+    private let faults: MediaFaults
+    private let msid: String
+    private let onEvent: @Sendable (RoomMediaEvent) -> Void
+
+    // MARK: queue
+    private var pipeline: Pipeline?
+    private var publisher: PeerConnection?
+    private var subscriber: PeerConnection?
+    private var codec: VideoCodec?
+    private var painted: Pad?
+    private var encoder: VideoEncoderBin?
+    private var busTimer: (any DispatchSourceTimer)?
+    private var isOver = false
+
+    /// - Parameter msid: what the track is known by.
+    init(
+        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, msid: String,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) {
+        self.bitrate = bitrate
+        self.latency = latency
+        self.painter = painter
+        self.faults = faults
+        self.msid = msid
+        self.onEvent = onEvent
+    }
+
+    func start() {
+        work("the room's media could not start") { [self] in
+            GStreamerRuntime.initialise()
+            let pipeline = Pipeline()
+            self.pipeline = pipeline
+            let subscriber = try makeConnection(.subscriber)
+            self.subscriber = subscriber
+            pipeline.add(subscriber.bin)
+            guard pipeline.setState(.playing) != .failure else {
+                throw PeerConnectionError(.wrongState, "the pipeline does not start")
+            }
+            busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
+            onEvent(.offered(sdp: try subscriber.createDataChannelOffer()))
+        }
+    }
+
+    func add(_ faults: [Fault]) { self.faults.add(faults) }
+
+    func receive(offer: String) {
+        work("the offer could not be taken") { [self] in
+            let connection = try publisher ?? addPublisher()
+            let answer = try connection.createAnswer(to: offer)
+            let codec = connection.negotiatedCodec
+            // Before the answer leaves: no packet must meet a pipeline that is not there.
+            if let codec, self.codec == nil { try receiveVideo(codec, from: connection) }
+            onEvent(.answered(sdp: answer, hasVideo: codec != nil))
+        }
+    }
+
+    func receive(answer: String) {
+        work("the answer could not be taken") { [self] in
+            guard let subscriber else { return }
+            try subscriber.setAnswer(answer)
+            if let parameters = subscriber.sendParameters, encoder == nil { try sendVideo(parameters, to: subscriber) }
+        }
+    }
+
+    func offerTrack() {
+        work("the track could not be offered") { [self] in
+            guard let subscriber, let codec else { return }
+            onEvent(.offered(sdp: try subscriber.createOffer(adding: codec)))
+        }
+    }
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
+        queue.async { [self] in
+            (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(
+                candidate.map {
+                    ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex)
+                })
+        }
+    }
+
+    func stop(completion: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            isOver = true
+            tearDown()
+            completion()
+        }
+    }
+
+    // MARK: Pipeline
+
+    private func makeConnection(_ side: RoomSide) throws -> PeerConnection {
+        var configuration = PeerConnectionConfiguration()
+        configuration.jitterBufferLatency = latency
+        configuration.bitrateRange = min(100_000, bitrate)...bitrate
+        configuration.acceptsDataChannels = true
+        configuration.direction = side == .publisher ? .recvonly : .sendonly
+        configuration.msid = msid
+        // Candidates are found while the description is still being made: by way of the queue they follow it.
+        return try PeerConnection(configuration: configuration) { [weak self] event in
+            guard let self else { return }
+            self.queue.async { self.handle(event, side) }
+        }
+    }
+
+    private func addPublisher() throws -> PeerConnection {
+        let connection = try makeConnection(.publisher)
+        publisher = connection
+        pipeline?.add(connection.bin)
+        connection.bin.syncStateWithParent()
+        return connection
+    }
+
+    private func receiveVideo(_ codec: VideoCodec, from connection: PeerConnection) throws {
+        let decoder = try VideoDecoderBin.make(codec: codec)
+        let painting = try PaintingBin(painter: painter, faults: faults, latency: latency)
+        painting.painted.setActive(true)
+        painted = painting.painted
+        self.codec = codec
+        pipeline?.add([decoder, painting.bin])
+        try decoder.link(painting.bin)
+        try connection.bin.link("rtp_src", to: decoder, "sink")
+        painting.bin.syncStateWithParent()
+        decoder.syncStateWithParent()
+    }
+
+    private func sendVideo(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
+        var parameters = parameters
+        if faults.contains(.wrongSSRC) { parameters.ssrc = parameters.ssrc &+ 0x1234_5678 }
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
+        encoder.spoilPictures(while: faults)
+        self.encoder = encoder
+        pipeline?.add(encoder.bin)
+        try encoder.bin.link("src", to: connection.bin, "rtp_sink")
+        encoder.bin.syncStateWithParent()
+        guard let painted, let sink = encoder.bin.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the encoder has no sink pad")
+        }
+        try painted.link(sink)
+    }
+
+    // MARK: Events
+
+    private func handle(_ event: PeerConnectionEvent, _ side: RoomSide) {
+        guard !isOver else { return }
+        switch event {
+        case .localCandidate(let candidate):
+            let message = CandidateMessage(
+                candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)
+            onEvent(.localCandidate(message, side))
+        case .gatheringComplete:
+            onEvent(.localCandidate(nil, side))
+        case .stateChanged(.connected):
+            onEvent(.connected(side))
+        case .stateChanged(.failed(.closedByPeer)):
+            // A client that leaves may close its connections before its word of it arrives.
+            queue.asyncAfter(deadline: .now() + .seconds(2)) { [weak self] in
+                self?.fail("\(side): \(PeerConnectionError.closedByPeer.message)")
+            }
+        case .stateChanged(.failed(let error)):
+            fail("\(side): \(error.message)")
+        case .bitrateTarget(let target):
+            if side == .subscriber { encoder?.setBitrate(min(target.target, bitrate)) }
+        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:
+            break
+        }
+    }
+
+    private func work(_ failure: String, _ body: @escaping @Sendable () throws -> Void) {
+        queue.async { [self] in
+            guard !isOver else { return }
+            do {
+                try body()
+            } catch {
+                fail("\(failure): \(error)")
+            }
+        }
+    }
+
+    /// Once: what follows a failure is not news.
+    private func fail(_ words: String) {
+        guard !isOver else { return }
+        isOver = true
+        onEvent(.failed(words))
+    }
+
+    /// The order is the peer connection's: close, bin to NULL, out of the pipeline, dismantle.
+    private func tearDown() {
+        busTimer?.cancel()
+        busTimer = nil
+        let connections = [publisher, subscriber].compactMap { $0 }
+        for connection in connections { connection.close() }
+        painted?.setActive(false)
+        pipeline?.setState(.null)
+        for connection in connections {
+            pipeline?.remove(connection.bin)
+            connection.dismantle()
+        }
+        painted = nil
+        encoder = nil
+        publisher = nil
+        subscriber = nil
+        pipeline = nil
+    }
+}

@@ -1,0 +1,46 @@
+// What the media of direct sessions and of rooms have in common.
+import Dispatch
+import GStreamerKit
+import WebRTCTransport
+
+extension VideoEncoderBin {
+    /// Spoils pictures between encoder and payloader, where they are whole.
+    func spoilPictures(while faults: MediaFaults) {
+        guard let payloader = bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }),
+            let sink = payloader.staticPad("sink")
+        else { return }
+        sink.addProbe(.buffer) { item in
+            guard case .buffer(let buffer) = item, faults.isOn(.garbage),
+                let copy = buffer.withBytes({ Buffer(copying: $0) })
+            else { return .pass }
+            (copy.pts, copy.dts, copy.duration) = (buffer.pts, buffer.dts, buffer.duration)
+            _ = copy.withMutableBytes(Garbage.spoil)
+            return .replace(copy)
+        }
+    }
+}
+
+extension Element {
+    func link(_ source: String, to downstream: Element, _ sink: String) throws {
+        guard let source = staticPad(source), let sink = downstream.staticPad(sink) else {
+            throw GStreamerError(.linkFailed, "a pad is missing")
+        }
+        try source.link(sink)
+    }
+}
+
+extension Pipeline {
+    /// Nobody runs a main loop here: a timer empties the bus, which would grow for ever otherwise.
+    func watchBus(on queue: DispatchQueue, onError: @escaping @Sendable (String) -> Void) -> any DispatchSourceTimer {
+        let timer = DispatchSource.makeTimerSource(queue: queue)
+        timer.schedule(deadline: .now() + .milliseconds(100), repeating: .milliseconds(100), leeway: .milliseconds(50))
+        let bus = bus
+        timer.setEventHandler {
+            while let message = bus.next(timeout: .zero) {
+                if message.kind == .error { onError("the media pipeline failed: \(message.problem?.text ?? "")") }
+            }
+        }
+        timer.resume()
+        return timer
+    }
+}

@@ -1,0 +1,98 @@
+// What the control channel of a session and the connection to its room share.
+import DecartProtocol
+import NIOCore
+import Synchronization
+
+/// Names in one room.
+struct RoomIdentity: Sendable, Equatable {
+    let name: String
+    let sid = Self.sid("RM")
+    let participant: String
+    let participantSID = Self.sid("PA")
+    /// Clients take tracks of participants whose identity begins so.
+    let inferenceServer: String
+    let inferenceSID = Self.sid("PA")
+    let trackSID = Self.sid("TR")
+
+    init() {
+        name = "room-" + Self.random
+        participant = "client-" + Self.random
+        inferenceServer = "inference-server-" + Self.random
+    }
+
+    private static var random: String { String(UInt64.random(in: .min ... .max), radix: 36) }
+
+    /// Kinds are told by their beginning: RM_, PA_, TR_.
+    static func sid(_ kind: String) -> String { "\(kind)_\(random)" }
+}
+
+/// Sent through the pipeline of a participant's connection.
+enum RoomNotice: Sendable {
+    /// Another connection has taken the place.
+    case replaced
+    /// The session has ended.
+    case closed
+}
+
+final class Room: Sendable {
+    let identity: RoomIdentity
+    let sessionID: String
+    /// The number of the session on the board.
+    let number: Int
+    let painter: FramePainter
+    /// Those of the session.
+    let faults: Mutex<FaultPlan>
+    private let member = Mutex<(any Channel)?>(nil)
+
+    init(sessionID: String, number: Int, painter: FramePainter, faults: FaultPlan) {
+        identity = RoomIdentity()
+        self.sessionID = sessionID
+        self.number = number
+        self.painter = painter
+        self.faults = Mutex(faults)
+    }
+
+    /// One participant at a time: who comes later takes the place.
+    func enter(_ channel: any Channel) {
+        let former = member.withLock { member in
+            defer { member = channel }
+            return member
+        }
+        former?.pipeline.fireUserInboundEventTriggered(RoomNotice.replaced)
+    }
+
+    func leave(_ channel: any Channel) {
+        member.withLock { if $0 === channel { $0 = nil } }
+    }
+
+    func close() {
+        let former = member.withLock { $0.take() }
+        former?.pipeline.fireUserInboundEventTriggered(RoomNotice.closed)
+    }
+}
+
+/// The open rooms, and their tokens.
+final class RoomBoard: Sendable {
+    private let rooms = Mutex<[String: Room]>([:])
+    private let tokens = RoomTokens()
+
+    func add(_ room: Room) { rooms.withLock { $0[room.identity.name] = room } }
+
+    /// Its tokens open nothing from now on.
+    func remove(_ room: Room) {
+        rooms.withLock { $0[room.identity.name] = nil }
+        room.close()
+    }
+
+    func token(for room: Room) -> Secret? {
+        tokens.token(
+            for: RoomTokens.Grant(room: room.identity.name, identity: room.identity.participant), now: WallClock.seconds)
+    }
+
+    /// Nil: no token of ours, or of a room that is gone.
+    func room(for token: String) -> Room? {
+        guard let grant = tokens.grant(in: token, now: WallClock.seconds) else { return nil }
+        let room = rooms.withLock { $0[grant.room] }
+        return room?.identity.participant == grant.identity ? room : nil
+    }
+}

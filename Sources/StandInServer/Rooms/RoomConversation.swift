@@ -1,0 +1,251 @@
+// The signalling of a room's one participant as a value: told facts, it answers with orders. It knows no socket, clock,
+// thread or media; `RoomHandler` drives it and carries the orders out.
+import DecartProtocol
+import LiveKitProtocol
+import SwiftProtobuf
+
+/// The two connections of a participant.
+package enum RoomSide: Sendable, Hashable {
+    /// Brings the participant's own tracks; the participant offers.
+    case publisher
+    /// Takes the transformed track; the room offers.
+    case subscriber
+}
+
+struct RoomConversation {
+    enum Order: Sendable, Equatable {
+        case send(LiveKitSignalResponse)
+        case startMedia
+        case receiveOffer(String)
+        case receiveAnswer(String)
+        /// Nil: no more candidates.
+        case addCandidate(CandidateMessage?, RoomSide)
+        case offerTrack
+        case close
+    }
+
+    private let room: RoomIdentity
+    private let isSubscribedToAll: Bool
+    private var isOver = false
+    private var publishedTracks: [String: LiveKitTrackInfo] = [:]
+    private static let maximumTrackCount = 20
+    /// Of the participant's offers, in order; the answers repeat them.
+    private var offerIDs: [UInt32] = []
+    private static let maximumOpenOfferCount = 16
+    private var lastOfferID: UInt32 = 0
+    /// The participant has answered our last offer.
+    private var isStable = false
+    private var hasVideo = false
+    private var isTrackWanted: Bool
+    private var isTrackAnnounced = false
+    private var isTrackOffered = false
+    /// The last one of each side waits for the next, so that it can be marked as the last.
+    private var heldCandidates: [RoomSide: CandidateMessage] = [:]
+
+    /// - Parameter isSubscribedToAll: without being asked for single tracks.
+    init(room: RoomIdentity, isSubscribedToAll: Bool) {
+        self.room = room
+        self.isSubscribedToAll = isSubscribedToAll
+        isTrackWanted = isSubscribedToAll
+    }
+
+    // MARK: The beginning
+
+    mutating func opened(token: String) -> [Order] {
+        var join = LiveKitJoinResponse()
+        join.room.sid = room.sid
+        join.room.name = room.name
+        join.room.numParticipants = 2
+        join.participant = participant
+        join.otherParticipants = [inferenceServer]
+        join.serverVersion = "1.9.0"
+        join.serverInfo.version = "1.9.0"
+        join.serverInfo.protocol = 16
+        join.subscriberPrimary = true
+        join.pingInterval = 5
+        join.pingTimeout = 15
+        join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in
+            var codec = LiveKitCodec()
+            codec.mime = mime
+            return codec
+        }
+        return [.send(.join(join)), .send(.with { $0.refreshToken = token }), .startMedia]
+    }
+
+    /// The participant wants to go on with what it had: it has to begin anew.
+    mutating func openedToResume() -> [Order] {
+        leave(.reconnect, reason: .stateMismatch)
+    }
+
+    private var participant: LiveKitParticipantInfo {
+        var info = LiveKitParticipantInfo()
+        info.sid = room.participantSID
+        info.identity = room.participant
+        info.state = .joined
+        info.tracks = publishedTracks.values.sorted { $0.sid < $1.sid }
+        info.isPublisher = !publishedTracks.isEmpty
+        return info
+    }
+
+    private var inferenceServer: LiveKitParticipantInfo {
+        var info = LiveKitParticipantInfo()
+        info.sid = room.inferenceSID
+        info.identity = room.inferenceServer
+        info.state = .active
+        info.kind = .agent
+        info.version = isTrackAnnounced ? 2 : 1
+        guard isTrackAnnounced else { return info }
+        var track = LiveKitTrackInfo()
+        track.sid = room.trackSID
+        track.type = .video
+        track.source = .camera
+        track.name = "transformed"
+        info.tracks = [track]
+        info.isPublisher = true
+        return info
+    }
+
+    // MARK: The participant
+
+    /// - Parameter now: milliseconds since 1970.
+    mutating func received(_ request: LiveKitSignalRequest, now: Int64) -> [Order] {
+        guard !isOver else { return [] }
+        switch request.message {
+        case .offer(let description):
+            guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
+            offerIDs.append(description.id)
+            return [.receiveOffer(description.sdp)]
+        case .answer(let description):
+            isStable = true
+            return [.receiveAnswer(description.sdp)] + offerTrackIfDue()
+        case .trickle(let trickle): return received(trickle)
+        case .addTrack(let request): return received(request)
+        case .subscription(let update): return received(update)
+        case .leave:
+            isOver = true
+            return [.close]
+        case .ping: return [.send(.with { $0.pong = now })]
+        case .pingReq(let ping):
+            var pong = LiveKitPong()
+            pong.lastPingTimestamp = ping.timestamp
+            pong.timestamp = now
+            return [.send(.with { $0.pongResp = pong })]
+        case .mute, .trackSetting, .syncState, nil: return []
+        }
+    }
+
+    private func received(_ trickle: LiveKitTrickleRequest) -> [Order] {
+        let side: RoomSide = trickle.target == .subscriber ? .subscriber : .publisher
+        guard let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) else { return [] }
+        return [.addCandidate(candidate.candidate.isEmpty ? nil : candidate, side)]
+    }
+
+    private mutating func received(_ request: LiveKitAddTrackRequest) -> [Order] {
+        guard request.type != .data, publishedTracks.count < Self.maximumTrackCount || publishedTracks[request.cid] != nil else {
+            var refusal = LiveKitRequestResponse()
+            refusal.reason = .notAllowed
+            refusal.message = "this track is not taken"
+            refusal.addTrack = request
+            return [.send(.with { $0.requestResponse = refusal })]
+        }
+        var track = LiveKitTrackInfo()
+        track.sid = publishedTracks[request.cid]?.sid ?? RoomIdentity.sid("TR")
+        track.type = request.type
+        track.name = request.name
+        track.source = request.source
+        track.width = request.width
+        track.height = request.height
+        track.muted = request.muted
+        track.layers = Array(request.layers.prefix(3))
+        track.stream = request.stream
+        publishedTracks[request.cid] = track
+        var published = LiveKitTrackPublishedResponse()
+        published.cid = request.cid
+        published.track = track
+        return [.send(.with { $0.trackPublished = published })]
+    }
+
+    private mutating func received(_ update: LiveKitUpdateSubscription) -> [Order] {
+        let sids = update.trackSids + update.participantTracks.flatMap(\.trackSids)
+        guard update.subscribe, sids.contains(room.trackSID) else { return [] }
+        isTrackWanted = true
+        return offerTrackIfDue()
+    }
+
+    // MARK: The media
+
+    mutating func mediaAnswered(_ sdp: String, hasVideo: Bool) -> [Order] {
+        guard !isOver, !offerIDs.isEmpty else { return [] }
+        var answer = LiveKitSessionDescription()
+        answer.type = "answer"
+        answer.sdp = sdp
+        answer.id = offerIDs.removeFirst()
+        self.hasVideo = hasVideo
+        var orders: [Order] = [.send(.with { $0.answer = answer })]
+        guard hasVideo, !isTrackAnnounced else { return orders }
+        isTrackAnnounced = true
+        // A track is told of before the offer that carries it.
+        var update = LiveKitParticipantUpdate()
+        update.participants = [inferenceServer]
+        orders.append(.send(.with { $0.update = update }))
+        return orders + offerTrackIfDue()
+    }
+
+    mutating func mediaOffered(_ sdp: String) -> [Order] {
+        guard !isOver else { return [] }
+        lastOfferID &+= 1
+        var offer = LiveKitSessionDescription()
+        offer.type = "offer"
+        offer.sdp = sdp
+        offer.id = lastOfferID
+        return [.send(.with { $0.offer = offer })]
+    }
+
+    /// One offer after the other.
+    private mutating func offerTrackIfDue() -> [Order] {
+        guard isStable, isTrackWanted, isTrackAnnounced, !isTrackOffered else { return [] }
+        isTrackOffered = true
+        isStable = false
+        return [.offerTrack]
+    }
+
+    mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Order] {
+        guard !isOver else { return [] }
+        let ready = heldCandidates[side]
+        heldCandidates[side] = candidate
+        guard let text = try? ready?.encodedInit() else { return [] }
+        var trickle = LiveKitTrickleRequest()
+        trickle.candidateInit = String(decoding: text, as: UTF8.self)
+        trickle.target = side == .subscriber ? .subscriber : .publisher
+        trickle.final = candidate == nil
+        return [.send(.with { $0.trickle = trickle })]
+    }
+
+    /// The participant's own connection is up: somebody takes its video.
+    mutating func mediaConnected(_ side: RoomSide) -> [Order] {
+        guard !isOver, side == .publisher else { return [] }
+        return publishedTracks.values.filter { $0.type == .video }.map { track in
+            var subscribed = LiveKitTrackSubscribed()
+            subscribed.trackSid = track.sid
+            return .send(.with { $0.trackSubscribed = subscribed })
+        }
+    }
+
+    // MARK: The end
+
+    mutating func mediaFailed() -> [Order] { leave(.reconnect, reason: .connectionTimeout) }
+
+    mutating func leave(_ action: LiveKitLeaveRequest.Action, reason: LiveKitDisconnectReason) -> [Order] {
+        guard !isOver else { return [] }
+        isOver = true
+        var leave = LiveKitLeaveRequest()
+        leave.action = action
+        leave.canReconnect = action != .disconnect
+        leave.reason = reason
+        return [.send(.with { $0.leave = leave }), .close]
+    }
+}
+
+extension LiveKitSignalResponse {
+    fileprivate static func join(_ join: LiveKitJoinResponse) -> Self { .with { $0.join = join } }
+}

@@ -1,0 +1,248 @@
+// Drives one `RoomConversation`: WebSocket frames in, orders out. Everything here runs on the connection's event loop;
+// media events hop onto it.
+import DecartProtocol
+import Dispatch
+import LiveKitProtocol
+import NIOCore
+import NIOWebSocket
+import SwiftProtobuf
+import Synchronization
+
+final class RoomHandler: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundOut = WebSocketFrame
+
+    private static let refreshInterval = TimeAmount.minutes(5)
+
+    private let room: Room
+    private let visit: RoomAdmission.Visit
+    private let services: ConnectionServices
+    private var conversation: RoomConversation
+    private var media: (any RoomMedia)?
+    private var timers: [RepeatedTask] = []
+    private var faultTimers = FaultTimers()
+    private var isClosing = false
+
+    init(room: Room, visit: RoomAdmission.Visit, services: ConnectionServices) {
+        self.room = room
+        self.visit = visit
+        self.services = services
+        conversation = RoomConversation(room: room.identity, isSubscribedToAll: visit.isSubscribedToAll)
+    }
+
+    // MARK: Channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        log(visit.isResume ? "asks to resume" : "joined")
+        guard !visit.isResume else { return carryOut(conversation.openedToResume(), context) }
+        services.faults.uncount()
+        room.enter(context.channel)
+        services.board.update(room.number) { $0.roomJoinCount += 1 }
+        every(.seconds(10), context) { handler, context in
+            handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
+        }
+        every(Self.refreshInterval, context) { handler, context in
+            guard let token = handler.services.rooms.token(for: handler.room) else { return }
+            handler.carryOut([.send(.with { $0.refreshToken = token.reveal() })], context)
+        }
+        carryOut(conversation.opened(token: services.rooms.token(for: room)?.reveal() ?? ""), context)
+        for fault in room.faults.withLock({ $0.faults }) { begin(fault, at: fault.at ?? 5, context) }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isClosing else { return }
+        let frame = unwrapInboundIn(data)
+        switch frame.opcode {
+        case .binary:
+            receive(frame.unmaskedData, context)
+        case .text:
+            // LiveKit's own servers take protobuf's JSON as well.
+            log("text frames are not understood")
+            close(.unacceptableData, context)
+        case .ping:
+            write(.pong, frame.unmaskedData, context)
+        case .connectionClose:
+            var data = frame.unmaskedData
+            close(data.readSlice(length: min(2, data.readableBytes)) ?? ByteBuffer(), context)
+        default:
+            break
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case RoomNotice.replaced:
+            carryOut(conversation.leave(.disconnect, reason: .duplicateIdentity), context)
+        case RoomNotice.closed:
+            carryOut(conversation.leave(.disconnect, reason: .roomDeleted), context)
+        case is ShutdownNotice:
+            carryOut(conversation.leave(.reconnect, reason: .serverShutdown), context)
+        case let notice as FaultNotice where notice.sessionID.map({ $0 == room.sessionID }) ?? true:
+            media?.add(notice.faults)
+            for fault in notice.faults { begin(fault, at: fault.at ?? 0, context) }
+        case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
+            log("nothing was heard of the client, not even a pong")
+            context.close(promise: nil)
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The error's own text is not logged: it may quote what the peer sent.
+        switch error {
+        case is FrameRules.Breach: close(.protocolError, context)
+        case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge: close(.messageTooLarge, context)
+        case is NIOWebSocketFrameAggregator.Error: close(.protocolError, context)
+        default: context.close(promise: nil)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        room.leave(context.channel)
+        for timer in timers { timer.cancel() }
+        faultTimers.cancelAll()
+        stopMedia()
+        log("left")
+        context.fireChannelInactive()
+    }
+
+    private func every(
+        _ interval: TimeAmount, _ context: ChannelHandlerContext,
+        _ body: @escaping (RoomHandler, ChannelHandlerContext) -> Void
+    ) {
+        let bound = NIOLoopBound((self, context, body), eventLoop: context.eventLoop)
+        timers.append(
+            context.eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
+                let (handler, context, body) = bound.value
+                body(handler, context)
+            })
+    }
+
+    // MARK: Messages
+
+    private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard let request = try? LiveKitSignalRequest(serializedBytes: Array(data.readableBytesView)) else {
+            log("received a malformed message")
+            services.board.update(room.number) { $0.malformedCount += 1 }
+            return
+        }
+        carryOut(conversation.received(request, now: WallClock.milliseconds), context)
+    }
+
+    private func carryOut(_ orders: [RoomConversation.Order], _ context: ChannelHandlerContext) {
+        for order in orders { carryOut(order, context) }
+    }
+
+    private func carryOut(_ order: RoomConversation.Order, _ context: ChannelHandlerContext) {
+        switch order {
+        case .send(let response):
+            guard let bytes: [UInt8] = try? response.serializedBytes() else { return }
+            write(.binary, ByteBuffer(bytes: bytes), context)
+        case .startMedia: startMedia(context)
+        case .receiveOffer(let sdp): media?.receive(offer: sdp)
+        case .receiveAnswer(let sdp): media?.receive(answer: sdp)
+        case .addCandidate(let candidate, let side):
+            if !hasFault(.noCandidates) { media?.addRemoteCandidate(candidate, side) }
+        case .offerTrack: media?.offerTrack()
+        case .close: close(.normalClosure, context)
+        }
+    }
+
+    // MARK: Media
+
+    private func startMedia(_ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let eventLoop = context.eventLoop
+        services.mediaGroup.enter()
+        media = services.engine.makeRoom(
+            painter: room.painter, faults: room.faults.withLock { $0 },
+            msid: "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
+        ) { event in
+            eventLoop.execute {
+                let (handler, context) = bound.value
+                if handler.media != nil { handler.received(event, context) }
+            }
+        }
+    }
+
+    private func received(_ event: RoomMediaEvent, _ context: ChannelHandlerContext) {
+        switch event {
+        case .answered(let sdp, let hasVideo):
+            carryOut(conversation.mediaAnswered(sdp, hasVideo: hasVideo), context)
+        case .offered(let sdp):
+            carryOut(conversation.mediaOffered(sdp), context)
+        case .localCandidate(let candidate, let side):
+            if !hasFault(.noCandidates) { carryOut(conversation.mediaFound(candidate, side), context) }
+        case .connected(let side):
+            log("\(side) connected")
+            carryOut(conversation.mediaConnected(side), context)
+        case .failed(let words):
+            log("media failed: \(LogText.clean(words))")
+            services.board.update(room.number) { $0.mediaFailure = words }
+            carryOut(conversation.mediaFailed(), context)
+        }
+    }
+
+    private func stopMedia() {
+        guard let media else { return }
+        self.media = nil
+        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+    }
+
+    // MARK: Faults
+
+    private func hasFault(_ kind: FaultKind.Room) -> Bool { room.faults.withLock { $0.contains(.room(kind)) } }
+
+    private func begin(_ fault: Fault, at seconds: Double, _ context: ChannelHandlerContext) {
+        guard case .room(let kind) = fault.kind, kind.actsByTheClock else { return }
+        let number = faultTimers.number()
+        let timer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
+            self.faultTimers.fired(number)
+            self.commit(kind, context)
+        }
+        faultTimers.add(timer, number)
+    }
+
+    private func commit(_ kind: FaultKind.Room, _ context: ChannelHandlerContext) {
+        log("fault: \(FaultKind.room(kind).name)")
+        // Once: the participant comes back, and the same must not happen again.
+        room.faults.withLock { plan in plan.faults.removeAll { $0.kind == .room(kind) } }
+        switch kind {
+        case .leaveDisconnect: carryOut(conversation.leave(.disconnect, reason: .participantRemoved), context)
+        case .leaveResume: carryOut(conversation.leave(.resume, reason: .connectionTimeout), context)
+        case .leaveReconnect: carryOut(conversation.leave(.reconnect, reason: .serverShutdown), context)
+        case .restart:
+            stopMedia()
+            Reset.close(context.channel)
+        case .slowInfo, .tokenRefused, .noCandidates: break
+        }
+    }
+
+    // MARK: Frames out
+
+    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard !isClosing else { return }
+        guard context.channel.isWritable else {
+            log("the client does not read")
+            return context.close(promise: nil)
+        }
+        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
+    }
+
+    private func close(_ code: WebSocketErrorCode, _ context: ChannelHandlerContext) {
+        var data = context.channel.allocator.buffer(capacity: 2)
+        data.write(webSocketErrorCode: code)
+        close(data, context)
+    }
+
+    private func close(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        write(.connectionClose, data, context)
+        isClosing = true
+        context.close(promise: nil)
+    }
+
+    private func log(_ words: String) {
+        services.log("session \(room.number), room: \(words)")
+    }
+}

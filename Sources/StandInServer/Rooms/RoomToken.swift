@@ -1,0 +1,65 @@
+// Tokens of rooms: JSON Web Tokens (RFC 7519) signed with HS256, as LiveKit's own servers want them. A token is a secret.
+import DecartProtocol
+import MediaSecurity
+
+/// Makes and checks the tokens of one stand-in.
+struct RoomTokens: Sendable {
+    static let issuer = "decart-standin"
+    /// Seconds: a client that is in the room gets fresh ones in between.
+    static let lifetime = 600
+
+    struct Grant: Sendable, Equatable {
+        let room: String
+        let identity: String
+    }
+
+    private let key: [UInt8]
+
+    init() {
+        key = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+    }
+
+    /// - Parameter now: seconds since 1970.
+    func token(for grant: Grant, now: Int) -> Secret? {
+        let header = Header(alg: "HS256", typ: "JWT")
+        let claims = Claims(
+            iss: Self.issuer, sub: grant.identity, nbf: now, exp: now &+ Self.lifetime,
+            video: Claims.Video(room: grant.room, roomJoin: true))
+        guard let head = try? JSONText.encode(header), let body = try? JSONText.encode(claims) else { return nil }
+        let text = Base64.encode(head, alphabet: .url) + "." + Base64.encode(body, alphabet: .url)
+        guard let signature = MessageAuthentication.sha256(key: key, message: Array(text.utf8)) else { return nil }
+        return Secret(text + "." + Base64.encode(signature, alphabet: .url))
+    }
+
+    /// Nil: not one of ours, or not of now.
+    func grant(in token: String, now: Int) -> Grant? {
+        guard token.utf8.count <= 4096 else { return nil }
+        let parts = token.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let end = token.lastIndex(of: "."),
+            let signature = Base64.decode(String(parts[2]), alphabet: .url),
+            let expected = MessageAuthentication.sha256(key: key, message: Array(token[..<end].utf8)),
+            MessageAuthentication.areEqual(signature, expected),
+            let body = Base64.decode(String(parts[1]), alphabet: .url),
+            let claims = try? JSONText.decode(Claims.self, from: body, maximumSize: 4096),
+            claims.video.roomJoin, claims.nbf <= now, now < claims.exp
+        else { return nil }
+        return Grant(room: claims.video.room, identity: claims.sub)
+    }
+
+    private struct Header: Codable {
+        var alg: String
+        var typ: String
+    }
+
+    private struct Claims: Codable {
+        struct Video: Codable {
+            var room: String
+            var roomJoin: Bool
+        }
+        var iss: String
+        var sub: String
+        var nbf: Int
+        var exp: Int
+        var video: Video
+    }
+}

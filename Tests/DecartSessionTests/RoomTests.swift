@@ -1,0 +1,278 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+@Suite("The machine: rooms", .timeLimit(.minutes(1)))
+struct RoomTests {
+    private let join = ClientMessage.livekitJoin(LiveKitJoin(passthrough: false))
+    private let info = ServerMessage.livekitRoomInfo(
+        LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: "r", sessionID: "s"))
+    private let room = MediaStart.room(url: "wss://room.example", token: Secret("t"))
+    private let direct = ServerMessage.sessionID(SessionIdentity(id: "s", serverIP: "10.0.0.1", serverPort: 80))
+    private let ack = ServerMessage.promptAck(PromptAck(prompt: "Lego World", success: true))
+
+    private func driver(
+        _ transport: TransportChoice, prompt: String? = "Lego World", maximumRetries: Int? = 5
+    ) throws -> MachineDriver {
+        try MachineDriver(prompt: prompt, maximumRetries: maximumRetries) { $0.transport = transport }
+    }
+
+    private func opened(
+        _ transport: TransportChoice, prompt: String? = "Lego World", maximumRetries: Int? = 5
+    ) throws -> MachineDriver {
+        var driver = try driver(transport, prompt: prompt, maximumRetries: maximumRetries)
+        driver.tell(.start)
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        return driver
+    }
+
+    private func reopen(_ driver: inout MachineDriver) {
+        driver.waitForRetry()
+        _ = driver.take()
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+    }
+
+    @Test func aDirectConnectionAsksForNoRoom() throws {
+        let driver = try opened(.webrtc)
+        #expect(driver.sent() == [])
+        #expect(driver.snapshot.transport == .webrtc)
+    }
+
+    // MARK: transport=livekit
+
+    @Test func wholeLifeInOrder() throws {
+        var driver = try opened(.livekit)
+        let id = driver.attempt
+        // Nothing is waited for: not for a status, not for the ack.
+        #expect(driver.take() == [.openChannel(id, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
+        driver.server(info)
+        #expect(driver.take() == [.startMedia(id, room)])
+        #expect(driver.state == .connecting)
+        #expect(driver.snapshot.sessionID == "s")
+        #expect(driver.snapshot.subscribeToken == .room(name: "r"))
+        #expect(driver.snapshot.transport == .livekit)
+
+        driver.server(ack)
+        #expect(driver.snapshot.phases.initialAck != nil)
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(driver.state == .connected)
+        // No second initial state, no offer.
+        #expect(driver.take() == [])
+        driver.server(.generationTick(seconds: 1))
+        #expect(driver.state == .generating)
+        driver.tell(.stop)
+        #expect(driver.take() == [.closeChannel(id), .stopMedia(id)])
+        #expect(driver.runningTimers.isEmpty)
+    }
+
+    @Test func theRoomMayComeAfterTheAck() throws {
+        var driver = try opened(.livekit)
+        driver.server(ack)
+        #expect(!driver.startsMedia())
+        driver.server(info)
+        #expect(driver.startsMedia())
+        driver.server(info)
+        #expect(driver.take().count { if case .startMedia = $0 { true } else { false } } == 1)
+    }
+
+    @Test func passthroughWaitsForThePublishedTrack() throws {
+        var driver = try opened(.livekit, prompt: nil)
+        #expect(driver.sent() == [.livekitJoin(LiveKitJoin(passthrough: true))])
+        driver.server(info)
+        #expect(driver.sent().count == 1)
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(driver.sent().last == .setImage(.passthrough))
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        driver.wait(.seconds(60))
+        #expect(driver.state == .connected)
+    }
+
+    @Test func aPromptInPlaceOfPassthroughDoesNotWait() throws {
+        var driver = try opened(.livekit, prompt: nil)
+        _ = driver.take()
+        try driver.update("Lego World")
+        #expect(driver.sent() == [.text("Lego World")])
+        driver.server(info)
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(!driver.sent().contains(.setImage(.passthrough)))
+    }
+
+    @Test func aRefusedInitialStateEndsTheSession() throws {
+        for isConnected in [false, true] {
+            var driver = try opened(.livekit)
+            driver.server(info)
+            if isConnected { driver.media(.connected(ice: nil, dtls: nil)) }
+            driver.server(.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")))
+            #expect(driver.state == .error)
+            #expect(driver.failures().first?.stage == .initialState)
+            #expect(driver.take().contains(.stopMedia(driver.attempt)))
+        }
+    }
+
+    @Test func anInitialStateWithoutAckEndsTheAttempt() throws {
+        var driver = try opened(.livekit)
+        driver.server(info)
+        driver.media(.connected(ice: nil, dtls: nil))
+        driver.wait(.seconds(29))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(1))
+        #expect(driver.state == .reconnecting)
+    }
+
+    @Test func noRoomIsATimeout() throws {
+        var driver = try opened(.livekit, maximumRetries: 0)
+        driver.wait(.milliseconds(14_999))
+        #expect(driver.state == .connecting)
+        driver.wait(.milliseconds(1))
+        #expect(driver.failures().first?.code == .connectionTimeout)
+    }
+
+    @Test func noClockRunsInTheQueue() throws {
+        var driver = try opened(.livekit)
+        driver.server(.queuePosition(QueuePosition(position: 3)))
+        driver.wait(.seconds(600))
+        #expect(driver.state == .connecting)
+        #expect(driver.snapshot.queue?.position == 3)
+        _ = driver.take()
+        driver.server(.status("ready"))
+        // What was sent may have been lost.
+        #expect(driver.sent() == [.text("Lego World")])
+        driver.wait(.seconds(14))
+        driver.server(info)
+        #expect(driver.startsMedia())
+        // Served without a word about it: the clock of the ack runs again.
+        driver = try opened(.livekit)
+        driver.server(.queuePosition(QueuePosition(position: 3)))
+        driver.server(info)
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(driver.snapshot.queue == nil)
+        driver.wait(.seconds(30))
+        #expect(driver.state == .reconnecting)
+    }
+
+    @Test func aRoomThatIsLostIsAskedForAgainWithTheLatestPrompt() throws {
+        var driver = try opened(.livekit)
+        driver.server(info)
+        driver.server(ack)
+        driver.media(.connected(ice: nil, dtls: nil))
+        try driver.update("Moon")
+        driver.server(.promptAck(PromptAck(prompt: "Moon", success: true)))
+        driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
+        #expect(driver.state == .reconnecting)
+        reopen(&driver)
+        #expect(driver.sent() == [join, .text("Moon")])
+    }
+
+    @Test func aServiceWithoutRoomsIsNamed() throws {
+        var driver = try opened(.livekit)
+        driver.server(.error("unknown message livekit_join"))
+        let error = try #require(driver.failures().first)
+        #expect(error.isPermanent && error.message.contains("transport=webrtc"))
+    }
+
+    // MARK: transport=auto
+
+    @Test func autoFollowsTheRoom() throws {
+        var driver = try opened(.auto)
+        #expect(driver.sent() == [join])
+        #expect(driver.snapshot.transport == nil)
+        driver.server(.status("ready"))
+        #expect(driver.sent() == [join, .text("Lego World")])
+        driver.server(info)
+        #expect(driver.startsMedia())
+        #expect(driver.snapshot.transport == .livekit)
+    }
+
+    @Test func autoFollowsTheRoomBeforeAnyStatus() throws {
+        var driver = try opened(.auto)
+        driver.server(info)
+        #expect(driver.take().suffix(2) == [.startMedia(driver.attempt, room), .send(driver.attempt, .text("Lego World"))])
+    }
+
+    @Test(arguments: [0, 1, 2])
+    func autoKnowsADirectServiceByItsWords(word: Int) throws {
+        let words = [direct, .ready, .error("stand-in: no LIVEKIT_JOIN here")]
+        for ackFirst in [false, true] {
+            var driver = try opened(.auto)
+            driver.server(.status("ready"))
+            if ackFirst { driver.server(ack) }
+            #expect(!driver.startsMedia())
+            driver.server(words[word])
+            if !ackFirst { driver.server(ack) }
+            #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
+            #expect(driver.snapshot.transport == .webrtc)
+            #expect(driver.failures().isEmpty && driver.warnings().isEmpty)
+            // The answer to our asking for a room may come when that is no longer a question.
+            driver.server(.error("livekit_join is unknown"))
+            driver.negotiate()
+            #expect(driver.state == .connected)
+        }
+    }
+
+    @Test func autoHoldsPassthroughUntilItKnows() throws {
+        var driver = try opened(.auto, prompt: nil)
+        driver.server(.status("ready"))
+        #expect(driver.sent().count == 1)
+        driver.server(direct)
+        #expect(driver.sent().last == .setImage(.passthrough))
+        driver.server(.setImageAck(SetImageAck(success: true)))
+        #expect(driver.startsMedia())
+    }
+
+    @Test func silenceMeansADirectConnectionWithAFreshTimeout() throws {
+        var driver = try opened(.auto, maximumRetries: 0)
+        driver.server(.status("ready"))
+        driver.server(ack)
+        driver.wait(.milliseconds(14_999))
+        #expect(!driver.startsMedia())
+        driver.wait(.milliseconds(1))
+        #expect(driver.startsMedia())
+        driver.wait(.milliseconds(14_999))
+        #expect(driver.state == .connecting)
+        driver.negotiate()
+        #expect(driver.state == .connected)
+    }
+
+    @Test func aRoomAfterSilenceCountsForTheNextAttempt() throws {
+        var driver = try opened(.auto)
+        driver.server(.status("ready"))
+        driver.server(ack)
+        driver.wait(.seconds(15))
+        driver.server(info)
+        driver.wait(.seconds(15))
+        #expect(driver.state == .connecting)
+        reopen(&driver)
+        #expect(driver.snapshot.transport == .livekit)
+        #expect(driver.sent() == [join, .text("Lego World")])
+    }
+
+    @Test func theDecisionIsKeptForReconnects() throws {
+        var driver = try opened(.auto)
+        driver.server(direct)
+        driver.wait(.milliseconds(250))
+        driver.server(ack)
+        driver.negotiate()
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        reopen(&driver)
+        driver.wait(.milliseconds(250))
+        #expect(driver.sent() == [.text("Lego World")])
+
+        driver = try opened(.auto)
+        driver.server(info)
+        driver.server(ack)
+        driver.media(.connected(ice: nil, dtls: nil))
+        driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
+        reopen(&driver)
+        #expect(driver.sent() == [join, .text("Lego World")])
+        // It turned into an older one.
+        driver.server(.error("what is livekit_join?"))
+        driver.server(ack)
+        #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
+    }
+
+    @Test func otherErrorsAreStillErrors() throws {
+        var driver = try opened(.auto)
+        driver.server(.error("Invalid API key"))
+        #expect(driver.failures().first?.code == .invalidAPIKey)
+    }
+}

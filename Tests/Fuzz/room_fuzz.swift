@@ -1,0 +1,31 @@
+// libFuzzer's way into a room's signalling: whatever its server sends, at whatever moment, nothing may trap.
+import DecartProtocol
+import LiveKitProtocol
+import LiveKitTransport
+import SwiftProtobuf
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+    let bytes = [UInt8](UnsafeBufferPointer(start: data, count: count))
+    _ = try? LiveKitSignalRequest(serializedBytes: bytes)
+    // Two halves make two messages, in this order.
+    let half = bytes.count / 2
+    for parts in [[bytes], [Array(bytes[..<half]), Array(bytes[half...])]] {
+        let messages = parts.compactMap { try? LiveKitSignalResponse(serializedBytes: $0) }
+        guard messages.count == parts.count else { continue }
+        for facts in [[RoomFact.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")]] {
+            var machine = RoomMachine(
+                configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: "vp8"),
+                token: Secret("t"))
+            for fact in facts + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
+                for order in machine.handle(fact, now: .seconds(1)) {
+                    if case .send(let message) = order {
+                        _ = try? LiveKitSignalRequest.with { $0.message = message }.serializedBytes() as [UInt8]
+                    }
+                }
+            }
+            _ = machine.isWanted(msid: String(decoding: bytes.prefix(64), as: UTF8.self))
+        }
+    }
+    return 0
+}

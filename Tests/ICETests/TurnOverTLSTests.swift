@@ -1,0 +1,173 @@
+// TURN over TLS, by the tunnel that the element uses, against coturn's own TLS listener.
+import DecartSession
+import Glibc
+import ICE
+import Signalling
+import Synchronization
+import Testing
+
+@Suite(.timeLimit(.minutes(1)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
+struct TurnOverTLSTests {
+    /// Both ends may only use the relay, and reach it by nothing but TLS.
+    @Test(arguments: ["localhost", "127.0.0.1"])
+    func relayOnly(host: String) async throws {
+        let turn = try TurnServer(tls: "DNS:localhost,IP:127.0.0.1")
+        let tunnels = Tunnels(.only(file: turn.authority))
+        let left = try peer(tunnels, controlling: true, turn.tlsServer(host: host))
+        let right = try peer(tunnels, controlling: false, turn.tlsServer(host: host))
+        #expect(await TestPeer.connect(left, right), "\(left.warnings) \(right.warnings)")
+        let candidates = left.candidates + right.candidates
+        #expect(!left.candidates.isEmpty && candidates.allSatisfy { $0.contains("typ relay") })
+        #expect(left.agent.selectedPair?.isRelayed == true)
+
+        // More than a TLS record or a socket's buffer holds, in both directions at once.
+        for number in 0..<600 {
+            let media = [UInt8](repeating: 0x80, count: 1_196) + withUnsafeBytes(of: UInt32(number)) { Array($0) }
+            // A full socket's datagram is lost, as any may be.
+            _ = left.send(media)
+            _ = right.send(media)
+        }
+        let last: [UInt8] = [0x81, 1, 2, 3]
+        #expect(left.send(last))
+        #expect(right.send(last))
+        #expect(await right.receives(last))
+        #expect(await left.receives(last))
+        #expect(tunnels.ports.count == 2)
+        await release(left, right)
+        #expect(await tunnels.areAllShut(), "a tunnel is open after its agent has gone")
+    }
+
+    /// TLS is verified like that of the service: who signed it, and for whom.
+    @Test(arguments: [("DNS:other.example", true, "name mismatch"), ("DNS:localhost", false, "not trusted")])
+    func whoIsNotTheServerGetsNothing(name: String, isTrusted: Bool, words: String) async throws {
+        let turn = try TurnServer(tls: name)
+        let tunnels = Tunnels(isTrusted ? .only(file: turn.authority) : .system)
+        let peer = try peer(tunnels, controlling: true, turn.tlsServer(host: "localhost", credential: "canary"))
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(12)))
+        #expect(peer.candidates.isEmpty)
+        // One sentence, however many addresses this machine has.
+        #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { $0.contains(words) && !$0.contains("canary") }, "\(peer.warnings)")
+        await release(peer)
+        #expect(await tunnels.areAllShut())
+    }
+
+    /// A server in clear on the port, nobody at all, and somebody who never answers the handshake.
+    @Test(arguments: ["clear", "nobody", "silent"])
+    func noTLSThere(what: String) async throws {
+        let turn = try TurnServer()
+        let silent = try LoopbackSocket(stream: true)
+        let port =
+            switch what {
+            case "clear": turn.port
+            case "nobody": try LoopbackSocket.freePort()
+            default: silent.port
+            }
+        let tunnels = Tunnels(.system, limit: .seconds(1))
+        let peer = try peer(tunnels, controlling: true, ICEServer(url: "turns://test:canary@127.0.0.1:\(port)"))
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(12)))
+        #expect(peer.candidates.isEmpty)
+        #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { !$0.contains("canary") }, "\(peer.warnings)")
+        await release(peer)
+    }
+
+    @Test
+    func anUnreadableAuthorityIsAWarning() async throws {
+        let tunnels = Tunnels(.only(file: "/nonexistent/ca.pem"))
+        let peer = try peer(tunnels, controlling: true, ICEServer(url: "turns://test:canary@127.0.0.1:9"))
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(5)))
+        #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { $0.contains("ca-file") })
+        #expect(tunnels.ports.isEmpty)
+        await release(peer)
+    }
+
+    /// The server stops answering after it has given a relay, and the agent closes: so does the tunnel.
+    @Test
+    func closingWithASilentServer() async throws {
+        let turn = try TurnServer(tls: "IP:127.0.0.1")
+        let tunnels = Tunnels(.only(file: turn.authority))
+        let peer = try peer(tunnels, controlling: true, turn.tlsServer(host: "127.0.0.1"))
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered())
+        #expect(!peer.candidates.isEmpty)
+        turn.freeze()
+        await release(peer)
+        #expect(await tunnels.areAllShut())
+    }
+
+    private func peer(_ tunnels: Tunnels, controlling: Bool, _ server: ICEServer) throws -> TestPeer {
+        try TestPeer(controlling: controlling, servers: [server], policy: .relay, openTunnel: tunnels.opener)
+    }
+
+    private func release(_ peers: TestPeer...) async {
+        for peer in peers {
+            let released = EventLog<Bool>()
+            peer.agent.close { released.append(true) }
+            #expect(await released.first(within: .seconds(8)) { $0 } == true)
+        }
+    }
+}
+
+/// Opens tunnels as the element does, and remembers where.
+private final class Tunnels: Sendable {
+    private let trust: TLSTrust
+    private let limit: Duration
+    private let opened = Mutex<[UInt16]>([])
+    var ports: [UInt16] { opened.withLock { $0 } }
+
+    init(_ trust: TLSTrust, limit: Duration = .seconds(8)) {
+        self.trust = trust
+        self.limit = limit
+    }
+
+    private struct Tunnel: RelayTunnel {
+        let pipe: TLSTunnel
+        func close() { pipe.close() }
+    }
+
+    var opener: RelayTunnelOpener {
+        { [self] server, onEvent in
+            Tunnel(
+                pipe: TLSTunnel(host: server.host, port: server.port, trust: trust, limit: limit) { [self] event in
+                    switch event {
+                    case .listening(let port):
+                        opened.withLock { $0.append(port) }
+                        onEvent(.open(port: port))
+                    case .failed(let error): onEvent(.failed(error.message))
+                    }
+                })
+        }
+    }
+
+    private func pause() async {
+        await withCheckedContinuation { continuation in
+            _ = NetworkThread.shared.schedule(after: .milliseconds(20)) { continuation.resume() }
+        }
+    }
+
+    /// Whether nobody listens on any of the ports; within two seconds.
+    func areAllShut() async -> Bool {
+        let deadline = ContinuousClock.now + .seconds(2)
+        while ContinuousClock.now < deadline {
+            if ports.allSatisfy({ !Self.answers($0) }) { return true }
+            await pause()
+        }
+        return false
+    }
+
+    private static func answers(_ port: UInt16) -> Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
+}

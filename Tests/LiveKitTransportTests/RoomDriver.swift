@@ -1,0 +1,108 @@
+import DecartProtocol
+import DecartSession
+import LiveKitProtocol
+import LiveKitTransport
+import SwiftProtobuf
+
+/// A room's machine on virtual time, with its timers. `walk…` brings it to a state; `take` gives what was ordered since.
+struct RoomDriver {
+    private(set) var machine: RoomMachine
+    private(set) var now: Duration = .zero
+    private(set) var timers: [RoomTimer: Duration] = [:]
+    private var orders: [RoomOrder] = []
+
+    init() {
+        machine = RoomMachine(
+            configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264"),
+            token: Secret("first"))
+    }
+
+    // MARK: Facts
+
+    mutating func tell(_ fact: RoomFact) {
+        for order in machine.handle(fact, now: now) {
+            orders.append(order)
+            switch order {
+            case .schedule(let timer, let delay): timers[timer] = now + delay
+            case .cancel(let timer): timers[timer] = nil
+            default: break
+            }
+        }
+    }
+
+    mutating func server(_ message: LiveKitSignalResponse.OneOf_Message) {
+        tell(.message(.with { $0.message = message }))
+    }
+
+    mutating func wait(_ duration: Duration) {
+        let end = now + duration
+        while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= end {
+            now = max(now, due)
+            timers[timer] = nil
+            tell(.timerFired(timer))
+        }
+        now = end
+    }
+
+    // MARK: Walks
+
+    static let worker = LiveKitParticipantInfo.with {
+        $0.sid = "PA_worker"
+        $0.identity = "inference-server-7"
+        $0.state = .active
+        $0.tracks = [track("TR_out")]
+    }
+
+    static func track(_ sid: String, type: LiveKitTrackType = .video) -> LiveKitTrackInfo {
+        .with {
+            $0.sid = sid
+            $0.type = type
+        }
+    }
+
+    static let join = LiveKitJoinResponse.with {
+        $0.subscriberPrimary = true
+        $0.pingInterval = 5
+        $0.pingTimeout = 15
+        $0.iceServers = [.with { $0.urls = ["turn:turn.example:3478"] }]
+    }
+
+    mutating func walkToPublishing(_ join: LiveKitJoinResponse = join) {
+        tell(.opened)
+        server(.join(join))
+    }
+
+    mutating func walkToOffered() {
+        walkToPublishing()
+        server(.trackPublished(.with { $0.cid = "camera" }))
+        tell(.offerMade(sdp: "our offer"))
+    }
+
+    mutating func walkToConnected() {
+        walkToOffered()
+        server(.answer(.with { $0.sdp = "their answer" }))
+        tell(.peerConnected(.publisher))
+        tell(.peerConnected(.subscriber))
+    }
+
+    // MARK: Looking
+
+    /// The orders since the last look, without timers.
+    mutating func take() -> [RoomOrder] {
+        defer { orders = [] }
+        return orders.filter {
+            switch $0 {
+            case .schedule, .cancel: false
+            default: true
+            }
+        }
+    }
+
+    mutating func failures() -> [SessionError] {
+        take().compactMap { if case .reportFailed(let error) = $0 { error } else { nil } }
+    }
+
+    mutating func sent() -> [LiveKitSignalRequest.OneOf_Message] {
+        take().compactMap { if case .send(let message) = $0 { message } else { nil } }
+    }
+}

@@ -1,0 +1,320 @@
+import DecartProtocol
+import DecartSession
+import LiveKitProtocol
+import LiveKitTransport
+import SwiftProtobuf
+import Testing
+
+@Suite("A room's signalling", .timeLimit(.minutes(1)))
+struct RoomMachineTests {
+    private let goodbye = RoomOrder.send(
+        .leave(
+            .with {
+                $0.action = .disconnect
+                $0.reason = .clientInitiated
+            }))
+
+    private func description(_ type: String, _ sdp: String, _ id: UInt32) -> LiveKitSessionDescription {
+        .with {
+            $0.type = type
+            $0.sdp = sdp
+            $0.id = id
+        }
+    }
+
+    @Test func wholeStayInOrder() throws {
+        var driver = RoomDriver()
+        driver.tell(.opened)
+        #expect(driver.take() == [])
+        driver.server(.join(RoomDriver.join))
+        let joined = driver.take()
+        #expect(joined.first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
+        guard case .send(.addTrack(let track)) = joined.last else {
+            Issue.record("no track was announced")
+            return
+        }
+        #expect(joined.count == 2)
+        #expect(track.cid == "camera" && track.type == .video && track.source == .camera)
+        #expect(track.width == 1280 && track.height == 704)
+        #expect(track.layers.map(\.quality) == [.high] && track.layers.first?.bitrate == 3_500_000)
+        #expect(track.simulcastCodecs.map(\.codec) == ["h264"] && track.simulcastCodecs.first?.cid == "camera")
+
+        // The server's offer may come first, and again.
+        driver.server(.offer(description("offer", "theirs", 1)))
+        #expect(driver.take() == [.makeAnswer(offer: "theirs", id: 1)])
+        driver.tell(.answerMade(sdp: "ours", offer: 1))
+        #expect(driver.take() == [.send(.answer(description("answer", "ours", 1)))])
+
+        driver.server(.trackPublished(.with { $0.cid = "camera" }))
+        #expect(driver.take() == [.makeOffer])
+        driver.tell(.offerMade(sdp: "our offer"))
+        #expect(driver.take() == [.send(.offer(description("offer", "our offer", 1)))])
+        driver.server(.answer(.with { $0.sdp = "their answer" }))
+        #expect(driver.take() == [.applyAnswer(sdp: "their answer")])
+
+        driver.tell(.peerConnected(.publisher))
+        #expect(driver.take() == [])
+        driver.tell(.peerConnected(.subscriber))
+        #expect(driver.take() == [.reportConnected])
+        driver.server(.offer(description("offer", "theirs again", 2)))
+        #expect(driver.take() == [.makeAnswer(offer: "theirs again", id: 2)])
+
+        driver.tell(.stop)
+        #expect(driver.take() == [goodbye, .close])
+        #expect(driver.timers.isEmpty)
+        driver.tell(.closed(code: 1000, reason: ""))
+        driver.server(.leave(.with { $0.action = .resume }))
+        #expect(driver.take() == [])
+    }
+
+    @Test func aServerThatLetsUsOfferFirst() {
+        var driver = RoomDriver()
+        driver.walkToPublishing(.with { $0.subscriberPrimary = false })
+        driver.server(.trackPublished(.with { $0.cid = "camera" }))
+        driver.tell(.peerConnected(.publisher))
+        #expect(driver.take().last == .reportConnected)
+    }
+
+    @Test func relayOnlyWhenTheRoomSaysSo() {
+        var driver = RoomDriver()
+        driver.walkToPublishing(.with { $0.clientConfiguration = .with { $0.forceRelay = .enabled } })
+        #expect(driver.take().first == .makePeers([], relayOnly: true))
+    }
+
+    // MARK: Subscribing
+
+    @Test func onlyTheInferenceServerIsListenedTo() {
+        var driver = RoomDriver()
+        driver.walkToPublishing()
+        _ = driver.take()
+        let other = LiveKitParticipantInfo.with {
+            $0.sid = "PA_other"
+            $0.identity = "viewer-inference-server-"
+            $0.tracks = [RoomDriver.track("TR_other")]
+        }
+        driver.server(.update(.with { $0.participants = [other] }))
+        #expect(driver.take() == [])
+        driver.server(.update(.with { $0.participants = [other, RoomDriver.worker] }))
+        let subscription = LiveKitUpdateSubscription.with {
+            $0.trackSids = ["TR_out"]
+            $0.subscribe = true
+            $0.participantTracks = [
+                .with {
+                    $0.participantSid = "PA_worker"
+                    $0.trackSids = ["TR_out"]
+                }
+            ]
+        }
+        #expect(driver.take() == [.send(.subscription(subscription))])
+        // Said once for each track; sound is not for us.
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        #expect(driver.take() == [])
+        var more = RoomDriver.worker
+        more.tracks += [RoomDriver.track("TR_second"), RoomDriver.track("TR_sound", type: .audio)]
+        driver.server(.update(.with { $0.participants = [more] }))
+        let sent = driver.sent()
+        guard case .subscription(let second) = sent.first else {
+            Issue.record("no subscription")
+            return
+        }
+        #expect(sent.count == 1 && second.trackSids == ["TR_second"])
+    }
+
+    @Test func whoIsThereAlreadyIsListenedTo() {
+        var driver = RoomDriver()
+        var join = RoomDriver.join
+        join.otherParticipants = [RoomDriver.worker]
+        driver.walkToPublishing(join)
+        #expect(driver.sent().count == 2)
+    }
+
+    @Test func whoComesBackIsListenedToAgain() {
+        var driver = RoomDriver()
+        driver.walkToPublishing()
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        var gone = RoomDriver.worker
+        gone.state = .disconnected
+        driver.server(.update(.with { $0.participants = [gone] }))
+        _ = driver.take()
+        #expect(!driver.machine.isWanted(msid: "PA_worker|camera TR_out"))
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        #expect(driver.sent().count == 1)
+    }
+
+    @Test(arguments: [
+        ("PA_worker|camera TR_out", true), ("PA_worker|TR_out x", true), ("- TR_out", true), ("PA_worker TR_new", true),
+        ("PA_other|camera TR_other", false), ("PA_wor", false), ("", false),
+    ])
+    func wantedTracks(msid: String, isWanted: Bool) {
+        var driver = RoomDriver()
+        driver.walkToPublishing()
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        #expect(driver.machine.isWanted(msid: msid) == isWanted)
+        #expect(!driver.machine.isWanted(msid: nil))
+    }
+
+    @Test func aCodecThatCannotBeHadIsAFailure() {
+        var driver = RoomDriver()
+        driver.walkToConnected()
+        driver.server(.subscriptionResponse(.with { $0.err = .seTrackNotfound }))
+        #expect(driver.failures().isEmpty)
+        driver.server(.subscriptionResponse(.with { $0.err = .seCodecUnsupported }))
+        #expect(driver.failures().count == 1)
+    }
+
+    // MARK: Candidates
+
+    @Test func candidatesBothWays() throws {
+        var driver = RoomDriver()
+        driver.walkToOffered()
+        _ = driver.take()
+        let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
+        driver.tell(.candidateFound(candidate, .publisher))
+        driver.tell(.candidateFound(CandidateMessage(candidate: "candidate:1"), .subscriber))
+        driver.tell(.candidateFound(nil, .publisher))
+        let text = #"{"candidate":"candidate:1","sdpMLineIndex":0,"sdpMid":"0"}"#
+        #expect(
+            driver.sent() == [
+                .trickle(.with { $0.candidateInit = text }),
+                .trickle(
+                    .with {
+                        $0.candidateInit = text
+                        $0.target = .subscriber
+                    }),
+            ])
+        driver.server(
+            .trickle(
+                .with {
+                    $0.candidateInit = #"{"candidate":"candidate:2","sdpMid":"0","sdpMLineIndex":0,"usernameFragment":null}"#
+                    $0.target = .subscriber
+                    $0.final = true
+                }))
+        #expect(
+            driver.take() == [
+                .applyCandidate(CandidateMessage(candidate: "candidate:2", sdpMid: "0", sdpMLineIndex: 0), .subscriber),
+                .applyCandidate(nil, .subscriber),
+            ])
+        for text in ["", "x", "[]", "{}", #"{"candidate":1}"#] {
+            driver.server(.trickle(.with { $0.candidateInit = text }))
+            #expect(!driver.take().contains { if case .applyCandidate = $0 { true } else { false } })
+        }
+    }
+
+    // MARK: Liveness and tokens
+
+    @Test func pingsAndTheirAnswers() {
+        var driver = RoomDriver()
+        driver.walkToConnected()
+        _ = driver.take()
+        var trips: [Int64] = []
+        driver.wait(.seconds(5))
+        for _ in 0..<10 {
+            let sent = driver.sent()
+            guard case .pingReq(let ping) = sent.first else {
+                Issue.record("no ping")
+                return
+            }
+            trips.append(ping.rtt)
+            driver.wait(.milliseconds(20))
+            driver.server(.pongResp(.with { $0.lastPingTimestamp = ping.timestamp }))
+            driver.wait(.milliseconds(4980))
+        }
+        #expect(trips == [0] + Array(repeating: 20, count: 9))
+        // Any word counts.
+        for _ in 0..<10 {
+            driver.wait(.seconds(5))
+            driver.server(.roomUpdate(.init()))
+        }
+        #expect(driver.failures().isEmpty)
+        // Silence: the last ping was just sent.
+        driver.wait(.seconds(19))
+        #expect(driver.failures().isEmpty)
+        driver.wait(.seconds(2))
+        #expect(driver.failures().first?.message.contains("silent") == true)
+    }
+
+    @Test func aServerThatWantsNoPings() {
+        var driver = RoomDriver()
+        driver.walkToPublishing(.init())
+        #expect(driver.timers.isEmpty)
+    }
+
+    @Test func theNewestTokenIsKept() {
+        var driver = RoomDriver()
+        driver.walkToConnected()
+        driver.server(.refreshToken("second"))
+        #expect(driver.machine.token == Secret("second"))
+        driver.server(.refreshToken(""))
+        #expect(driver.machine.token == Secret("second"))
+        driver.server(.roomMoved(.with { $0.token = "third" }))
+        #expect(driver.machine.token == Secret("third"))
+    }
+
+    // MARK: The end
+
+    @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .resume, .reconnect, .UNRECOGNIZED(9)])
+    func sentAway(action: LiveKitLeaveRequest.Action) {
+        var driver = RoomDriver()
+        driver.walkToConnected()
+        _ = driver.take()
+        driver.server(
+            .leave(
+                .with {
+                    $0.action = action
+                    $0.reason = .serverShutdown
+                }))
+        let orders = driver.take()
+        #expect(orders.prefix(2) == [goodbye, .close])
+        guard case .reportFailed(let error) = orders.last else {
+            Issue.record("no failure")
+            return
+        }
+        #expect(orders.count == 3)
+        // The session asks for another room.
+        #expect(!error.isPermanent && error.stage == .media)
+        #expect(driver.timers.isEmpty)
+    }
+
+    @Test func otherEnds() {
+        let facts: [RoomFact] = [
+            .closed(code: 1006, reason: "x"), .failed(SessionError(.network, "gone", stage: .media)),
+            .peerFailed(SessionError(.webRTC, "no path", stage: .media), .subscriber),
+            .message(
+                .with {
+                    $0.requestResponse = .with {
+                        $0.reason = .notAllowed
+                        $0.addTrack = .with { $0.cid = "camera" }
+                    }
+                }),
+        ]
+        for fact in facts {
+            var driver = RoomDriver()
+            driver.walkToPublishing()
+            driver.tell(fact)
+            #expect(driver.failures().count == 1)
+            driver.tell(fact)
+            #expect(driver.failures().isEmpty)
+        }
+        var driver = RoomDriver()
+        driver.tell(.failed(SessionError(.network, "refused", stage: .media)))
+        // Nobody is there to say goodbye to.
+        #expect(driver.take().first == .close)
+    }
+
+    @Test func wordsOutOfOrderAreIgnored() {
+        var driver = RoomDriver()
+        driver.tell(.opened)
+        driver.server(.answer(.init()))
+        driver.server(.offer(.init()))
+        driver.server(.trickle(.with { $0.candidateInit = #"{"candidate":"c"}"# }))
+        driver.server(.trackPublished(.with { $0.cid = "camera" }))
+        #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
+        driver.walkToPublishing()
+        _ = driver.take()
+        driver.server(.join(RoomDriver.join))
+        driver.server(.trackPublished(.with { $0.cid = "another" }))
+        driver.server(.requestResponse(.with { $0.reason = .notAllowed }))
+        driver.tell(.message(.init()))
+        #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
+    }
+}

@@ -1,0 +1,101 @@
+"""The stand-in's room against LiveKit's own SDK: publish, subscribe, count transformed pictures; then its faults.
+
+Runs in a network namespace of its own, for libwebrtc leaves the loopback interface out and a machine may have no other
+address. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, as test.sh reads it.
+"""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", ".build", "release"))
+ADDRESS, PORT = "10.111.0.1", 9001
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+
+# Name, options of the stand-in, options of the SDK, whether the SDK is to be content, what else must hold.
+CHECKS = [
+    ("VP8", [], [], True, lambda report: report["size"] == [640, 352]),
+    ("H.264", [], ["--codec", "h264"], True, None),
+    ("simulcast", [], ["--simulcast"], True, None),
+    ("H.264 with simulcast", [], ["--codec", "h264", "--simulcast"], True, None),
+    ("only rooms", ["--transport", "livekit"], [], True, None),
+    ("sent away for good", ["--fault", "room_leave_disconnect:at=2"], ["--frames", "5", "--stay", "5"], True,
+     lambda report: "disconnected" in report and "reconnecting" not in report),
+    ("asked to come anew", ["--fault", "room_leave_reconnect:at=1"], ["--frames", "120"], True,
+     lambda report: report.get("reconnected")),
+    ("asked to resume", ["--fault", "room_leave_resume:at=1"], ["--frames", "120"], True,
+     lambda report: report.get("reconnected")),
+    ("restarted", ["--fault", "room_restart:at=1"], ["--frames", "120"], True,
+     lambda report: report.get("reconnected")),
+    ("token refused", ["--fault", "room_token_refused"], [], False, None),
+    ("direct connections only", ["--transport", "webrtc"], [], False, None),
+]
+
+
+def enter_namespace():
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags = CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWUSER | CLONE_NEWNET
+    if libc.unshare(flags) != 0:
+        return os.strerror(ctypes.get_errno())
+    for command in (["link", "set", "lo", "up"], ["link", "add", "room0", "type", "veth", "peer", "name", "room1"],
+                    ["addr", "add", f"{ADDRESS}/24", "dev", "room0"], ["link", "set", "room1", "up"], ["link", "set", "room0", "up"]):
+        done = subprocess.run(["ip", *command], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return f"ip {' '.join(command)}: {done.stderr.strip()}"
+    return None
+
+
+def check(standin_options, peer_options, is_good, condition):
+    """- Returns: why it failed; None where it did not."""
+    standin = subprocess.Popen(
+        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), "--quiet", *standin_options],
+        stdout=subprocess.PIPE, text=True)
+    try:
+        if not standin.stdout.readline().startswith("listening on"):
+            return "the stand-in does not start"
+        done = subprocess.run(
+            [sys.executable, os.path.join(HERE, "livekit_peer.py"), f"ws://{ADDRESS}:{PORT}", "--limit", "30", *peer_options],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=90, check=False)
+        if standin.poll() is not None:
+            return f"the stand-in ended with {standin.returncode}"
+        report = json.loads(done.stdout or "{}")
+        if (done.returncode == 0) != is_good or (condition and not condition(report)):
+            return f"status {done.returncode}: {json.dumps(report)}"
+        return None
+    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        standin.terminate()
+        try:
+            standin.wait(10)
+        except subprocess.TimeoutExpired:
+            standin.kill()
+            standin.wait()
+
+
+def main():
+    try:
+        import livekit.rtc  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
+        import websockets  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
+    except ImportError as error:
+        print(f"skip rooms: {error}")
+        return 0
+    problem = enter_namespace()
+    if problem:
+        print(f"skip rooms: no network namespace: {problem}")
+        return 0
+    failures = 0
+    for name, standin_options, peer_options, is_good, condition in CHECKS:
+        if len(sys.argv) > 1 and sys.argv[1] not in name:
+            continue
+        problem = check(standin_options, peer_options, is_good, condition)
+        failures += problem is not None
+        print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""The official LiveKit SDK in a room of the stand-in: it publishes a picture and counts what comes back transformed.
+
+The referee of the stand-in's room server, and so of what our own client is tested against. It opens a session on the
+control channel like the service's SDKs, sets the look, joins the room, publishes a blue picture and takes the video of
+the participant `inference-server-...`.
+
+libwebrtc leaves the loopback interface out: the stand-in must be reached by another address of this machine.
+
+Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|h264] [--simulcast] [--prompt TEXT]
+Prints one JSON line; ends with 0 when enough pictures came and all of the last ones are transformed.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+
+import numpy
+import websockets
+from livekit import rtc
+
+WIDTH, HEIGHT = 640, 352
+BLUE = (30, 60, 200)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url")
+    parser.add_argument("--frames", type=int, default=60)
+    parser.add_argument("--codec", choices=["vp8", "h264"], default="vp8")
+    parser.add_argument("--simulcast", action="store_true")
+    parser.add_argument("--prompt", default="Noir film")
+    parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the pictures were counted")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for everything")
+    return parser.parse_args()
+
+
+class Session:
+    """The control channel."""
+
+    def __init__(self, socket):
+        self.socket = socket
+        self.seen = []
+        self.room = asyncio.get_running_loop().create_future()
+        self.acknowledged = asyncio.get_running_loop().create_future()
+
+    async def say(self, **message):
+        await self.socket.send(json.dumps(message))
+
+    async def listen(self):
+        async for text in self.socket:
+            message = json.loads(text)
+            self.seen.append(message["type"])
+            if message["type"] == "livekit_room_info":
+                self.room.set_result(message)
+            elif message["type"] == "prompt_ack":
+                self.acknowledged.set_result(message["success"])
+
+
+async def publish(source, until):
+    """Blue pictures with a white bar that moves, 20 a second."""
+    number = 0
+    while not until.is_set():
+        picture = numpy.empty((HEIGHT, WIDTH, 4), numpy.uint8)
+        picture[...] = (*BLUE, 255)
+        left = number * 8 % (WIDTH - 32)
+        picture[HEIGHT - 32:, left:left + 32] = 255
+        source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, picture.tobytes()))
+        number += 1
+        await asyncio.sleep(0.05)
+
+
+def mean_colour(frame):
+    """Of the upper half, where there is no bar: red, green, blue."""
+    rgb = frame.convert(rtc.VideoBufferType.RGB24)
+    picture = numpy.frombuffer(rgb.data, numpy.uint8).reshape(rgb.height, rgb.width, 3)
+    return [round(float(value)) for value in picture[: rgb.height // 2].reshape(-1, 3).mean(axis=0)]
+
+
+async def run(options):
+    report = {"frames": 0}
+    room = rtc.Room()
+    done = asyncio.Event()
+    tasks = []
+    started = time.monotonic()
+
+    async def count(track):
+        async for event in rtc.VideoStream(track):
+            report["frames"] += 1
+            if report["frames"] == 1:
+                report["first_frame_s"] = round(time.monotonic() - started, 2)
+            report["colour"] = mean_colour(event.frame)
+            report["size"] = [event.frame.width, event.frame.height]
+            if report["frames"] >= options.frames:
+                done.set()
+
+    @room.on("track_subscribed")
+    def subscribed(track, publication, participant):
+        report["from"] = participant.identity
+        tasks.append(asyncio.ensure_future(count(track)))
+
+    @room.on("disconnected")
+    def disconnected(reason):
+        report["disconnected"] = str(reason)
+
+    @room.on("reconnecting")
+    def reconnecting():
+        report["reconnecting"] = True
+
+    @room.on("reconnected")
+    def reconnected():
+        report["reconnected"] = True
+
+    url = f"{options.url}/v1/stream?api_key=x&model=lucy-restyle-2&livekit_early_room_info=true"
+    async with websockets.connect(url) as socket:
+        session = Session(socket)
+        tasks.append(asyncio.ensure_future(session.listen()))
+        await session.say(type="livekit_join")
+        await session.say(type="prompt", prompt=options.prompt, enhance_prompt=False)
+        info = await asyncio.wait_for(session.room, 15)
+        report["accepted"] = await asyncio.wait_for(session.acknowledged, 15)
+        await room.connect(info["livekit_url"], info["token"])
+        report["connected_s"] = round(time.monotonic() - started, 2)
+        source = rtc.VideoSource(WIDTH, HEIGHT)
+        track = rtc.LocalVideoTrack.create_video_track("camera", source)
+        codec = rtc.VideoCodec.H264 if options.codec == "h264" else rtc.VideoCodec.VP8
+        await room.local_participant.publish_track(
+            track, rtc.TrackPublishOptions(
+                source=rtc.TrackSource.SOURCE_CAMERA, simulcast=options.simulcast, video_codec=codec))
+        report["published_s"] = round(time.monotonic() - started, 2)
+        tasks.append(asyncio.ensure_future(publish(source, asyncio.Event())))
+        try:
+            await asyncio.wait_for(done.wait(), options.limit)
+            await asyncio.sleep(options.stay)
+        except asyncio.TimeoutError:
+            report["error"] = "too few pictures"
+        report["messages"] = sorted(set(session.seen))
+        for task in tasks:
+            task.cancel()
+        await room.disconnect()
+    return report
+
+
+def main():
+    options = parse_arguments()
+    try:
+        report = asyncio.run(asyncio.wait_for(run(options), options.limit + 40))
+    except (Exception, asyncio.TimeoutError) as error:  # pylint: disable=broad-except
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+        return 1
+    # Noir is grey: what was blue has no colour any more.
+    colour = report.get("colour", BLUE)
+    report["is_grey"] = max(colour) - min(colour) < 12
+    print(json.dumps(report))
+    good = report["frames"] >= options.frames and report.get("from", "").startswith("inference-server-")
+    good = good and {"generation_started", "prompt_ack", "livekit_room_info"} <= set(report["messages"])
+    return 0 if good and report["is_grey"] and report["accepted"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+import DecartProtocol
+import LiveKitProtocol
+import NIOWebSocket
+import StandInServer
+import SwiftProtobuf
+import Testing
+
+/// A participant by hand: it says what the test wants and keeps whatever comes.
+struct RoomClient {
+    let client: TestClient
+
+    /// - Parameter query: further items, each with its `&`.
+    init(port: Int, token: String, query: String = "") throws {
+        client = try TestClient(port: port, target: "/rtc?access_token=\(token)&protocol=16&sdk=rust" + query)
+    }
+
+    func send(_ body: (inout LiveKitSignalRequest) -> Void) throws {
+        let bytes: [UInt8] = try LiveKitSignalRequest.with(body).serializedBytes()
+        client.send(.binary, bytes)
+    }
+
+    /// The next response; anything else that comes is an error.
+    func next() throws -> LiveKitSignalResponse.OneOf_Message {
+        guard case .binary(let bytes) = try client.next() else { throw TestClient.TimedOut() }
+        return try #require(LiveKitSignalResponse(serializedBytes: bytes).message)
+    }
+
+    /// Skips responses until one fits.
+    func next<Result>(_ fits: (LiveKitSignalResponse.OneOf_Message) -> Result?) throws -> Result {
+        while true {
+            if let result = fits(try next()) { return result }
+        }
+    }
+
+    func offer() throws -> LiveKitSessionDescription {
+        try next { if case .offer(let offer) = $0 { offer } else { nil } }
+    }
+
+    func leave() throws -> LiveKitLeaveRequest {
+        try next { if case .leave(let leave) = $0 { leave } else { nil } }
+    }
+
+    /// What a client does when it publishes a camera: told of, offered, answered.
+    func publish(cid: String = "camera-1") throws {
+        try send {
+            $0.addTrack = .with {
+                $0.cid = cid
+                $0.type = .video
+                $0.source = .camera
+            }
+        }
+        try send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 7) } }
+    }
+
+    func answer(_ offer: LiveKitSessionDescription) throws {
+        try send { $0.answer = .with { ($0.type, $0.sdp, $0.id) = ("answer", "yes", offer.id) } }
+    }
+
+    func expectClosed() throws {
+        #expect(try client.next() == .closeFrame(code: 1000))
+        #expect(try client.next() == .closed)
+    }
+}
+
+extension TestServer {
+    static let roomTarget = target + "&livekit_early_room_info=true"
+
+    /// A control channel that has asked for a room.
+    func askForRoom(_ join: LiveKitJoin = LiveKitJoin()) throws -> (control: TestClient, info: LiveKitRoomInfo) {
+        let control = try connect(Self.roomTarget)
+        try control.send(.livekitJoin(join))
+        guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
+        return (control, info)
+    }
+
+    func join(_ info: LiveKitRoomInfo, query: String = "") throws -> RoomClient {
+        try RoomClient(port: port, token: info.token.reveal(), query: query)
+    }
+}

@@ -1,0 +1,114 @@
+import DecartProtocol
+import LiveKitProtocol
+import StandInServer
+import SwiftProtobuf
+import Testing
+
+/// Faults of a session's room.
+@Suite(.timeLimit(.minutes(1)))
+struct RoomFaultTests {
+    @Test(arguments: [
+        ("room_leave_disconnect", LiveKitLeaveRequest.Action.disconnect), ("room_leave_resume", .resume),
+        ("room_leave_reconnect", .reconnect),
+    ])
+    func sentAway(name: String, action: LiveKitLeaveRequest.Action) throws {
+        try withFaults("\(name):at=0.1") { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            #expect(try room.leave().action == action)
+            try room.expectClosed()
+            // Once: who comes again may stay.
+            let again = try server.join(info)
+            _ = try again.offer()
+            try again.send { $0.ping = 1 }
+            _ = try again.next { if case .pong(let time) = $0 { time } else { nil } }
+            #expect(server.server.sessions.first?.roomJoinCount == 2)
+            control.close()
+        }
+    }
+
+    @Test func intoARunningRoom() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            _ = try room.offer()
+            try server.server.inject([Fault(.room(.leaveReconnect))], into: info.sessionID)
+            #expect(try room.leave().action == .reconnect)
+            control.close()
+        }
+    }
+
+    @Test func slowRoomInfo() throws {
+        try withFaults("room_info_slow:delay=0.3") { server in
+            let control = try server.connect(TestServer.roomTarget)
+            let asked = ContinuousClock.now
+            try control.send(.livekitJoin(LiveKitJoin()))
+            try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            #expect(try control.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+            guard case .message(.livekitRoomInfo) = try control.next() else { throw TestClient.TimedOut() }
+            #expect(ContinuousClock.now - asked >= .milliseconds(300))
+            control.close()
+        }
+    }
+
+    /// The room comes at the end of the queue.
+    @Test func queue() throws {
+        try withFaults("queue_n:n=2,interval=0.1") { server in
+            let control = try server.connect(TestServer.roomTarget)
+            try control.send(.livekitJoin(LiveKitJoin()))
+            var kinds: [String] = []
+            while kinds.last != "livekit_room_info" {
+                guard case .message(let message) = try control.next() else { throw TestClient.TimedOut() }
+                kinds.append(message.type)
+            }
+            #expect(kinds == ["status", "queue_position", "queue_position", "livekit_room_info"])
+            control.close()
+        }
+    }
+
+    @Test func refusedToken() throws {
+        try withFaults("room_token_refused") { server in
+            let (control, info) = try server.askForRoom()
+            #expect(throws: TestClient.Refused(status: 401)) { try server.join(info) }
+            control.close()
+        }
+    }
+
+    @Test func noCandidates() throws {
+        try withFaults("room_ice_none") { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            _ = try room.offer()
+            try room.send {
+                $0.trickle = .with { $0.candidateInit = "{\"candidate\":\"candidate:9\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}" }
+            }
+            try room.send { $0.ping = 1 }
+            guard case .pong = try room.next() else { throw TestClient.TimedOut() }
+            #expect(server.engine.rooms.first?.told == [])
+            control.close()
+        }
+    }
+
+    @Test func restart() throws {
+        try withFaults("room_restart:at=0.1") { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            #expect(try room.client.next { $0 == .closed } == .closed)
+            #expect(server.engine.rooms.first?.stopCount == 1)
+            #expect(try server.join(info).offer().sdp == "offer 1")
+            control.close()
+        }
+    }
+
+    /// A session takes two connections, and faults count sessions.
+    @Test func countedBySession() throws {
+        try withFaults("room_token_refused:after=2,count=1") { server in
+            let first = try server.askForRoom()
+            _ = try server.join(first.info).offer()
+            let second = try server.askForRoom()
+            #expect(throws: TestClient.Refused(status: 401)) { try server.join(second.info) }
+            first.control.close()
+            second.control.close()
+        }
+    }
+}

@@ -1,0 +1,241 @@
+import DecartProtocol
+import LiveKitProtocol
+import NIOWebSocket
+import StandInServer
+import SwiftProtobuf
+import Testing
+
+/// The room of a session, with fake media.
+@Suite(.timeLimit(.minutes(1)))
+struct RoomTests {
+    @Test func theWholeWay() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            #expect(info.url == "ws://localhost")
+            #expect(info.roomName?.isEmpty == false && info.sessionID?.isEmpty == false)
+            try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            #expect(try control.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+
+            let room = try server.join(info)
+            guard case .join(let join) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(join.room.name == info.roomName && join.room.sid.hasPrefix("RM_"))
+            #expect(join.participant.sid.hasPrefix("PA_") && !join.participant.identity.isEmpty)
+            #expect(join.subscriberPrimary && !join.fastPublish && join.pingInterval > 0 && join.pingTimeout > 0)
+            let other = try #require(join.otherParticipants.first)
+            #expect(other.identity.hasPrefix("inference-server-") && other.state == .active && other.tracks.isEmpty)
+            guard case .refreshToken(let token) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(token.split(separator: ".").count == 3)
+
+            let first = try room.offer()
+            #expect(first.sdp == "offer 1" && first.id == 1)
+            for (candidate, isFinal) in [("candidate:1", false), ("candidate:2", true)] {
+                guard case .trickle(let trickle) = try room.next() else { throw TestClient.TimedOut() }
+                #expect(trickle.candidateInit.contains(candidate) && trickle.target == .subscriber)
+                #expect(trickle.final == isFinal)
+            }
+            try room.answer(first)
+            try room.publish()
+            guard case .trackPublished(let published) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(published.cid == "camera-1" && published.track.sid.hasPrefix("TR_"))
+            guard case .answer(let answer) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(answer.sdp == "answer to video" && answer.id == 7)
+            // Told of before it is offered.
+            guard case .update(let update) = try room.next() else { throw TestClient.TimedOut() }
+            let track = try #require(update.participants.first?.tracks.first)
+            #expect(update.participants.first?.sid == other.sid && track.type == .video)
+            #expect(try room.offer().sdp == "offer 2")
+            let media = try #require(server.engine.rooms.first)
+            #expect(media.msid == "\(other.sid)|camera \(track.sid)")
+            #expect(media.told == ["answer yes", "offer video", "track"])
+
+            media.onEvent(.connected(.publisher))
+            guard case .trackSubscribed(let subscribed) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(subscribed.trackSid == published.track.sid)
+            media.paint()
+            #expect(try control.next() == .message(.generationStarted))
+            #expect(try control.next() == .message(.generationTick(seconds: 1)))
+            let session = try #require(server.server.sessions.first)
+            #expect(session.askedForRoom && session.roomJoinCount == 1 && session.rawFrameCount == 0)
+
+            try room.send { $0.leave = .with { $0.reason = .clientInitiated } }
+            try room.expectClosed()
+            control.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(media.stopCount == 1)
+            let log = server.log.joined()
+            #expect(!log.contains(info.token.reveal()) && !log.contains(token))
+        }
+    }
+
+    /// The state may come with the join, and is then acknowledged before the room is named.
+    @Test func stateInTheJoin() throws {
+        try TestServer.run { server in
+            let control = try server.connect(TestServer.roomTarget)
+            let prompt = PromptMessage(text: "lego", enhance: false)
+            try control.send(.livekitJoin(LiveKitJoin(initialState: .prompt(prompt))))
+            #expect(try control.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
+            guard case .message(.livekitRoomInfo) = try control.next() else { throw TestClient.TimedOut() }
+            control.close()
+        }
+    }
+
+    @Test func whichWaysAreServed() throws {
+        var configuration = StandInConfiguration()
+        configuration.transports = [.webrtc]
+        try TestServer.run(configuration) { server in
+            let control = try server.connect(TestServer.roomTarget)
+            _ = try control.expectGreeting()
+            try control.send(.livekitJoin(LiveKitJoin()))
+            guard case .message(.error(let words)) = try control.next() else { throw TestClient.TimedOut() }
+            #expect(words.contains("livekit_join"))
+            control.close()
+        }
+        configuration.transports = [.livekit]
+        try TestServer.run(configuration) { server in
+            let control = try server.connect()
+            try control.send(.offer(sdp: "v=0"))
+            guard case .message(.error(let words)) = try control.next() else { throw TestClient.TimedOut() }
+            #expect(words.contains("livekit_join"))
+            control.close()
+        }
+        // Both: an old client is greeted and served as ever.
+        try TestServer.run { server in _ = try server.negotiate().client.close() }
+    }
+
+    @Test func refusals() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let token = info.token.reveal()
+            func status(_ target: String) -> UInt? {
+                do {
+                    _ = try TestClient(port: server.port, target: target)
+                    return nil
+                } catch { return (error as? TestClient.Refused)?.status }
+            }
+            #expect(status("/rtc/v1?access_token=\(token)") == 404)
+            #expect(status("/rtc/v1/validate?access_token=\(token)") == 404)
+            #expect(status("/rtc/validate?access_token=\(token)") == 200)
+            #expect(status("/rtc") == 401)
+            #expect(status("/rtc?access_token=") == 401)
+            #expect(status("/rtc?access_token=\(token.dropLast(2))AA") == 401)
+            // The claims of one token under the signature of another.
+            let other = try server.askForRoom()
+            let parts = token.split(separator: ".")
+            let claims = other.info.token.reveal().split(separator: ".")
+            #expect(status("/rtc?access_token=\(parts[0]).\(claims[1]).\(parts[2])") == 401)
+            #expect(status("/rtc?access_token=\(String(repeating: "a.", count: 5000))") == 401)
+            other.control.close()
+            // The session's end is the room's.
+            control.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(status("/rtc?access_token=\(token)") == 401)
+        }
+    }
+
+    /// Without auto_subscribe the track is offered when it is asked for.
+    @Test func subscriptionByHand() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info, query: "&auto_subscribe=0")
+            try room.answer(try room.offer())
+            try room.publish()
+            let sid = try room.next { message -> String? in
+                if case .update(let update) = message { update.participants.first?.tracks.first?.sid } else { nil }
+            }
+            try room.send { $0.pingReq = .with { $0.timestamp = 42 } }
+            let pong = try room.next { message -> LiveKitPong? in
+                #expect(message != .offer(LiveKitSessionDescription()))
+                return if case .pongResp(let pong) = message { pong } else { nil }
+            }
+            #expect(pong.lastPingTimestamp == 42 && pong.timestamp > 1_600_000_000_000)
+            #expect(server.engine.rooms.first?.told.contains("track") == false)
+            try room.send { $0.subscription = .with { ($0.subscribe, $0.trackSids) = (true, [sid]) } }
+            #expect(try room.offer().sdp == "offer 2")
+            control.close()
+        }
+    }
+
+    @Test func candidatesOfBothSides() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            _ = try room.offer()
+            for (json, target) in [
+                ("{\"candidate\":\"candidate:9\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}", LiveKitSignalTarget.publisher),
+                ("{\"candidate\":\"\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}", .subscriber), ("{]", .publisher), ("", .publisher),
+            ] {
+                try room.send { $0.trickle = .with { ($0.candidateInit, $0.target) = (json, target) } }
+            }
+            try room.send { $0.ping = 1 }
+            _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
+            #expect(server.engine.rooms.first?.told == ["publisher candidate:9", "subscriber end"])
+            control.close()
+        }
+    }
+
+    @Test func theLaterOneTakesThePlace() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let first = try server.join(info)
+            _ = try first.offer()
+            let second = try server.join(info)
+            let leave = try first.leave()
+            #expect(leave.reason == .duplicateIdentity && leave.action == .disconnect)
+            try first.expectClosed()
+            _ = try second.offer()
+            #expect(server.engine.rooms.count == 2)
+            #expect(server.engine.rooms.first?.stopCount == 1 && server.engine.rooms.last?.stopCount == 0)
+            control.close()
+            let end = try second.leave()
+            #expect(end.reason == .roomDeleted && end.action == .disconnect)
+            try second.expectClosed()
+        }
+    }
+
+    /// Nothing is left to go on with: the client is asked to come anew.
+    @Test func resumingIsRefusedPolitely() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info, query: "&reconnect=1&sid=PA_x")
+            guard case .leave(let leave) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(leave.action == .reconnect && leave.reason == .stateMismatch)
+            try room.expectClosed()
+            control.close()
+        }
+    }
+
+    @Test func nonsenseIsSurvived() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            _ = try room.offer()
+            for length in [0, 1, 7, 300] { room.client.send(.binary, [UInt8](repeating: 0xff, count: length)) }
+            for index in 0..<40 {
+                try room.send { $0.addTrack = .with { ($0.cid, $0.type) = ("cid \(index)", .audio) } }
+            }
+            let refusal = try room.next { if case .requestResponse(let response) = $0 { response } else { nil } }
+            #expect(refusal.reason == .notAllowed && refusal.addTrack.cid == "cid 20")
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.malformedCount == 3 })
+            room.client.sendText("{}".utf8)
+            #expect(try room.client.next { $0 == .closeFrame(code: 1003) } == .closeFrame(code: 1003))
+            // The session goes on.
+            #expect(try server.join(info).offer().sdp == "offer 1")
+            control.close()
+        }
+    }
+
+    @Test func failedMediaAreMadeAnew() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            _ = try room.offer()
+            let media = try #require(server.engine.rooms.first)
+            media.onEvent(.failed("the path is dead"))
+            #expect(try room.leave().action == .reconnect)
+            try room.expectClosed()
+            #expect(server.server.sessions.first?.mediaFailure == "the path is dead")
+            #expect(try server.join(info).offer().sdp == "offer 1")
+            control.close()
+        }
+    }
+}
