@@ -125,7 +125,7 @@ extension SessionPlan {
         return SessionContent(prompt: prompt, image: image)
     }
 
-    private static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
+    static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
         let own = model.format(for: .webrtc)
         let width = settings.width > 0 ? settings.width : own?.width
         let height = settings.height > 0 ? settings.height : own?.height
