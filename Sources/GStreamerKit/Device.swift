@@ -27,7 +27,9 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
 
     package convenience init() { self.init(taking: gst_device_monitor_new()) }
 
-    package func addFilter(classes: String, caps: Caps) { gst_device_monitor_add_filter(monitor, classes, caps.pointer) }
+    package func addFilter(classes: String, caps: Caps) {
+        gst_device_monitor_add_filter(monitor, classes, caps.pointer)
+    }
 
     /// `handler` runs on a provider's thread, for each device that comes or goes after this.
     package func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) -> Bool {

@@ -13,13 +13,19 @@ package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertibl
     package var value: Double { Double(numerator) / Double(denominator) }
     package var description: String { "\(numerator)/\(denominator)" }
     // Fields of caps have 32 bits: the products fit.
-    package static func < (a: Fraction, b: Fraction) -> Bool { a.numerator &* b.denominator < b.numerator &* a.denominator }
-    package static func == (a: Fraction, b: Fraction) -> Bool { a.numerator &* b.denominator == b.numerator &* a.denominator }
+    package static func < (a: Fraction, b: Fraction) -> Bool {
+        a.numerator &* b.denominator < b.numerator &* a.denominator
+    }
+    package static func == (a: Fraction, b: Fraction) -> Bool {
+        a.numerator &* b.denominator == b.numerator &* a.denominator
+    }
 }
 
 extension Structure {
     /// What an integer field allows: a value is a range of one.
-    package func integers(_ field: String) -> [ClosedRange<Int>] { alternatives(field) { integerRange($0).map { [$0] } ?? [] } }
+    package func integers(_ field: String) -> [ClosedRange<Int>] {
+        alternatives(field) { integerRange($0).map { [$0] } ?? [] }
+    }
 
     /// What a fraction field allows.
     package func fractions(_ field: String) -> [ClosedRange<Fraction>] {
@@ -27,7 +33,9 @@ extension Structure {
     }
 
     /// What a text field allows.
-    package func strings(_ field: String) -> [String] { alternatives(field) { GValueBox(copying: $0).string.map { [$0] } ?? [] } }
+    package func strings(_ field: String) -> [String] {
+        alternatives(field) { GValueBox(copying: $0).string.map { [$0] } ?? [] }
+    }
 
     private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> [Item]) -> [Item] {
         guard let value = gst_structure_get_value(pointer, field) else { return [] }
