@@ -13,5 +13,6 @@ package enum DecartElements {
         return RegisteredElementClass(DecartTransform.elementClass).addFactory("decarttransform", to: plugin)
             // plugins-bad has a `mirror` too; the second name is ours alone.
             && mirror.addFactory("mirror", to: plugin) && mirror.addFactory("decartmirror", to: plugin)
+            && RegisteredElementClass(DecartSource.elementClass).addFactory("decartsrc", to: plugin)
     }
 }

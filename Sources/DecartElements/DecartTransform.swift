@@ -42,6 +42,8 @@ final class DecartTransform: ElementImplementation {
         var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
+        /// What the input's tags say, before the queue.
+        var tags = TaggedOrientation()
         /// Drains after EOS.
         var draining = false
     }
@@ -97,15 +99,13 @@ final class DecartTransform: ElementImplementation {
         case .segment: input.gate.take(segment: event)
         case .flushStart: input.gate.set(flushing: true)
         case .flushStop: input.gate.set(flushing: false)
+        case .streamStart: tell(takeTags(event), to: input, queue)
         case .tag:
-            guard let orientation = event.imageOrientationTag else {
+            tell(takeTags(event), to: input, queue)
+            guard event.imageOrientationTag != nil else {
                 state.withLock(\.output)?.forward(event)
                 return .pass
             }
-            // In order with the frames: a custom event carries the rotation through the queue.
-            let rotation = Structure(ImageRotation.eventName)
-            rotation["rotation"] = GValueBox(orientation)
-            queue.send(Event.customDownstream(rotation))
             guard let rest = event.withoutImageOrientation() else { return .drop }
             state.withLock(\.output)?.forward(rest)
             return .replaceEvent(rest)
@@ -115,6 +115,24 @@ final class DecartTransform: ElementImplementation {
         default: break
         }
         return .pass
+    }
+
+    /// The rotation that the tags come to, where that has changed: another source upstream brings another, or none.
+    private func takeTags(_ event: Event) -> ImageRotation? {
+        state.withLock { state in
+            let before = state.tags.current
+            state.tags.take(event)
+            return state.tags.current == before ? nil : state.tags.current
+        }
+    }
+
+    private func tell(_ rotation: ImageRotation?, to input: InputChain, _ queue: Pad) {
+        guard let rotation else { return }
+        input.arrived(rotation)
+        // In order with the frames: a custom event carries the rotation through the queue.
+        let structure = Structure(ImageRotation.eventName)
+        structure["rotation"] = GValueBox(rotation.rawValue)
+        queue.send(Event.customDownstream(structure))
     }
 
     private func countDrop() {
@@ -133,6 +151,7 @@ final class DecartTransform: ElementImplementation {
         _ = state.withLock { $0.settings.set(name, value) }
         switch name {
         case "fit": applyGeometry()
+        case "orientation": applyOrientation()
         case "fallback": applyFallback()
         case "mute-video": applyMute()
         case "statistics-interval": applyStatisticsInterval()
@@ -271,9 +290,10 @@ final class DecartTransform: ElementImplementation {
             end()
             let result = chainUp()
             state.withLock { state in
-                state.input?.gate.reset()
+                state.input?.reset()
                 state.snapshot = SessionSnapshot()
                 state.draining = false
+                state.tags = TaggedOrientation()
             }
             return result
         case .readyToNull, .other: return chainUp()
@@ -355,6 +375,8 @@ final class DecartTransform: ElementImplementation {
             waits: follows)
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
+            // Somebody has decided by now.
+            if self?.state.withLock(\.settings.orientation) != .auto { return }
             let (width, height) = size.current
             if isPortrait != (height > width) { size.set(width: height, height: width) }
             let now = size.current
@@ -424,6 +446,32 @@ final class DecartTransform: ElementImplementation {
         let (fit, input, size) = state.withLock { ($0.settings.fit, $0.input, $0.size) }
         guard let input, let size else { return }
         input.configure(width: size.current.width, height: size.current.height, fit: fit)
+    }
+
+    /// Of the picture that is sent, and so of what comes back; the session stays.
+    private func applyOrientation() {
+        let (settings, input, output, size, running) = state.withLock {
+            ($0.settings, $0.input, $0.output, $0.size, $0.session != nil)
+        }
+        guard running, settings.orientation != .auto, let input, let output, let size else { return }
+        let now = size.current
+        if (now.height > now.width) != (settings.orientation == .portrait) { size.set(width: now.height, height: now.width) }
+        input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
+        output.prefer(width: size.current.width, height: size.current.height)
+    }
+
+    // MARK: For the camera in front of it
+
+    /// What will be sent by the settings as they are; nil while they lack something.
+    var plannedFormat: VideoFormat? {
+        let settings = state.withLock(\.settings)
+        return (try? DecartModel(named: settings.model)).flatMap { try? SessionPlan.format(settings, $0) }
+    }
+
+    /// The shape to which pictures are cropped; nil where all of them is kept.
+    var shape: (width: Int, height: Int)? {
+        guard state.withLock(\.settings.fit) == .crop else { return nil }
+        return plannedFormat.map { ($0.width, $0.height) }
     }
 
     // MARK: The session's words (its queue)

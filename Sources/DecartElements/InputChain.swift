@@ -78,15 +78,17 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// What videocrop can cut: it says yes to every other format as well, and then fails.
-    private static let plainFormats =
-        "{ I420, YV12, Y42B, Y444, Y41B, NV12, NV21, YUY2, UYVY, YVYU, AYUV, RGBx, BGRx, xRGB, xBGR, RGBA, BGRA, ARGB, ABGR, "
-        + "RGB, BGR, RGB16, RGB15, GRAY8, GRAY16_LE, GRAY16_BE, v210, I420_10LE, I420_10BE, I422_10LE, I422_10BE, "
-        + "Y444_10LE, Y444_10BE, I420_12LE, I420_12BE, I422_12LE, I422_12BE, Y444_12LE, Y444_12BE }"
+    static let plainFormats = [
+        "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB", "xBGR",
+        "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210", "I420_10LE",
+        "I420_10BE", "I422_10LE", "I422_10BE", "Y444_10LE", "Y444_10BE", "I420_12LE", "I420_12BE", "I422_12LE", "I422_12BE",
+        "Y444_12LE", "Y444_12BE",
+    ]
 
     private static func plainCaps(for input: VideoInfo?) -> String {
         // By way of RGB, for videoconvert 1.22 copies samples from full to limited range when the matrix is the same.
         let isFullRange = input?.isFullRangeYUV ?? false
-        return "video/x-raw, format=(string)\(isFullRange ? "BGRx" : plainFormats)"
+        return "video/x-raw, format=(string)\(isFullRange ? "BGRx" : "{ \(plainFormats.joined(separator: ", ")) }")"
     }
 
     /// Adds everything to the element's bin and gives the pad that its sink pad stands for.
@@ -165,16 +167,17 @@ final class InputChain: @unchecked Sendable {
 
     /// Upstream's thread, before the queue.
     func arrived(_ event: Event) {
-        switch event.kind {
-        case .caps:
-            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
-            state.withLock { $0.arriving.info = info }
-        case .tag:
-            guard let tag = event.imageOrientationTag else { return }
-            state.withLock { $0.arriving.rotation = ImageRotation(tag: tag) }
-        default: break
-        }
+        guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
+        state.withLock { $0.arriving.info = info }
     }
+
+    /// Before another start: what the last stream's tags said does not count.
+    func reset() {
+        gate.reset()
+        state.withLock { ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil) }
+    }
+
+    func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
 
     /// Upstream's thread, with each frame.
     func frameArrived() {

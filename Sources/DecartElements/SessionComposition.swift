@@ -51,7 +51,7 @@ extension SessionPlan {
             configuration.maximumDuration = settings.maximumDuration
             configuration.transport = settings.transport.choice
             // What leaves is fixed before `auto` has found out; rooms are what the service speaks today.
-            let format = try Self.format(settings, model, settings.transport == .webrtc ? .webrtc : .livekit)
+            let format = try Self.format(settings, model)
             output = format
             size = PictureSize(width: format.width, height: format.height)
             let servers = try Self.servers(settings, isLoopback: base.isLoopback)
@@ -180,6 +180,11 @@ extension SessionPlan {
         }
         let prompt = settings.prompt.isEmpty ? nil : try Prompt(settings.prompt, enrich: settings.enrich)
         return SessionContent(prompt: prompt, image: image)
+    }
+
+    /// Of the pictures that leave, and are sent unless `auto` comes out otherwise than expected.
+    static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
+        try format(settings, model, settings.transport == .webrtc ? .webrtc : .livekit)
     }
 
     private static func format(

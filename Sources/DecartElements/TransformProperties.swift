@@ -24,6 +24,10 @@ enum TransformProperties {
         ($0, $1.rawValue, $1.summary)
     }
 
+    static let orientations: [(value: Int, nick: String, blurb: String)] = [
+        (0, "auto", "As the input is displayed"), (1, "landscape", "Wider than high"), (2, "portrait", "Higher than wide"),
+    ]
+
     static let specs: [PropertySpec] = [
         PropertySpec(
             "base-url", nick: "Base URL",
@@ -86,13 +90,9 @@ enum TransformProperties {
             .int(min: 0, max: 240, default: 0)),
         PropertySpec(
             "orientation", nick: "Orientation",
-            blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts",
-            .enumeration(
-                type: "GstDecartOrientation",
-                values: [
-                    (0, "auto", "As the input is when it starts"), (1, "landscape", "Wider than high"),
-                    (2, "portrait", "Higher than wide"),
-                ], default: 0)),
+            blurb:
+                "Portrait swaps width and height; auto takes the input's shape when the element starts, and keeps what there is while it runs",
+            .enumeration(type: "GstDecartOrientation", values: orientations, default: 0), mutability: .playing),
         PropertySpec(
             "fit", nick: "Fit", blurb: "How an input of another shape is brought to the model's size",
             .enumeration(

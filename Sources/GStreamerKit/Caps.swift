@@ -34,6 +34,11 @@ package final class Caps: @unchecked Sendable, CustomStringConvertible {
         return Structure(copying: found)
     }
 
+    /// All structures, copied.
+    package var structures: [Structure] {
+        (0..<gst_caps_get_size(pointer)).compactMap { gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) } }
+    }
+
     package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
     package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 

@@ -149,6 +149,12 @@ package class Bin: Element, @unchecked Sendable {
         gst_bin_set_suppressed_flags(bin, GstElementFlags(rawValue: flags))
         decart_element_flag_unset(element, UInt32(flags))
     }
+
+    /// Counts as a source whatever is inside at the moment: what is sent to the sources of a pipeline reaches it.
+    package func beSource() {
+        suppressSourceAndSinkFlags()
+        decart_element_flag_set(element, UInt32(GST_ELEMENT_FLAG_SOURCE.rawValue))
+    }
 }
 
 /// A top-level pipeline with its bus and clock.

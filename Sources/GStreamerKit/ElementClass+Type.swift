@@ -157,6 +157,7 @@ private let classInit: GClassInitFunc = { pointer, data in
         let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GstElementClass.self)
         return parent?.pointee.send_event?(instance, owned.copyReference()) ?? 0
     }
+    if description.pads.contains(where: { $0.presence == .request }) { installRequestPads(element) }
     gst_element_class_set_metadata(
         element, description.longName, description.classification, description.summary, description.author)
     for pad in description.pads {
@@ -190,6 +191,18 @@ private let classInit: GClassInitFunc = { pointer, data in
 
     let type = pointer.assumingMemoryBound(to: GTypeClass.self).pointee.g_type
     for signal in description.signals { install(signal, on: type) }
+}
+
+private func installRequestPads(_ element: UnsafeMutablePointer<GstElementClass>) {
+    element.pointee.request_new_pad = { instance, template, _, _ in
+        guard let name = template?.pointee.name_template else { return nil }
+        // Whoever asked gets a reference of its own from gst_element_request_pad; the element holds the other one.
+        return implementation(of: instance)?.requestPad(template: String(cString: name))?.pad
+    }
+    element.pointee.release_pad = { instance, pad in
+        guard let pad else { return }
+        implementation(of: instance)?.releasePad(Pad(borrowing: pad))
+    }
 }
 
 private func install(_ signal: SignalSpec, on type: GType) {
@@ -227,6 +240,7 @@ extension SignalSpec.Kind {
         case .element: decart_type_element()
         case .structure: decart_type_structure()
         case .bytes: g_bytes_get_type()
+        case .array: decart_type_value_array()
         }
     }
 }

@@ -37,6 +37,25 @@ package struct ElementClass: Sendable {
         self.signals = signals
         self.make = make
     }
+
+    /// This class with all properties and signals of another one, whatever they are, but for names that it has itself.
+    /// `CarriedElement` carries them out.
+    package func carrying(_ other: ElementClass) -> ElementClass {
+        var both = self
+        both.properties += other.properties(besides: properties)
+        both.signals += other.signals(besides: signals)
+        return both
+    }
+
+    func properties(besides own: [PropertySpec]) -> [PropertySpec] {
+        let names = Set(own.map(\.name))
+        return properties.filter { !names.contains($0.name) }
+    }
+
+    func signals(besides own: [SignalSpec]) -> [SignalSpec] {
+        let names = Set(own.map(\.name))
+        return signals.filter { !names.contains($0.name) }
+    }
 }
 
 package struct PadTemplate: Sendable {
@@ -55,7 +74,7 @@ package struct PadTemplate: Sendable {
 }
 
 package struct SignalSpec: Sendable {
-    package enum Kind: Sendable { case boolean, int, uint, uint64, double, string, element, structure, bytes }
+    package enum Kind: Sendable { case boolean, int, uint, uint64, double, string, element, structure, bytes, array }
     package var name: String
     package var parameters: [Kind]
     package var result: Kind?
@@ -84,6 +103,10 @@ package protocol ElementImplementation: AnyObject, Sendable {
     func handleMessage(_ message: Message) -> Message?
     /// An action signal was emitted.
     func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox?
+    /// A pad of a request template was asked for: one that is added to the element already, nil when there can be no more.
+    func requestPad(template: String) -> Pad?
+    /// A requested pad is given back: it is to be removed from the element.
+    func releasePad(_ pad: Pad)
 }
 
 extension ElementImplementation {
@@ -94,6 +117,8 @@ extension ElementImplementation {
     package func sendEvent(_ event: Event) -> Bool? { nil }
     package func handleMessage(_ message: Message) -> Message? { message }
     package func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? { nil }
+    package func requestPad(template: String) -> Pad? { nil }
+    package func releasePad(_ pad: Pad) {}
 }
 
 package enum StateChange: Sendable, Equatable {

@@ -59,6 +59,10 @@ package final class GValueBox: @unchecked Sendable {
         self.init(type: decart_type_structure())
         gst_value_set_structure(storage, structure.pointer)
     }
+    package convenience init(structures: [Structure]) {
+        self.init(type: decart_type_value_array())
+        for item in structures { GValueBox(structure: item).withPointer { gst_value_array_append_value(storage, $0) } }
+    }
     package convenience init(object: GObject) {
         self.init(type: decart_type_of_instance(object.raw))
         g_value_set_object(storage, object.raw)
@@ -142,6 +146,14 @@ package final class GValueBox: @unchecked Sendable {
     package var pad: Pad? {
         guard let found = object, decart_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
         return Pad(borrowing: found.raw)
+    }
+
+    /// The structures of a GstValueArray.
+    package var structures: [Structure]? {
+        guard holds(decart_type_value_array()) else { return nil }
+        return (0..<gst_value_array_get_size(storage)).compactMap { index in
+            gst_value_array_get_value(storage, index).flatMap { GValueBox(copying: $0).structure }
+        }
     }
 
     /// The strings of a GstValueArray.

@@ -15,7 +15,7 @@ package final class Message: @unchecked Sendable {
         decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
     }
 
-    package enum Kind: Sendable, Equatable { case error, warning, info, eos, element, latency, qos, progress, stateChanged, asyncDone, other }
+    package enum Kind: Sendable, Equatable { case error, warning, info, eos, element, latency, qos, progress, stateChanged, asyncDone, deviceAdded, deviceRemoved, other }
 
     package var kind: Kind {
         switch pointer.pointee.type {
@@ -29,6 +29,8 @@ package final class Message: @unchecked Sendable {
         case GST_MESSAGE_PROGRESS: .progress
         case GST_MESSAGE_STATE_CHANGED: .stateChanged
         case GST_MESSAGE_ASYNC_DONE: .asyncDone
+        case GST_MESSAGE_DEVICE_ADDED: .deviceAdded
+        case GST_MESSAGE_DEVICE_REMOVED: .deviceRemoved
         default: .other
         }
     }

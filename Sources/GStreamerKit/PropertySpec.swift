@@ -12,6 +12,7 @@ package struct PropertySpec: Sendable {
         case enumeration(type: String, values: [(value: Int, nick: String, blurb: String)], default: Int)
         case strings
         case structure
+        case caps
         case fraction
     }
 
@@ -72,6 +73,7 @@ package struct PropertySpec: Sendable {
             let item = g_param_spec_string("item", "Item", "One entry", nil, flags)
             return gst_param_spec_array(name, nick, blurb, item, flags)
         case .structure: return g_param_spec_boxed(name, nick, blurb, decart_type_structure(), flags)
+        case .caps: return g_param_spec_boxed(name, nick, blurb, decart_type_caps(), flags)
         case .fraction: return gst_param_spec_fraction(name, nick, blurb, 0, 1, 1000, 1, 0, 1, flags)
         }
     }

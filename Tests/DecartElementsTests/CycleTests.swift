@@ -14,18 +14,31 @@ extension ElementTests {
                 try manySessions()
                 return
             }
+            try runChild("manySessionsLeaveNothing", cycles: 75)
+        }
+
+        /// Cameras that are switched, unplugged and let go, previews that come and go.
+        @Test func manyCamerasLeaveNothing() throws {
+            guard !Self.isChild else {
+                try manyCameras()
+                return
+            }
+            try runChild("manyCamerasLeaveNothing", cycles: 8)
+        }
+
+        private func runChild(_ name: String, cycles: Int) throws {
             try TemporaryFolder.with { folder in
                 let log = folder.path("objects.log")
                 let output = folder.path("output.log")
                 let status = try ChildProcess.run(
                     [
                         "/proc/self/exe", "--testing-library", "swift-testing", "--filter",
-                        "ElementTests.CycleTests/manySessionsLeaveNothing",
+                        "ElementTests.CycleTests/\(name)",
                     ],
                     environment: [
                         // One arena: how sixteen of them fill up is the allocator's chance, and hides what stays (10 MiB
                         // over the first 100 cycles, 0.3 MiB over the next 200).
-                        Self.variable: "75", "MALLOC_ARENA_MAX": "1", "GST_DEBUG": "GST_TRACER:7", "GST_DEBUG_FILE": log, "GST_DEBUG_NO_COLOR": "1",
+                        Self.variable: String(cycles), "MALLOC_ARENA_MAX": "1", "GST_DEBUG": "GST_TRACER:7", "GST_DEBUG_FILE": log, "GST_DEBUG_NO_COLOR": "1",
                         "GST_TRACERS": "leaks(filters=\"GstElement,GstPad,GstBus,GstBuffer,GstEvent,GstCaps\")",
                     ],
                     output: output)
@@ -61,6 +74,49 @@ extension ElementTests {
                 #expect(end.descriptors <= early.descriptors)
                 #expect(end.threads <= early.threads)
                 #expect(end.resident - middle.resident < 3 << 20)
+                standIn.expectGoodConduct()
+            }
+            Self.tellWhatIsAlive()
+        }
+
+        private func manyCameras() throws {
+            try #require(ElementTests.isReady)
+            let cameras = [CameraTestsDevices.front, CameraTestsDevices.back, CameraTestsDevices.webcam]
+            let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 8
+            try StandIn.run { standIn in
+                var early = Figures()
+                for cycle in 1...count {
+                    VirtualCameras.set(cameras)
+                    try TransformPipeline.run(
+                        try .camera(standIn, "mirror=auto fallback=freeze", prompt: "film noir", preview: cycle % 2 == 0)
+                    ) { pipeline in
+                        let camera = pipeline.transform
+                        func expect(_ id: String?) {
+                            let isThere = eventually { camera.string("current-device") == id }
+                            #expect(isThere, "cycle \(cycle): \(camera.string("current-device") ?? "none"), not \(id ?? "none")")
+                        }
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
+                        for id in ["virtual:back", "virtual:front"] {
+                            camera.emit("switch-camera")
+                            expect(id)
+                        }
+                        VirtualCameras.unplug("virtual:front")
+                        expect("virtual:usb")
+                        camera.emit("stop-capture")
+                        expect(nil)
+                        camera.emit("start-capture")
+                        #expect(eventually { camera.string("current-device") != nil })
+                        camera.emit("list-formats", [GValueBox("virtual:back")])
+                    }
+                    if cycle <= 2 { early = Figures() }
+                }
+                VirtualCameras.set([])
+                _ = eventually(seconds: 20) {
+                    Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
+                }
+                let end = Figures()
+                #expect(end.descriptors <= early.descriptors && end.threads <= early.threads, "\(early); \(end)")
                 standIn.expectGoodConduct()
             }
             Self.tellWhatIsAlive()

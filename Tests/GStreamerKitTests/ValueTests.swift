@@ -108,4 +108,26 @@ struct ValueTests {
         #expect(throws: GStreamerError.self) { try Pipeline(description: "") }
         #expect(throws: GStreamerError.self) { try Bin(description: "fakesrc ! ! fakesink", ghostUnlinkedPads: true) }
     }
+
+    @Test func whatCapsAllow() throws {
+        let caps = try Caps(
+            "video/x-raw, format=(string){ YUY2, NV12 }, width=(int)[ 16, 640 ], height=(int){ 90, 180 }, "
+                + "framerate=(fraction){ 15/1, [ 30/1, 60/1 ] }; image/jpeg, width=(int)80, framerate=(fraction)30000/1001")
+        let (raw, jpeg) = (try #require(caps.structures.first), try #require(caps.structures.last))
+        #expect(caps.structures.count == 2 && jpeg.name == "image/jpeg")
+        #expect(raw.strings("format") == ["YUY2", "NV12"])
+        #expect(raw.integers("width") == [16...640] && raw.integers("height") == [90...90, 180...180])
+        #expect(raw.fractions("framerate").map(\.lowerBound.description) == ["15/1", "30/1"])
+        #expect(raw.fractions("framerate").last?.upperBound == Fraction(60, 1))
+        #expect(jpeg.integers("width") == [80...80] && jpeg.integers("height") == [] && jpeg.strings("format") == [])
+        #expect(jpeg.fractions("framerate") == [Fraction(30000, 1001)...Fraction(30000, 1001)])
+        // Of another type.
+        #expect(jpeg.integers("framerate") == [] && raw.fractions("width") == [])
+    }
+
+    @Test func structuresInAnArray() {
+        let items = ["one", "two"].map { Structure($0) }
+        #expect(GValueBox(structures: items).structures?.map(\.name) == ["one", "two"])
+        #expect(GValueBox(structures: []).structures?.isEmpty == true && GValueBox("text").structures == nil)
+    }
 }

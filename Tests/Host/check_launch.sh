@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The line that the README shows, as a user types it: stand-in, environment, gst-launch-1.0, a window (in Xvfb).
+# The lines that the README shows, as a user types them: stand-in, environment, gst-launch-1.0, a window (in Xvfb).
 # Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
 set -euo pipefail
 # shellcheck source=pipelines/lib.sh
@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../pipelines/lib.sh"
 # shellcheck source=pipelines/env.sh
 source "$repo/pipelines/env.sh"
 
-name="launch: the README's line shows a picture"
+name="launch: gst-launch-1.0 shows a picture"
 work=$(mktemp -d)
 trap 'stop_started; rm -rf "$work"' EXIT
 export GST_REGISTRY_1_0="$work/registry"
@@ -31,22 +31,30 @@ export DISPLAY
 port=$(free_port)
 start_standin "$port" "$work/standin.log"
 
-# -e: an interrupt ends the stream first, as a user's Ctrl-C would with it.
-code=0
-timeout --signal=INT --kill-after=10 8 gst-launch-1.0 -e -v videotestsrc is-live=true \
-    ! decarttransform "base-url=ws://127.0.0.1:$port" api-key=x prompt="Lego World" ! videoconvert \
-    ! autovideosink name=window >"$work/out" 2>&1 || code=$?
-if grep -q '^ERROR' "$work/out"; then
-    say "not ok $name: $(grep -A 2 '^ERROR' "$work/out" | tr '\n' ' ')"
-    exit 1
-elif [ "$code" -ne 124 ] && [ "$code" -ne 0 ]; then
-    say "not ok $name: status $code: $(tail -n 2 "$work/out" | tr '\n' ' ')"
-    exit 1
-elif ! grep -q 'window.*caps = video/x-raw' "$work/out"; then
-    say "not ok $name: nothing reached the window"
-    exit 1
-elif ! grep -q 'Got EOS' "$work/out"; then
-    say "not ok $name: an interrupt does not end the stream"
-    exit 1
-fi
-say "ok $name"
+# shows NAME ELEMENT...: gst-launch-1.0 with these elements and a window. -e: an interrupt ends the stream first, as a
+# user's Ctrl-C would with it.
+shows() {
+    local name="launch: $1 shows a picture" code=0
+    shift
+    timeout --signal=INT --kill-after=10 8 gst-launch-1.0 -e -v "$@" ! videoconvert ! autovideosink name=window \
+        >"$work/out" 2>&1 || code=$?
+    if grep -q '^ERROR' "$work/out"; then
+        say "not ok $name: $(grep -A 2 '^ERROR' "$work/out" | tr '\n' ' ')"
+    elif [ "$code" -ne 124 ] && [ "$code" -ne 0 ]; then
+        say "not ok $name: status $code: $(tail -n 2 "$work/out" | tr '\n' ' ')"
+    elif ! grep -q 'window.*caps = video/x-raw' "$work/out"; then
+        say "not ok $name: nothing reached the window"
+    elif ! grep -q 'Got EOS' "$work/out"; then
+        say "not ok $name: an interrupt does not end the stream"
+    else
+        say "ok $name"
+        return 0
+    fi
+    return 1
+}
+
+status=0
+service=("base-url=ws://127.0.0.1:$port" api-key=x prompt="Lego World")
+shows "the README's line" videotestsrc is-live=true ! decarttransform "${service[@]}" || status=1
+shows "decartsrc with a test picture" decartsrc source=test mirror=on "${service[@]}" || status=1
+exit "$status"

@@ -124,15 +124,26 @@ for element in $elements; do
         inside && /flags:/ && !inherited && /writable/ && !/changeable|only in/ { print name ": no mutability flag" }
     ' <<<"$text")
     check "$element documents its properties" "$problems"
-    secret=$(awk '/^  api-key / { found = 1; next } found && /flags:/ { print; exit }' <<<"$text")
-    if [ -n "$secret" ]; then
-        check "$element: api-key cannot be read" "$(grep readable <<<"$secret" | grep -v 'not readable' || true)"
-    fi
+    for name in api-key api-key-headers; do
+        secret=$(awk -v name="$name" '$1 == name && /^  [a-z]/ { found = 1; next } found && /flags:/ { print; exit }' <<<"$text")
+        if [ -n "$secret" ]; then
+            check "$element: $name cannot be read" "$(grep readable <<<"$secret" | grep -v 'not readable' || true)"
+        elif [[ $element == decarttransform || $element == decartsrc ]]; then
+            not_ok "$element: $name cannot be read" "there is no such property"
+        fi
+    done
 done
-if grep -qx decarttransform <<<"$elements"; then
-    klass=$(inspect decarttransform | sed -n 's/^ *Klass *//p')
-    check "decarttransform's class" "$([ "$klass" = Filter/Effect/Video/Network ] || echo "$klass")"
-fi
+while read -r element wanted; do
+    klass=$(inspect "$element" | sed -n 's/^ *Klass *//p')
+    check "$element's class" "$([ "$klass" = "$wanted" ] || echo "${klass:-none}")"
+done <<<'decarttransform Filter/Effect/Video/Network
+decartsrc Source/Video/Network
+mirror Filter/Effect/Video'
+# What the transform has, the camera has: the names stand in its own list or in that of the transform.
+lacking=$(comm -23 \
+    <(inspect decarttransform | sed -n '/^Element Properties:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p' | sort -u) \
+    <(inspect decartsrc | sed -n '/^Element Properties:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p' | sort -u))
+check "decartsrc has every property of decarttransform" "$lacking"
 
 # --- A Swift host with another runtime --------------------------------------------------------------------------------
 

@@ -100,7 +100,11 @@ class Server:
 class Run:
     """One gst-launch-1.0 and all that it leaves."""
 
-    def __init__(self, folder, name, canary, source, base_url, extra=()):
+    TRANSFORM = ["videotestsrc", "is-live=true", "num-buffers=40", "!", "video/x-raw,width=320,height=180,framerate=10/1", "!",
+                 "decarttransform"]
+    CAMERA = ["decartsrc", "source=videotestsrc is-live=true num-buffers=40 ! video/x-raw,width=320,height=180,framerate=10/1"]
+
+    def __init__(self, folder, name, canary, source, base_url, extra=(), elements=TRANSFORM):
         self.folder = os.path.join(folder, f"{name}-{source}".replace(" ", "-"))
         os.makedirs(os.path.join(self.folder, "dots"))
         environment = {key: value for key, value in os.environ.items()
@@ -118,8 +122,7 @@ class Run:
                 file.write(canary.key + "\n")
             options.append(f"api-key-file={key_file}")
         # Small and slow: at level 9 every buffer costs many lines.
-        command = ["gst-launch-1.0", "-m", "-v", "videotestsrc", "is-live=true", "num-buffers=40", "!",
-                   "video/x-raw,width=320,height=180,framerate=10/1", "!", "decarttransform", *options, "!", "fakesink"]
+        command = ["gst-launch-1.0", "-m", "-v", *elements, *options, "!", "fakesink"]
         with open(os.path.join(self.folder, "output.log"), "wb") as output:
             self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT,
                                             stdin=subprocess.DEVNULL)
@@ -277,6 +280,15 @@ def scenarios(folder):
         why = "" if stranger.connections else "nobody connected: this proves nothing"
         report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
                "a request was sent" if stranger.received else why)
+
+    # The same properties, handed on by the camera's element; the key in its header form too.
+    for source in ("environment", "file"):
+        refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        run = Run(folder, "camera 401", canary, source, f"ws://127.0.0.1:{refusing.port}", elements=Run.CAMERA)
+        refusing.close()
+        judge(f"camera, 401, {source}", run, canary, wants_error=True)
+        sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
+        report(f"camera, 401, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
 
     # In clear to a host that is not loopback: refused before a socket is opened (192.0.2.0/24 is for documentation).
     run = Run(folder, "in clear", canary, "environment", "ws://192.0.2.200:9")

@@ -64,14 +64,18 @@ final class TransformPipeline: @unchecked Sendable {
         var name: String { domain.replacing("gst-", with: "").replacing("-error-quark", with: "") + " \(code)" }
     }
 
-    init(
+    convenience init(
         _ properties: String, source: String = TransformPipeline.liveSource, downstream: String = "",
         settings: [(String, String)] = [], forbidden: Picture? = nil
     ) throws {
+        try self.init(
+            description: "\(source) ! decarttransform name=t \(Self.bare) \(properties) ! \(downstream) "
+                + (downstream.isEmpty ? "" : "! ") + "fakesink name=out sync=false", settings: settings, forbidden: forbidden)
+    }
+
+    /// With elements `t`, whose output is noted, and `out`, a fakesink.
+    init(description: String, settings: [(String, String)] = [], forbidden: Picture? = nil) throws {
         try #require(ElementTests.isReady)
-        let description =
-            "\(source) ! decarttransform name=t \(Self.bare) \(properties) ! \(downstream) "
-            + (downstream.isEmpty ? "" : "! ") + "fakesink name=out sync=false"
         pipeline = try Pipeline(description: description)
         transform = try #require(pipeline.child(named: "t"))
         output = try #require(pipeline.child(named: "out"))
@@ -89,6 +93,18 @@ final class TransformPipeline: @unchecked Sendable {
         try self.init(
             "base-url=\(standIn.url) api-key=\(Self.key) \(Self.custom) \(properties)", source: source,
             downstream: downstream, settings: prompt.isEmpty ? [] : [("prompt", prompt)], forbidden: forbidden)
+    }
+
+    /// `decartsrc` in the place of a source and of decarttransform; `preview` names a sink for its preview.
+    static func camera(
+        _ standIn: StandIn, _ properties: String, prompt: String = "", preview: Bool = false, size: String = custom
+    ) throws -> TransformPipeline {
+        try TransformPipeline(
+            description: """
+                decartsrc name=t \(bare) base-url=\(standIn.url) api-key=\(key) \(size) \(properties) \
+                t.src ! fakesink name=out sync=false
+                """ + (preview ? " t.preview ! fakesink name=preview sync=false" : ""),
+            settings: prompt.isEmpty ? [] : [("prompt", prompt)])
     }
 
     private func watch() {

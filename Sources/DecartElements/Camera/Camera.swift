@@ -1,0 +1,114 @@
+// The cameras of this machine, as the device providers of GStreamer tell of them.
+import DecartProtocol
+import GStreamerKit
+import Glibc
+import Synchronization
+
+struct Camera: Sendable {
+    let device: Device
+    let name: String
+    /// The same after it was unplugged and plugged in again.
+    let id: String
+    let position: CameraPosition
+
+    /// One of which nobody says where it looks counts as front.
+    var side: CameraPosition { position == .back ? .back : .front }
+
+    func matches(_ text: String) -> Bool { text == id || text == name }
+    func looks(to position: CameraPosition) -> Bool { position == .unspecified || side == position }
+
+    init(_ device: Device, positions: [String]) {
+        self.device = device
+        name = device.displayName
+        let properties = device.properties
+        let known = ["device.path", "api.v4l2.path", "device.id", "object.path", "node.name", "object.serial"]
+        let (name, id) = (name, known.lazy.compactMap { properties?.string($0) }.first ?? device.displayName)
+        self.id = id
+        let mapped = positions.lazy.compactMap(Self.mapping).first { $0.camera == id || $0.camera == name }?.position
+        position =
+            mapped ?? properties.flatMap(Self.position) ?? (id.hasPrefix("/dev/video") ? V4L2Position.read(id) : nil)
+            ?? .unspecified
+    }
+
+    /// `camera=front`; a camera's name may hold "=" itself.
+    private static func mapping(_ text: String) -> (camera: String, position: CameraPosition)? {
+        guard let equals = text.lastIndex(of: "=") else { return nil }
+        let side = CameraPosition(nick: String(text[text.index(after: equals)...]))
+        return side.map { (String(text[..<equals]), $0) }
+    }
+
+    /// libcamera by way of PipeWire, Android, and what other providers call it.
+    private static func position(_ properties: Structure) -> CameraPosition? {
+        ["api.libcamera.location", "device.position", "camera.position", "device.facing"].lazy
+            .compactMap { properties.string($0).flatMap { CameraPosition(nick: $0.lowercased()) } }.first
+    }
+
+    func formats(wished: VideoFormat?) -> [CameraFormat] {
+        device.caps.map { CameraFormat.all(in: $0, wished: wished) } ?? []
+    }
+
+    func structure(isCurrent: Bool) -> Structure {
+        let structure = Structure("device")
+        structure["name"] = GValueBox(name)
+        structure["id"] = GValueBox(id)
+        structure["position"] = GValueBox(position.nick)
+        structure["current"] = GValueBox(isCurrent)
+        return structure
+    }
+}
+
+extension CameraPosition {
+    var nick: String {
+        switch self {
+        case .unspecified: "unspecified"
+        case .front: "front"
+        case .back: "back"
+        }
+    }
+
+    init?(nick: String) {
+        guard let found = Self.allCases.first(where: { $0.nick == nick }) else { return nil }
+        self = found
+    }
+}
+
+/// The control V4L2_CID_CAMERA_ORIENTATION, which drivers of built-in cameras have.
+enum V4L2Position {
+    private static let control = UInt32(0x009a_0922)
+    /// VIDIOC_G_CTRL, _IOWR('V', 27, struct v4l2_control): a number and a value of 32 bits.
+    private static let readControl = UInt(0xc008_561b)
+
+    static func read(_ path: String) -> CameraPosition? {
+        let descriptor = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var request = (control, Int32(-1))
+        guard
+            withUnsafeMutablePointer(to: &request, { ioctl(descriptor, readControl, UnsafeMutableRawPointer($0)) }) == 0
+        else { return nil }
+        switch request.1 {
+        case 0: return .front
+        case 1: return .back
+        default: return nil
+        }
+    }
+}
+
+/// Cameras now, and word of those that come and go while it is started.
+final class CameraList: Sendable {
+    private let monitor = DeviceMonitor()
+
+    init() {
+        for type in [CameraFormat.raw, CameraFormat.jpeg] {
+            if let caps = try? Caps(type) { monitor.addFilter(classes: "Video/Source", caps: caps) }
+        }
+    }
+
+    func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) {
+        _ = monitor.start(handler)
+    }
+    func stop() { monitor.stop() }
+
+    /// - Parameter positions: the user's mapping.
+    func cameras(positions: [String]) -> [Camera] { monitor.devices.map { Camera($0, positions: positions) } }
+}

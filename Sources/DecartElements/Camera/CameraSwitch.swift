@@ -1,0 +1,418 @@
+// Which source delivers: starts, replaces and releases captures while everything behind the selector goes on. A new camera
+// is started beside the old one and takes over with its first picture; only another format of the same camera has to wait
+// until that was let go. It knows devices; it must not know sessions.
+//
+// Captures are made and removed on one queue, which may block in drivers. What other threads read is in the mutex, which is
+// never held in a call-out.
+import DecartProtocol
+import Dispatch
+import GStreamerKit
+import Synchronization
+
+// @unchecked: see above.
+final class CameraSwitch: @unchecked Sendable {
+    /// What the switch needs of the element around it.
+    struct Host: Sendable {
+        let element: ElementHandle
+        let selector: Element
+        let log: DebugCategory
+        let settings: @Sendable () -> SourceSettings
+        /// What the model wants.
+        let model: @Sendable () -> VideoFormat
+        /// On the streaming thread, before the first picture of a source that takes over.
+        let onFirst: @Sendable (CapturePlan) -> Void
+        /// The camera has changed.
+        let onChange: @Sendable () -> Void
+    }
+
+    private struct State {
+        var isRunning = false
+        /// Not after `stop-capture`.
+        var wantsCapture = true
+        var current: Capture?
+        var coming: Capture?
+        /// What the application chose while playing; it counts more than the properties.
+        var chosen: Camera?
+        var format: CameraFormat?
+        /// Cameras that failed: not taken again before they were plugged in again, or asked for.
+        var lost: Set<String> = []
+        var list: CameraList?
+        var captures = 0
+        /// On their way out: what they still say is nobody's trouble.
+        var leaving: [Capture] = []
+
+        mutating func leave(_ capture: Capture?) {
+            guard let capture else { return }
+            if current === capture { current = nil }
+            if coming === capture { coming = nil }
+            leaving.append(capture)
+        }
+    }
+    private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "decart-camera")
+    private let host: Host
+    /// How long a camera may take to its first picture.
+    private static let patience = DispatchTimeInterval.seconds(5)
+
+    init(_ host: Host) { self.host = host }
+
+    private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
+    var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
+
+    // MARK: With the element's states
+
+    /// READY to PAUSED, before the parent class: throws what the user has to be told.
+    func start() throws(ElementFailure) {
+        if isAutomatic {
+            let list = CameraList()
+            state.withLock { $0.list = list }
+            list.start { [weak self] device, isThere in self?.told(device, isThere) }
+        }
+        if state.withLock(\.wantsCapture) {
+            do throws(ElementFailure) {
+                let capture = try make(try plan())
+                state.withLock { $0.current = capture }
+            } catch {
+                stop()
+                throw error
+            }
+        }
+    }
+
+    /// The element is in PAUSED: from now on what fails can be replaced.
+    func started() { state.withLock { $0.isRunning = true } }
+
+    /// PAUSED to READY, before the parent class: no more changes.
+    func willStop() { state.withLock { $0.isRunning = false } }
+
+    /// And after it.
+    func stop() {
+        let list = state.withLock { state in
+            defer { state.list = nil }
+            return state.list
+        }
+        list?.stop()
+        queue.sync {
+            let captures = state.withLock { state in
+                (state.chosen, state.format, state.lost) = (nil, nil, [])
+                for capture in [state.current, state.coming] { state.leave(capture) }
+                return state.leaving
+            }
+            for capture in captures { remove(capture) }
+        }
+    }
+
+    // MARK: What is captured
+
+    private func plan() throws(ElementFailure) -> CapturePlan {
+        let settings = host.settings()
+        switch settings.source {
+        case SourceSettings.automatic:
+            return plan(for: try camera(settings), settings)
+        case SourceSettings.test:
+            let model = host.model()
+            let text =
+                "video/x-raw, width=(int)\(model.width), height=(int)\(model.height), framerate=(fraction)\(model.framerate)/1"
+            return CapturePlan(
+                kind: .testPicture(caps: settings.captureCaps ?? (try? Caps(text))), position: settings.position)
+        default:
+            return CapturePlan(
+                kind: .description(settings.source, caps: settings.captureCaps), position: settings.position)
+        }
+    }
+
+    private func plan(for camera: Camera, _ settings: SourceSettings) -> CapturePlan {
+        let (chosen, format) = state.withLock { ($0.chosen, $0.format) }
+        let model = host.model()
+        let wanted = chosen?.id == camera.id ? format : nil
+        let best = wanted ?? CameraFormat.best(of: camera.formats(wished: model), for: model)
+        let own = best.flatMap { try? Caps($0.capsText(for: model)) }
+        return CapturePlan(
+            kind: .camera(camera, caps: wanted == nil ? settings.captureCaps ?? own : own), position: camera.side)
+    }
+
+    /// Those that are there and have not failed.
+    private func cameras() -> [Camera] {
+        let (list, lost) = state.withLock { ($0.list, $0.lost) }
+        return (list ?? CameraList()).cameras(positions: host.settings().devicePositions).filter {
+            !lost.contains($0.id)
+        }
+    }
+
+    private func camera(_ settings: SourceSettings) throws(ElementFailure) -> Camera {
+        let cameras = cameras()
+        let found =
+            cameras.isEmpty
+            ? "no camera at all"
+            : cameras.map { "'\($0.name)' (\($0.id), \($0.position.nick))" }.joined(separator: ", ")
+        if let wanted = state.withLock(\.chosen)?.id ?? settings.device {
+            guard let camera = cameras.first(where: { $0.matches(wanted) }) else {
+                throw ElementFailure(.resourceNotFound, "There is no camera '\(wanted)': found \(found).")
+            }
+            return camera
+        }
+        guard let camera = cameras.first(where: { $0.looks(to: settings.position) }) else {
+            let side = settings.position == .unspecified ? "" : " that looks to the \(settings.position.nick)"
+            throw ElementFailure(.resourceNotFound, "There is no camera\(side): found \(found).")
+        }
+        return camera
+    }
+
+    // MARK: Captures (the queue, or the way up)
+
+    private func make(_ plan: CapturePlan) throws(ElementFailure) -> Capture {
+        let number = state.withLock { state in
+            state.captures &+= 1
+            return state.captures
+        }
+        let capture = try Capture(plan, number: number)
+        do throws(GStreamerError) {
+            try capture.attach(
+                to: host.element.unowned, selector: host.selector, onFirst: { [weak self] in self?.arrived($0) },
+                onEnd: { [weak self] in self?.ended($0) ?? true })
+        } catch {
+            remove(capture)
+            throw ElementFailure(.resourceFailed, "\(plan.label) cannot be linked: \(error.message).")
+        }
+        return capture
+    }
+
+    private func remove(_ capture: Capture) {
+        capture.remove(from: host.element.unowned, selector: host.selector)
+        state.withLock { $0.leaving.removeAll { $0 === capture } }
+    }
+
+    /// Leaves what delivers now in its place until the new one does.
+    private func change(to plan: CapturePlan) {
+        dropComing()
+        if let current = state.withLock(\.current), let camera = current.plan.camera, camera.id == plan.camera?.id {
+            // A camera can be opened once.
+            release(current)
+        }
+        host.log(.info, host.element.unowned, "starting \(plan.label)")
+        do throws(ElementFailure) {
+            let capture = try make(plan)
+            state.withLock { $0.coming = capture }
+            guard capture.start() else {
+                lost(capture, "it cannot be started")
+                return
+            }
+            awaitFirst(capture)
+        } catch { host.element.unowned.postWarning(error.problem) }
+    }
+
+    private func awaitFirst(_ capture: Capture) {
+        queue.asyncAfter(deadline: .now() + Self.patience) { [weak self, weak capture] in
+            guard let self, let capture, !capture.hasDelivered,
+                self.state.withLock({ $0.isRunning && $0.coming === capture })
+            else { return }
+            // In PAUSED nothing is due.
+            if self.host.element.unowned.state() == .playing {
+                self.lost(capture, "it gives no picture")
+            } else {
+                self.awaitFirst(capture)
+            }
+        }
+    }
+
+    private func dropComing() {
+        let coming = state.withLock { state in
+            let coming = state.coming
+            state.leave(coming)
+            return coming
+        }
+        if let coming { remove(coming) }
+    }
+
+    private func release(_ capture: Capture) {
+        state.withLock { $0.leave(capture) }
+        remove(capture)
+        host.onChange()
+    }
+
+    /// The streaming thread of a capture, with its first picture.
+    private func arrived(_ capture: Capture) {
+        capture.activate(host.selector)
+        host.onFirst(capture.plan)
+        queue.async { [weak self] in self?.settle(capture) }
+    }
+
+    private func settle(_ capture: Capture) {
+        let old = state.withLock { state -> Capture? in
+            guard state.coming === capture else { return nil }
+            let old = state.current
+            state.leave(old)
+            (state.current, state.coming) = (capture, nil)
+            return old
+        }
+        if let old { remove(old) }
+        host.onChange()
+    }
+
+    /// A source's EOS: that of a camera is the trace of an error, any other's is the end.
+    private func ended(_ capture: Capture) -> Bool {
+        guard capture.plan.camera != nil else { return !capture.isLost }
+        queue.async { [weak self] in self?.lost(capture, "it ended") }
+        return false
+    }
+
+    // MARK: Cameras that come and go
+
+    /// Whether an error is of a camera, which others can replace; of another source it ends the element.
+    func takesOver(_ message: Message) -> Bool {
+        let (captures, leaving, isRunning) = state.withLock {
+            ([$0.current, $0.coming].compactMap { $0 }, $0.leaving, $0.isRunning)
+        }
+        if leaving.contains(where: { $0.posted(message) }) { return true }
+        guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
+        else { return false }
+        let text = message.problem?.text ?? ""
+        queue.async { [weak self] in self?.lost(capture, text) }
+        return true
+    }
+
+    /// A provider's thread.
+    private func told(_ device: Device, _ isThere: Bool) {
+        queue.async { [weak self] in
+            guard let self, self.state.withLock(\.isRunning) else { return }
+            let camera = Camera(device, positions: self.host.settings().devicePositions)
+            if isThere { self.cameraCame(camera) } else { self.cameraWent(camera) }
+        }
+    }
+
+    private func cameraCame(_ camera: Camera) {
+        let isIdle = state.withLock { state in
+            state.lost.remove(camera.id)
+            return state.wantsCapture && state.current == nil && state.coming == nil
+        }
+        if isIdle { retake() }
+    }
+
+    /// What was looked for, else whatever is there.
+    private func retake() {
+        do throws(ElementFailure) { change(to: try plan()) } catch {
+            guard isAutomatic, let other = cameras().first else {
+                host.element.unowned.postWarning(error.problem)
+                return
+            }
+            change(to: plan(for: other, host.settings()))
+        }
+    }
+
+    private func cameraWent(_ camera: Camera) {
+        let captures = state.withLock { [$0.current, $0.coming].compactMap { $0 } }
+        for capture in captures where capture.plan.camera?.id == camera.id { lost(capture, "it was unplugged") }
+        // Plugged in again it is another one.
+        state.withLock { _ = $0.lost.remove(camera.id) }
+    }
+
+    /// The queue.
+    private func lost(_ capture: Capture, _ why: String) {
+        let (isOurs, isCurrent) = state.withLock { state in
+            (state.isRunning && (state.current === capture || state.coming === capture), state.current === capture)
+        }
+        guard isOurs, capture.lose(), let camera = capture.plan.camera else { return }
+        state.withLock { _ = $0.lost.insert(camera.id) }
+        release(capture)
+        let hasOther = state.withLock { $0.current != nil || $0.coming != nil }
+        let rest = cameras()
+        let next = hasOther ? nil : rest.first { $0.side == camera.side } ?? rest.first
+        let then =
+            hasOther
+            ? "Keeping the one that delivers."
+            : next.map { "Taking '\($0.name)' in its place." } ?? "Going on without pictures until a camera is there."
+        host.element.unowned.postWarning(
+            ElementProblem(
+                isCurrent ? .resourceRead : .resourceFailed, "\(camera.name) (\(camera.id)) is lost: \(why). \(then)"))
+        if let next { change(to: plan(for: next, host.settings())) }
+    }
+
+    // MARK: For the application
+
+    func devices() -> [Structure] {
+        let current = currentCamera?.id
+        return cameras().map { $0.structure(isCurrent: $0.id == current) }
+    }
+
+    /// nil = of the current camera.
+    func formats(of device: String?) -> [Structure] {
+        let camera =
+            device.flatMap { $0.isEmpty ? nil : $0 }.map { text in cameras().first { $0.matches(text) } }
+            ?? currentCamera
+        return camera?.formats(wished: host.model()).map(\.structure) ?? []
+    }
+
+    /// To the other side, else to the next camera. nil when there is no other.
+    func switchCamera() -> Camera? {
+        let all = cameras()
+        guard let current = state.withLock({ $0.coming ?? $0.current })?.plan.camera else { return nil }
+        let opposite = all.first { $0.side != current.side }
+        let at = all.firstIndex { $0.id == current.id } ?? -1
+        let next = opposite ?? (all.isEmpty ? nil : all[(at + 1) % all.count])
+        guard let next, next.id != current.id else { return nil }
+        take(next)
+        return next
+    }
+
+    /// By path, id or display name; nil when there is none.
+    func select(_ text: String) -> Camera? {
+        guard isAutomatic, let camera = anyCamera(text) else { return nil }
+        take(camera)
+        return camera
+    }
+
+    /// Also one that failed before.
+    private func anyCamera(_ text: String) -> Camera? {
+        if let known = cameras().first(where: { $0.matches(text) }) { return known }
+        state.withLock { $0.lost = [] }
+        return cameras().first { $0.matches(text) }
+    }
+
+    /// Of the current camera; false when it has none such.
+    func select(format wish: Structure) -> Bool {
+        guard let camera = currentCamera,
+            let format = camera.formats(wished: host.model()).first(where: { $0.matches(wish) })
+        else { return false }
+        take(camera, format)
+        return true
+    }
+
+    /// The side was changed.
+    func positionChanged(_ position: CameraPosition) {
+        guard isAutomatic, let current = state.withLock({ $0.coming ?? $0.current })?.plan.camera,
+            !current.looks(to: position),
+            let camera = cameras().first(where: { $0.looks(to: position) })
+        else { return }
+        take(camera)
+    }
+
+    private func take(_ camera: Camera, _ format: CameraFormat? = nil) {
+        let isNow = state.withLock { state in
+            (state.chosen, state.format) = (camera, format)
+            return state.isRunning && state.wantsCapture
+        }
+        guard isNow else { return }
+        queue.async { [weak self] in
+            guard let self, self.state.withLock({ $0.isRunning && $0.wantsCapture && $0.chosen?.id == camera.id })
+            else { return }
+            let busy = self.state.withLock { $0.coming ?? $0.current }?.plan.camera?.id
+            if busy == camera.id, format == nil { return }
+            self.change(to: self.plan(for: camera, self.host.settings()))
+        }
+    }
+
+    /// Lets the camera go, or takes it again; counts for the next start where there is none yet.
+    func setCapturing(_ wanted: Bool) {
+        state.withLock { $0.wantsCapture = wanted }
+        queue.async { [weak self] in
+            guard let self, self.state.withLock({ $0.isRunning && $0.wantsCapture == wanted }) else { return }
+            let current = self.state.withLock(\.current)
+            if !wanted {
+                self.dropComing()
+                if let current { self.release(current) }
+            } else if current == nil, self.state.withLock({ $0.coming == nil }) {
+                self.retake()
+            }
+        }
+    }
+}

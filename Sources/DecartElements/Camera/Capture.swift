@@ -1,0 +1,162 @@
+// One source that delivers, or is about to: a bin of its own beside others, linked to the selector.
+import GStreamerKit
+import Synchronization
+
+/// What is to be captured, decided.
+struct CapturePlan: Sendable {
+    enum Kind: Sendable {
+        case testPicture(caps: Caps?)
+        case description(String, caps: Caps?)
+        case camera(Camera, caps: Caps?)
+    }
+    var kind: Kind
+    /// For a mirror in `auto`.
+    var position: CameraPosition
+
+    var camera: Camera? {
+        if case .camera(let camera, _) = kind { camera } else { nil }
+    }
+
+    /// As a message names it.
+    var label: String {
+        switch kind {
+        case .testPicture: "the test picture"
+        case .description: "the source"
+        case .camera(let camera, _): "the camera '\(camera.name)' (\(camera.id))"
+        }
+    }
+}
+
+// @unchecked: elements and pads lock themselves; the rest is in the mutex or belongs to the switch's queue.
+final class Capture: @unchecked Sendable {
+    let plan: CapturePlan
+    private let bin: Bin
+    private let output: GhostPad
+    private var selectorPad: Pad?
+
+    private struct State {
+        var hasDelivered = false
+        var isLost = false
+    }
+    private let state = Mutex(State())
+
+    /// - Parameter number: of this capture in its element, for the names in logs and graphs.
+    init(_ plan: CapturePlan, number: Int) throws(ElementFailure) {
+        self.plan = plan
+        bin = Bin(name: "capture-\(number)")
+        do throws(GStreamerError) {
+            let chain = try Self.chain(plan)
+            bin.add(chain)
+            try bin.linkChain(chain)
+            guard let last = chain.last?.staticPad("src") else {
+                throw GStreamerError(.badDescription, "it has no output, or more than one")
+            }
+            output = try GhostPad(name: "src", target: last)
+        } catch {
+            switch error.code {
+            case .missingElement:
+                throw ElementFailure(.coreMissingPlugin, "A GStreamer plugin is missing: \(error.message).")
+            default:
+                throw ElementFailure(
+                    .resourceSettings, "\(plan.label.capitalizedFirst) cannot be made: \(error.message).")
+            }
+        }
+        bin.add(output)
+    }
+
+    private static func chain(_ plan: CapturePlan) throws(GStreamerError) -> [Element] {
+        var chain: [Element]
+        let caps: Caps?
+        switch plan.kind {
+        case .testPicture(let wanted):
+            let source = try Element(factory: "videotestsrc")
+            source.set("is-live", true)
+            (chain, caps) = ([source], wanted)
+        case .description(let text, let wanted):
+            // A file, or whatever else is not live, is to come at its own speed. (And caps at the end need a successor.)
+            (chain, caps) = ([try Bin(description: "\(text) ! clocksync", ghostUnlinkedPads: true)], wanted)
+        case .camera(let camera, let wanted):
+            guard let source = camera.device.makeElement() else {
+                throw GStreamerError(.stateChange, "its provider makes no element for it")
+            }
+            (chain, caps) = ([source], wanted)
+        }
+        guard let caps else { return chain }
+        let filter = try Element(factory: "capsfilter")
+        filter.set("caps", caps: caps)
+        chain.append(filter)
+        if caps.first?.name == CameraFormat.jpeg { chain.append(try Element(factory: "jpegdec")) }
+        return chain
+    }
+
+    /// - Parameter onFirst: on the streaming thread, before the first picture goes on.
+    /// - Parameter onEnd: the source has nothing more; false keeps that from everybody else.
+    func attach(
+        to parent: Bin, selector: Element, onFirst: @escaping @Sendable (Capture) -> Void,
+        onEnd: @escaping @Sendable (Capture) -> Bool
+    ) throws(GStreamerError) {
+        output.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
+            guard let self else { return .drop }
+            switch item {
+            case .buffer:
+                let isFirst = self.state.withLock { state in
+                    defer { state.hasDelivered = true }
+                    return !state.hasDelivered
+                }
+                if isFirst { onFirst(self) }
+                return .pass
+            case .event(let event): return event.kind == .eos && !onEnd(self) ? .drop : .pass
+            case .query: return .pass
+            }
+        }
+        // A parent that is just changing its state would start it before it is linked.
+        bin.setLockedState(true)
+        parent.add(bin)
+        guard let pad = selector.requestPad("sink_%u") else {
+            throw GStreamerError(.linkFailed, "the selector has no pad for another source")
+        }
+        selectorPad = pad
+        try output.link(pad)
+        bin.setLockedState(false)
+    }
+
+    func start() -> Bool { bin.syncStateWithParent() }
+
+    /// From here on the selector shows this one.
+    func activate(_ selector: Element) {
+        if let selectorPad { selector.set("active-pad", GValueBox(object: selectorPad)) }
+    }
+
+    func remove(from parent: Bin, selector: Element) {
+        bin.setLockedState(true)
+        bin.setState(.null)
+        if let selectorPad {
+            output.unlink(selectorPad)
+            selector.releaseRequestPad(selectorPad)
+        }
+        selectorPad = nil
+        parent.remove(bin)
+    }
+
+    func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }
+
+    /// Once: false the second time.
+    func lose() -> Bool {
+        state.withLock { state in
+            defer { state.isLost = true }
+            return !state.isLost
+        }
+    }
+    var isLost: Bool { state.withLock(\.isLost) }
+    var hasDelivered: Bool { state.withLock(\.hasDelivered) }
+}
+
+/// What stops the element, as it goes onto the bus.
+struct ElementFailure: Error {
+    let problem: ElementProblem
+    init(_ code: ElementProblem.Code, _ text: String) { problem = ElementProblem(code, text) }
+}
+
+extension String {
+    fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
+}

@@ -1,0 +1,84 @@
+// Which part of the camera's picture is used: what the user asked for, and then what has the model's shape. Pure
+// arithmetic on sizes; margins are even, for subsampled chroma.
+import GStreamerKit
+
+enum CropRequest: Sendable, Equatable {
+    case all
+    /// In the camera's own pixels.
+    case area(left: Int, top: Int, width: Int, height: Int)
+    /// Of what is displayed.
+    case ratio(Int, Int)
+
+    /// nil when the text is neither empty, nor `left,top,width,height`, nor `16:9`.
+    init?(_ text: String) {
+        func numbers(_ separator: Character) -> [Int] {
+            let parts = text.split(separator: separator, omittingEmptySubsequences: false)
+            let values = parts.compactMap { Int($0.filter { $0 != " " }) }
+            return values.count == parts.count && values.allSatisfy { 0...32768 ~= $0 } ? values : []
+        }
+        if text.allSatisfy({ $0 == " " }) {
+            self = .all
+        } else if case let area = numbers(","), area.count == 4, area[2] >= 2, area[3] >= 2 {
+            self = .area(left: area[0], top: area[1], width: area[2], height: area[3])
+        } else if case let ratio = numbers(":"), ratio.count == 2, ratio[0] > 0, ratio[1] > 0 {
+            self = .ratio(ratio[0], ratio[1])
+        } else {
+            return nil
+        }
+    }
+}
+
+/// What is cut off each side.
+struct Margins: Sendable, Equatable {
+    var left = 0
+    var top = 0
+    var right = 0
+    var bottom = 0
+}
+
+/// The geometry of one stream of pictures.
+struct PictureShape: Sendable, Equatable {
+    var width: Int
+    var height: Int
+    var pixelAspectRatio: (Int, Int)
+    /// A tag turns it by 90 or 270 degrees.
+    var isTurned: Bool
+
+    static func == (a: PictureShape, b: PictureShape) -> Bool {
+        a.width == b.width && a.height == b.height && a.pixelAspectRatio == b.pixelAspectRatio
+            && a.isTurned == b.isTurned
+    }
+
+    /// What remains of `request`.
+    func margins(_ request: CropRequest) -> Margins {
+        switch request {
+        case .all: return Margins()
+        case .ratio(let across, let down): return margins(toFill: (across, down), within: Margins())
+        case .area(let left, let top, let wide, let high):
+            // At least two pixels remain, wherever the area lies.
+            let (x, y) = (min(left, max(0, width - 2)) & ~1, min(top, max(0, height - 2)) & ~1)
+            return Margins(
+                left: x, top: y, right: max(0, width - x - (wide & ~1)), bottom: max(0, height - y - (high & ~1)))
+        }
+    }
+
+    /// More off the sides, so that the rest has the displayed shape of `target`.
+    func margins(toFill target: (width: Int, height: Int), within margins: Margins) -> Margins {
+        let rest = remains(margins)
+        let cut = Cropping(
+            width: rest.width, height: rest.height, pixelAspectRatio: pixelAspectRatio,
+            target: isTurned ? (width: target.height, height: target.width) : target)
+        return Margins(
+            left: margins.left + cut.horizontal, top: margins.top + cut.vertical, right: margins.right + cut.horizontal,
+            bottom: margins.bottom + cut.vertical)
+    }
+
+    func isPortrait(_ margins: Margins) -> Bool {
+        let rest = remains(margins)
+        return (rest.height &* pixelAspectRatio.1 > rest.width &* pixelAspectRatio.0) != isTurned
+    }
+
+    private func remains(_ margins: Margins) -> (width: Int, height: Int) {
+        (max(1, width - margins.left - margins.right), max(1, height - margins.top - margins.bottom))
+    }
+}

@@ -1,0 +1,281 @@
+// `decartsrc`: a camera whose pictures come out transformed. Capture, crop, mirror and `decarttransform` in one bin, with
+// all properties and signals of the latter.
+//
+// Lock order: none is held while another is taken, nor while anything is emitted, posted or set.
+import DecartProtocol
+import GStreamerKit
+import Synchronization
+
+final class DecartSource: ElementImplementation {
+    // MARK: Class
+
+    private static let own = ElementClass(
+        typeName: "GstDecartSrc", parent: .bin, longName: "Decart realtime camera",
+        classification: "Source/Video/Network",
+        summary:
+            "Captures a camera, sends its pictures to Decart's realtime service over WebRTC and gives the transformed video; preview gives the local picture as it is sent",
+        author: "The gst-decart authors",
+        pads: [
+            PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
+            PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),
+        ],
+        properties: SourceSettings.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
+
+    static let elementClass = own.carrying(DecartTransform.elementClass)
+
+    private static let log = DebugCategory("decartsrc", "Decart realtime camera")
+
+    // MARK: Settings and state
+
+    /// What is there from the beginning; captures and the preview come and go.
+    private struct Parts: Sendable {
+        let transform: CarriedElement
+        let mirror: Element
+        let tee: Element
+        let stage: PictureStage
+        let camera: CameraSwitch
+
+        /// What the stage makes of pictures follows what the model wants.
+        func updateShape() { stage.set(target: (transform.element.implementation as? DecartTransform)?.shape) }
+    }
+
+    private struct State {
+        var settings = SourceSettings()
+        var parts: Parts?
+        var preview: PreviewBranch?
+        /// Why the element could not be put together, told when it is started.
+        var buildError: GStreamerError?
+    }
+    private let state = Mutex(State())
+    private let handle: ElementHandle
+
+    private var parts: Parts? { state.withLock(\.parts) }
+
+    // MARK: Pads
+
+    private init(_ handle: ElementHandle) {
+        self.handle = handle
+        handle.unowned.beSource()
+        let source = handle.makeGhostPad(template: "src")
+        do throws(GStreamerError) {
+            let parts = try build()
+            if let target = parts.transform.element.staticPad("src") { source?.setTarget(target) }
+            state.withLock { $0.parts = parts }
+            parts.updateShape()
+        } catch { state.withLock { $0.buildError = error } }
+        guard let source else { return }
+        handle.unowned.add(source)
+        // What was sent before the end still comes back: the preview ends with that, not before it.
+        source.addProbe(.downstreamEvent) { [weak self] item in
+            if case .event(let event) = item, event.kind == .eos { self?.state.withLock(\.preview)?.end() }
+            return .pass
+        }
+    }
+
+    private func build() throws(GStreamerError) -> Parts {
+        let selector = try Element(factory: "input-selector", name: "camera-selector")
+        selector.set("sync-streams", false)
+        let tee = try Element(factory: "tee", name: "camera-tee")
+        tee.set("allow-not-linked", true)
+        let mirror = Element(class: RegisteredElementClass(Mirror.elementClass))
+        mirror.set("name", "camera-mirror")
+        let transform = Element(class: RegisteredElementClass(DecartTransform.elementClass))
+        transform.set("name", "transform")
+        let stage = try PictureStage { [weak transform] isPortrait in
+            transform?.set("orientation", isPortrait ? "portrait" : "landscape")
+        }
+        let chain = [selector] + stage.elements + [mirror, tee, transform]
+        handle.unowned.add(chain)
+        try handle.unowned.linkChain(chain)
+        if let pad = selector.staticPad("src") { stage.watch(pad) }
+        let camera = CameraSwitch(
+            CameraSwitch.Host(
+                element: handle, selector: selector, log: Self.log,
+                settings: { [weak self] in self?.state.withLock(\.settings) ?? SourceSettings() },
+                model: {
+                    (transform.implementation as? DecartTransform)?.plannedFormat
+                        ?? VideoFormat(width: 1280, height: 720, framerate: 30)
+                },
+                onFirst: { mirror.set("position", $0.position.nick) },
+                onChange: { [weak self] in self?.handle.unowned.notify("current-device") }))
+        return Parts(
+            transform: CarriedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
+            mirror: mirror,
+            tee: tee, stage: stage, camera: camera)
+    }
+
+    func requestPad(template: String) -> Pad? {
+        guard let parts, state.withLock({ $0.preview == nil }),
+            let preview = try? PreviewBranch(element: handle, tee: parts.tee)
+        else { return nil }
+        state.withLock { $0.preview = preview }
+        return preview.pad
+    }
+
+    func releasePad(_ pad: Pad) {
+        let preview = state.withLock { state in
+            defer { state.preview = nil }
+            return state.preview
+        }
+        preview?.remove(from: handle.unowned)
+    }
+
+    // MARK: Properties
+
+    func setProperty(_ name: String, _ value: GValueBox) {
+        guard let parts else { return }
+        if parts.transform.has(property: name) {
+            parts.transform.set(name, value)
+            return
+        }
+        state.withLock { $0.settings.set(name, value) }
+        let settings = state.withLock(\.settings)
+        switch name {
+        case "mirror": parts.mirror.set("mode", settings.mirror.nick)
+        case "position":
+            // With a camera, the mirror follows when it delivers.
+            if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
+            parts.camera.positionChanged(settings.position)
+        case "orientation": apply(settings.orientation, parts)
+        case "crop":
+            if let request = CropRequest(settings.crop) {
+                parts.stage.set(request: request)
+            } else {
+                parts.stage.set(request: .all)
+                handle.unowned.postWarning(
+                    ElementProblem(
+                        .resourceSettings,
+                        "crop is neither left,top,width,height nor an aspect ratio such as 16:9: nothing is cropped."))
+            }
+        default: break
+        }
+    }
+
+    func property(_ name: String) -> GValueBox? {
+        switch name {
+        case "current-device": GValueBox(parts?.camera.currentCamera?.id)
+        default: state.withLock { $0.settings.value(name) } ?? parts?.transform.value(name)
+        }
+    }
+
+    func propertiesChanged(_ names: [String]) {
+        guard let parts else { return }
+        parts.transform.propertiesChanged(names)
+        parts.updateShape()
+    }
+
+    private func apply(_ orientation: TransformSettings.OrientationChoice, _ parts: Parts) {
+        // `auto` is decided by the stage, which sees the pictures; the session keeps what it has until then.
+        parts.stage.set(orientation: orientation)
+        if orientation != .auto { parts.transform.element.set("orientation", orientation.rawValue) }
+    }
+
+    // MARK: Signals
+
+    func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? {
+        guard let parts else { return nil }
+        if parts.transform.has(signal: name) { return parts.transform.emit(name, arguments) }
+        switch name {
+        case "list-devices": return GValueBox(structures: parts.camera.devices())
+        case "list-formats": return GValueBox(structures: parts.camera.formats(of: arguments.first?.string))
+        case "switch-camera":
+            let camera = parts.camera.switchCamera()
+            if let camera { follow(camera) }
+            return GValueBox(camera?.id)
+        case "select-device":
+            let camera = arguments.first?.string.flatMap { parts.camera.select($0) }
+            if let camera { follow(camera) }
+            return GValueBox(camera != nil)
+        case "select-format":
+            return GValueBox(arguments.first?.structure.map { parts.camera.select(format: $0) } ?? false)
+        case "start-capture": parts.camera.setCapturing(true)
+        case "stop-capture": parts.camera.setCapturing(false)
+        default: break
+        }
+        return nil
+    }
+
+    /// The property tells the side that was chosen last.
+    private func follow(_ camera: Camera) {
+        let changed = state.withLock { state in
+            defer { state.settings.position = camera.side }
+            return state.settings.position != camera.side
+        }
+        if changed { handle.unowned.notify("position") }
+    }
+
+    // MARK: State changes
+
+    func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
+        guard let parts else {
+            if change == .nullToReady { postBuildError() }
+            return change == .nullToReady ? .failure : chainUp()
+        }
+        switch change {
+        case .readyToPaused:
+            guard start(parts) else { return .failure }
+            let result = chainUp()
+            guard result != .failure else {
+                stop(parts)
+                return result
+            }
+            parts.camera.started()
+            return .noPreroll
+        case .playingToPaused:
+            let result = chainUp()
+            return result == .failure ? result : .noPreroll
+        case .pausedToReady:
+            parts.camera.willStop()
+            let result = chainUp()
+            stop(parts)
+            return result
+        case .nullToReady, .pausedToPlaying, .readyToNull, .other: return chainUp()
+        }
+    }
+
+    private func start(_ parts: Parts) -> Bool {
+        parts.transform.connectAnsweredSignals()
+        let settings = state.withLock(\.settings)
+        parts.stage.reset()
+        // With `auto` its output waits for the first picture.
+        parts.transform.element.set("orientation", settings.orientation.rawValue)
+        parts.mirror.set("position", settings.position.nick)
+        parts.updateShape()
+        do throws(ElementFailure) {
+            try parts.camera.start()
+            return true
+        } catch {
+            parts.transform.disconnectAnsweredSignals()
+            handle.unowned.postError(error.problem)
+            return false
+        }
+    }
+
+    private func stop(_ parts: Parts) {
+        parts.camera.stop()
+        parts.transform.disconnectAnsweredSignals()
+    }
+
+    private func postBuildError() {
+        let error = state.withLock(\.buildError)
+        handle.unowned.postError(
+            ElementProblem(
+                .coreMissingPlugin,
+                "A GStreamer plugin is missing: \(error?.message ?? "unknown"). Install the packages that the README names."
+            ))
+    }
+
+    // MARK: Events and messages
+
+    /// A camera's error is the camera's: others can take its place.
+    func handleMessage(_ message: Message) -> Message? {
+        message.kind == .error && parts?.camera.takesOver(message) == true ? nil : message
+    }
+
+    func sendEvent(_ event: Event) -> Bool? {
+        guard event.kind == .eos, let parts else { return nil }
+        parts.camera.willStop()
+        parts.transform.element.send(event)
+        return true
+    }
+}

@@ -1,0 +1,113 @@
+// Between the capture and the mirror: cuts the picture to what the user asked for and to the shape that is sent, so that
+// the preview shows what the service sees. It knows pictures; it must not know devices or sessions.
+import GStreamerKit
+import Synchronization
+
+// @unchecked: elements lock themselves; what changes is in the mutex.
+final class PictureStage: @unchecked Sendable {
+    let elements: [Element]
+    private let crop: Element
+
+    private struct State {
+        var request = CropRequest.all
+        var orientation = TransformSettings.OrientationChoice.auto
+        /// Of the model, in landscape or portrait; nil: the shape stays (letterbox and stretch keep all of the picture).
+        var target: (width: Int, height: Int)?
+        var input: VideoInfo?
+        var tags = TaggedOrientation()
+        var applied = Margins()
+        var isPortrait: Bool?
+    }
+    private let state = Mutex(State())
+    private let onShape: @Sendable (_ isPortrait: Bool) -> Void
+
+    /// - Parameter onShape: on the streaming thread, before the first picture that is displayed higher than wide, or no
+    ///   longer, and only while the orientation is `auto`.
+    init(onShape: @escaping @Sendable (_ isPortrait: Bool) -> Void) throws(GStreamerError) {
+        self.onShape = onShape
+        let unify = try Element(factory: "videoconvert", name: "camera-unify")
+        let plain = try Element(factory: "capsfilter", name: "camera-plain")
+        crop = try Element(factory: "videocrop", name: "camera-crop")
+        // What videocrop can cut and the mirror can turn; a camera's usual formats pass untouched.
+        let both = Set(Mirror.formats).intersection(InputChain.plainFormats)
+        plain.set("caps", caps: try Caps("video/x-raw, format=(string){ \(both.sorted().joined(separator: ", ")) }"))
+        elements = [unify, plain, crop]
+        for element in elements { element.set("qos", false) }
+    }
+
+    /// Everything that comes by `source`, which feeds the first of the elements, is looked at.
+    func watch(_ source: Pad) {
+        source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
+            switch item {
+            case .event(let event): self?.take(event)
+            case .buffer: self?.applyGeometry()
+            case .query: break
+            }
+            return .pass
+        }
+    }
+
+    func set(request: CropRequest) { state.withLock { $0.request = request } }
+
+    func set(target: (width: Int, height: Int)?) { state.withLock { $0.target = target } }
+
+    func set(orientation: TransformSettings.OrientationChoice) {
+        state.withLock {
+            $0.orientation = orientation
+            $0.isPortrait = nil
+        }
+    }
+
+    /// Before another start.
+    func reset() {
+        state.withLock {
+            ($0.input, $0.isPortrait) = (nil, nil)
+            $0.tags = TaggedOrientation()
+        }
+    }
+
+    private func take(_ event: Event) {
+        switch event.kind {
+        case .caps:
+            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
+            state.withLock { $0.input = info }
+            // Margins of the old size may leave nothing of the new one.
+            applyGeometry()
+        case .streamStart, .tag: state.withLock { $0.tags.take(event) }
+        default: break
+        }
+    }
+
+    /// The streaming thread, between frames.
+    private func applyGeometry() {
+        let (margins, shape) = state.withLock { state -> (Margins?, Bool?) in
+            guard let input = state.input else { return (nil, nil) }
+            let shape = PictureShape(
+                width: input.width, height: input.height, pixelAspectRatio: input.pixelAspectRatio,
+                isTurned: state.tags.current.swapsSides)
+            var margins = shape.margins(state.request)
+            let isPortrait: Bool
+            switch state.orientation {
+            case .auto: isPortrait = shape.isPortrait(margins)
+            case .landscape: isPortrait = false
+            case .portrait: isPortrait = true
+            }
+            if let (width, height) = state.target {
+                let (short, long) = (min(width, height), max(width, height))
+                margins = shape.margins(toFill: isPortrait ? (short, long) : (long, short), within: margins)
+            }
+            let changes = (
+                margins == state.applied ? nil : margins,
+                state.orientation == .auto && state.isPortrait != isPortrait ? isPortrait : nil
+            )
+            (state.applied, state.isPortrait) = (margins, isPortrait)
+            return changes
+        }
+        if let shape { onShape(shape) }
+        guard let margins else { return }
+        crop.set("left", margins.left)
+        crop.set("top", margins.top)
+        crop.set("right", margins.right)
+        crop.set("bottom", margins.bottom)
+    }
+}

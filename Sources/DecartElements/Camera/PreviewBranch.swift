@@ -1,0 +1,44 @@
+// The pad `preview`: the local picture as it is sent. Its reader may be slow or stand still: it loses pictures then, and
+// the camera loses none.
+import GStreamerKit
+
+// @unchecked: elements and pads lock themselves.
+final class PreviewBranch: @unchecked Sendable {
+    let pad: GhostPad
+    private let queue: Element
+    private let tee: Element
+    private let branch: Pad
+
+    init(element: ElementHandle, tee: Element) throws(GStreamerError) {
+        self.tee = tee
+        queue = try Element(factory: "queue", name: "preview-queue")
+        queue.set("max-size-buffers", 2)
+        queue.set("max-size-bytes", 0)
+        queue.set("max-size-time", "0")
+        queue.set("leaky", "downstream")
+        let bin = element.unowned
+        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"),
+            let pad = element.makeGhostPad(template: "preview"), let branch = tee.requestPad("src_%u")
+        else { throw GStreamerError(.linkFailed, "the preview has no pads") }
+        (self.pad, self.branch) = (pad, branch)
+        bin.add(queue)
+        queue.syncStateWithParent()
+        pad.setTarget(source)
+        pad.setActive(true)
+        bin.add(pad)
+        try branch.link(sink)
+    }
+
+    /// EOS behind what is queued.
+    func end() { queue.staticPad("sink")?.send(Event.eos()) }
+
+    func remove(from bin: Bin) {
+        if let sink = queue.staticPad("sink") { branch.unlink(sink) }
+        tee.releaseRequestPad(branch)
+        queue.setLockedState(true)
+        queue.setState(.null)
+        pad.setActive(false)
+        bin.remove(pad)
+        bin.remove(queue)
+    }
+}

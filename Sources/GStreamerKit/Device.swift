@@ -1,0 +1,96 @@
+internal import CGStreamer
+internal import Synchronization
+
+/// One device that a provider offers.
+package final class Device: GObject, @unchecked Sendable {
+    private var device: UnsafeMutablePointer<GstDevice> { raw.assumingMemoryBound(to: GstDevice.self) }
+
+    /// For people; empty when there is none.
+    package var displayName: String {
+        guard let text = gst_device_get_display_name(device) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    package var caps: Caps? { gst_device_get_caps(device).map { Caps(taking: $0) } }
+    /// What the provider says of it: its keys are the provider's own.
+    package var properties: Structure? { gst_device_get_properties(device).map { Structure(taking: $0) } }
+
+    package func makeElement(name: String? = nil) -> Element? {
+        gst_device_create_element(device, name).map { Element(taking: $0) }
+    }
+}
+
+/// The devices of some classes, of all providers that are installed.
+package final class DeviceMonitor: GObject, @unchecked Sendable {
+    private var monitor: UnsafeMutablePointer<GstDeviceMonitor> { raw.assumingMemoryBound(to: GstDeviceMonitor.self) }
+
+    package convenience init() { self.init(taking: gst_device_monitor_new()) }
+
+    package func addFilter(classes: String, caps: Caps) {
+        gst_device_monitor_add_filter(monitor, classes, caps.pointer)
+    }
+
+    /// `handler` runs on a provider's thread, for each device that comes or goes after this.
+    package func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) -> Bool {
+        if let bus = gst_device_monitor_get_bus(monitor) {
+            Bus(taking: bus).setSyncHandler { message in
+                if let (device, isThere) = message.device { handler(device, isThere) }
+            }
+        }
+        return gst_device_monitor_start(monitor) != 0
+    }
+
+    package func stop() {
+        gst_device_monitor_stop(monitor)
+        if let bus = gst_device_monitor_get_bus(monitor) { Bus(taking: bus).removeSyncHandler() }
+    }
+
+    /// Asks the providers when the monitor is not started.
+    package var devices: [Device] {
+        guard let list = gst_device_monitor_get_devices(monitor) else { return [] }
+        defer { g_list_free(list) }
+        var found: [Device] = []
+        var next: UnsafeMutablePointer<GList>? = list
+        while let entry = next {
+            if let data = entry.pointee.data { found.append(Device(taking: data)) }
+            next = entry.pointee.next
+        }
+        return found
+    }
+}
+
+extension Message {
+    /// The device that a provider tells of, and whether it is there.
+    package var device: (Device, isThere: Bool)? {
+        var device: UnsafeMutablePointer<GstDevice>?
+        switch kind {
+        case .deviceAdded: gst_message_parse_device_added(pointer, &device)
+        case .deviceRemoved: gst_message_parse_device_removed(pointer, &device)
+        default: return nil
+        }
+        return device.map { (Device(taking: $0), kind == .deviceAdded) }
+    }
+}
+
+private final class BusBox {
+    let handler: (Message) -> Void
+    init(_ handler: @escaping (Message) -> Void) { self.handler = handler }
+}
+
+extension Bus {
+    /// The handler runs on the posting thread and takes every message.
+    func setSyncHandler(_ handler: @escaping (Message) -> Void) {
+        gst_bus_set_sync_handler(
+            raw.assumingMemoryBound(to: GstBus.self),
+            { _, message, data in
+                guard let message, let data else { return GST_BUS_DROP }
+                // DROP leaves the message's reference with us.
+                Unmanaged<BusBox>.fromOpaque(data).takeUnretainedValue().handler(Message(taking: message))
+                return GST_BUS_DROP
+            }, Unmanaged.passRetained(BusBox(handler)).toOpaque(),
+            { data in if let data { Unmanaged<BusBox>.fromOpaque(data).release() } })
+    }
+
+    func removeSyncHandler() { gst_bus_set_sync_handler(raw.assumingMemoryBound(to: GstBus.self), nil, nil, nil) }
+}

@@ -1,0 +1,82 @@
+internal import CGStreamer
+
+/// A non-negative fraction, as frame rates are.
+package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertible {
+    package var numerator: Int
+    package var denominator: Int
+
+    package init(_ numerator: Int, _ denominator: Int) {
+        self.numerator = max(0, numerator)
+        self.denominator = max(1, denominator)
+    }
+
+    package var value: Double { Double(numerator) / Double(denominator) }
+    package var description: String { "\(numerator)/\(denominator)" }
+    // Fields of caps have 32 bits: the products fit.
+    package static func < (a: Fraction, b: Fraction) -> Bool {
+        a.numerator &* b.denominator < b.numerator &* a.denominator
+    }
+    package static func == (a: Fraction, b: Fraction) -> Bool {
+        a.numerator &* b.denominator == b.numerator &* a.denominator
+    }
+}
+
+extension Structure {
+    /// What an integer field allows: a value is a range of one.
+    package func integers(_ field: String) -> [ClosedRange<Int>] {
+        alternatives(field) { integerRange($0).map { [$0] } ?? [] }
+    }
+
+    /// What a fraction field allows.
+    package func fractions(_ field: String) -> [ClosedRange<Fraction>] {
+        alternatives(field) { fractionRange($0).map { [$0] } ?? [] }
+    }
+
+    /// What a text field allows.
+    package func strings(_ field: String) -> [String] {
+        alternatives(field) { GValueBox(copying: $0).string.map { [$0] } ?? [] }
+    }
+
+    private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> [Item]) -> [Item] {
+        guard let value = gst_structure_get_value(pointer, field) else { return [] }
+        guard decart_value_holds(value, gst_value_list_get_type()) != 0 else { return read(value) }
+        return (0..<gst_value_list_get_size(value)).flatMap { index in
+            gst_value_list_get_value(value, index).map(read) ?? []
+        }
+    }
+}
+
+private func integerRange(_ value: UnsafePointer<GValue>) -> ClosedRange<Int>? {
+    if decart_value_holds(value, decart_type_int()) != 0 {
+        let number = Int(g_value_get_int(value))
+        return number...number
+    }
+    guard decart_value_holds(value, gst_int_range_get_type()) != 0 else { return nil }
+    let (low, high) = (Int(gst_value_get_int_range_min(value)), Int(gst_value_get_int_range_max(value)))
+    return low <= high ? low...high : nil
+}
+
+private func fractionRange(_ value: UnsafePointer<GValue>) -> ClosedRange<Fraction>? {
+    func fraction(_ value: UnsafePointer<GValue>) -> Fraction {
+        Fraction(Int(gst_value_get_fraction_numerator(value)), Int(gst_value_get_fraction_denominator(value)))
+    }
+    if decart_value_holds(value, gst_fraction_get_type()) != 0 {
+        let number = fraction(value)
+        return number...number
+    }
+    guard decart_value_holds(value, gst_fraction_range_get_type()) != 0,
+        let low = gst_value_get_fraction_range_min(value).map(fraction),
+        let high = gst_value_get_fraction_range_max(value).map(fraction), low <= high
+    else { return nil }
+    return low...high
+}
+
+extension Structure {
+    package func set(_ field: String, fraction: Fraction) {
+        let box = GValueBox(type: gst_fraction_get_type())
+        box.withMutablePointer {
+            gst_value_set_fraction($0, Int32(clamping: fraction.numerator), Int32(clamping: fraction.denominator))
+        }
+        self[field] = box
+    }
+}

@@ -1,0 +1,266 @@
+import CGStreamer
+import GStreamerKit
+import StandInServer
+import Synchronization
+import Testing
+
+extension ElementTests {
+    /// `decartsrc` with sources that are no cameras, and what it carries of decarttransform.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct CameraTests {
+        /// The picture of the tests, from a description.
+        static let still = "source=\"\(TransformPipeline.liveSource)\""
+
+        @Test(arguments: [("off", false), ("auto", true), ("on", true)])
+        func whatComesOutIsTheMirroredAndTransformedPicture(mode: String, isMirrored: Bool) throws {
+            let raw = try Reference.input()
+            let sent = isMirrored ? raw.mirrored : raw
+            #expect(raw.difference(from: raw.mirrored) > 20)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "\(Self.still) mirror=\(mode)", prompt: "film noir", preview: true)
+                ) { pipeline in
+                    let preview = PictureWatch(
+                        try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                    #expect(pipeline.play() != .failure)
+                    #expect(pipeline.waitForPicture(sent.applying(prompt: "film noir")))
+                    #expect(preview.wait(for: sent))
+                    #expect(pipeline.takeProblems().isEmpty)
+                    #expect(pipeline.connectionState != nil)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func theMirrorChangesWhilePlaying() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    for (name, value, isMirrored) in [
+                        ("mirror", "auto", true), ("position", "back", false), ("mirror", "on", true),
+                        ("mirror", "off", false),
+                    ] {
+                        pipeline.transform.set(name, value)
+                        let expected = (isMirrored ? raw.mirrored : raw).applying(prompt: "film noir")
+                        #expect(pipeline.waitForPicture(expected), "\(name)=\(value)")
+                    }
+                    #expect(standIn.sessions.count == 1)
+                }
+            }
+        }
+
+        @Test func theTestPictureHasTheModelsSize() throws {
+            let raw = try Reference.picture("videotestsrc num-buffers=1 ! video/x-raw,width=320,height=176")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "source=test mirror=on", prompt: "film noir", preview: true)
+                ) { pipeline in
+                    let preview = PictureWatch(
+                        try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                    pipeline.play()
+                    // The snow in a corner of it is never the same.
+                    #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir"), within: 12))
+                    #expect(preview.seen.read(\.sizes) == ["320x176"])
+                }
+            }
+        }
+
+        // MARK: What it carries
+
+        private func properties(_ factory: String) throws -> [String: (type: UInt, flags: UInt32)] {
+            let element = try Element(factory: factory)
+            var count: UInt32 = 0
+            let list = element.raw.assumingMemoryBound(to: GTypeInstance.self).pointee.g_class?
+                .withMemoryRebound(to: GObjectClass.self, capacity: 1) { g_object_class_list_properties($0, &count) }
+            defer { g_free(list) }
+            return Dictionary(
+                uniqueKeysWithValues: (0..<Int(count)).compactMap { index in
+                    list?[index].map {
+                        (
+                            String(cString: $0.pointee.name),
+                            (UInt($0.pointee.value_type), UInt32($0.pointee.flags.rawValue))
+                        )
+                    }
+                })
+        }
+
+        @Test func itHasEveryPropertyOfTheTransform() throws {
+            try #require(ElementTests.isReady)
+            let (own, carried) = (try properties("decartsrc"), try properties("decarttransform"))
+            #expect(carried.count > 40)
+            for (name, property) in carried {
+                let found = try #require(own[name], "decartsrc has no \(name)")
+                #expect(found.type == property.type && found.flags == property.flags, "\(name)")
+            }
+            let source = try Element(factory: "decartsrc")
+            let transform = try Element(factory: "decarttransform")
+            for (name, property) in carried where !["name", "parent", "stats", "orientation"].contains(name) {
+                let isReadable = property.flags & UInt32(G_PARAM_READABLE.rawValue) != 0
+                #expect((source.value(name) != nil) == isReadable)
+                #expect(source.string(name) == transform.string(name), "the default of \(name)")
+            }
+        }
+
+        @Test func itHasEverySignalOfTheTransform() throws {
+            try #require(ElementTests.isReady)
+            _ = (try Element(factory: "decartsrc"), try Element(factory: "decarttransform"))
+            func signals(_ type: String) -> [String: GSignalQuery] {
+                var count: UInt32 = 0
+                let ids = g_signal_list_ids(g_type_from_name(type), &count)
+                defer { g_free(ids) }
+                return Dictionary(
+                    uniqueKeysWithValues: (0..<Int(count)).compactMap { index -> (String, GSignalQuery)? in
+                        var query = GSignalQuery()
+                        guard let id = ids?[index] else { return nil }
+                        g_signal_query(id, &query)
+                        return (String(cString: query.signal_name), query)
+                    })
+            }
+            let (own, carried) = (signals("GstDecartSrc"), signals("GstDecartTransform"))
+            #expect(carried.count >= 7)
+            for (name, signal) in carried {
+                let found = try #require(own[name], "decartsrc has no \(name)")
+                #expect(found.n_params == signal.n_params && found.return_type == signal.return_type)
+                #expect(found.signal_flags == signal.signal_flags)
+            }
+        }
+
+        @Test func propertiesAreTheChilds() throws {
+            try #require(ElementTests.isReady)
+            let pipeline = try Pipeline(description: "decartsrc name=it model=lucy-2.5 api-key=secret ! fakesink")
+            let source = try #require(pipeline.child(named: "it"))
+            let transform = try #require(pipeline.child(named: "transform"))
+            #expect(transform.string("model") == "lucy-2.5" && source.string("model") == "lucy-2.5")
+            source.set("turn-servers", GValueBox(strings: ["turn://user:secret@relay.example.com"]))
+            #expect(source.value("turn-servers")?.strings == ["turn://redacted@relay.example.com"])
+            #expect(source.hasProperty("api-key") && source.value("api-key") == nil)
+            let headers = Structure("headers")
+            headers["Authorization"] = GValueBox("Bearer secret")
+            source.set("api-key-headers", structure: headers)
+            #expect(source.value("api-key-headers") == nil)
+            let dot = pipeline.dotDescription()
+            #expect(!dot.contains("secret") && dot.contains("camera-mirror"))
+        }
+
+        @Test func severalPropertiesAreOneUpdate() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    let before = standIn.sessions.first?.promptCount ?? 0
+                    pipeline.transform.set(together: [("prompt", GValueBox("anime")), ("enrich", GValueBox(true))])
+                    #expect(standIn.wait { $0.first?.prompts.last == "anime" })
+                    pipeline.transform.set("prompt", "lego")
+                    #expect(standIn.wait { $0.first?.prompts.last == "lego" })
+                    #expect(standIn.sessions.first?.promptCount == before + 2)
+                }
+            }
+        }
+
+        @Test func signalsGoBothWays() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                let description =
+                    "decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) \(TransformPipeline.custom) \(Self.still) ! fakesink name=out sync=false"
+                let results = Watched<[UInt64]>([])
+                let told = Watched<[String]>([])
+                try TransformPipeline.run(try TransformPipeline(description: description)) { pipeline in
+                    let source = pipeline.transform
+                    // Nobody answers, and there is no key.
+                    #expect(pipeline.play() == .failure)
+                    #expect(pipeline.waitForError()?.name == "resource 15")
+                    pipeline.pipeline.setState(.null)
+                    source.connect("request-api-key") { _ in GValueBox(TransformPipeline.key) }
+                    source.connect("encoder-setup") { arguments in
+                        told.change { $0.append(arguments.first?.element?.factoryName ?? "none") }
+                        return nil
+                    }
+                    source.connect("prompt-result") { arguments in
+                        results.change { $0.append(UInt64(arguments.first?.int ?? 0)) }
+                        return nil
+                    }
+                    let states = Watched<[String]>([])
+                    source.connect("notify::connection-state") { [unowned source] _ in
+                        states.change { $0.append(source.string("connection-state") ?? "") }
+                        return nil
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
+                    #expect(results.wait(seconds: 10) { $0.contains(UInt64(id ?? -1)) })
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(told.value == ["vp8enc"])
+                    #expect(
+                        states.wait(seconds: 5) {
+                            $0.contains("generating") || $0.contains("Generating") || $0.count >= 2
+                        })
+                    #expect(source.int("stats") == nil && (source.structure("stats")?.int("frames-sent") ?? 0) > 0)
+                    source.emit("disconnect")
+                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
+                    source.emit("connect")
+                    #expect(standIn.wait { $0.filter(\.isOpen).count == 1 })
+                }
+            }
+        }
+
+        // MARK: Life
+
+        @Test func itIsALiveSource() throws {
+            try #require(ElementTests.isReady)
+            let source = try Element(factory: "decartsrc")
+            for (name, value) in [("source", "test"), ("auto-connect", "false"), ("api-key", "x")] {
+                source.set(name, value)
+            }
+            for state in [ElementState.paused, .playing, .paused] {
+                #expect(source.setState(state) == (state == .playing ? .success : .noPreroll))
+            }
+            #expect(source.setState(.null) == .success)
+        }
+
+        @Test func itRunsAgainAfterNull() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir", preview: true)) {
+                    pipeline in
+                    for _ in 0..<3 {
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(3))
+                        pipeline.pipeline.setState(.null)
+                    }
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                #expect(standIn.sessions.count == 3)
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func anEndIsSentThrough() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir", preview: true)) {
+                    pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    #expect(pipeline.pipeline.send(Event.eos()))
+                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test(arguments: [
+            ("source=\"no-such-element\"", "resource 13", "no-such-element"),
+            ("source=\"fakesink\"", "resource 13", "link"),
+            ("device=/dev/nothing", "resource 3", "/dev/nothing"),
+        ])
+        func whatCannotBeCapturedIsAnError(properties: String, name: String, words: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir")) { pipeline in
+                    #expect(pipeline.play() == .failure)
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.name == name && error.text.contains(words), "\(error.name) \(error.text)")
+                }
+                #expect(standIn.sessions.isEmpty)
+            }
+        }
+    }
+}

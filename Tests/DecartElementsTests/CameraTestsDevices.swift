@@ -1,0 +1,354 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// Cameras by way of GstDeviceMonitor: found, listed, chosen, switched, unplugged.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct CameraTestsDevices {
+        private static let size = "width=320,height=176,framerate=20/1"
+        static let front = VirtualCamera(
+            name: "Front Camera", id: "virtual:front", position: "front", caps: "video/x-raw,format=I420,\(size)",
+            pattern: TransformPipeline.pattern)
+        static let back = VirtualCamera(
+            name: "Back Camera", id: "virtual:back", position: "back", caps: "video/x-raw,format=I420,\(size)",
+            pattern: "smpte100")
+        static let webcam = VirtualCamera(
+            name: "USB = Webcam", id: "virtual:usb", caps: "video/x-raw,format=YUY2,\(size)", pattern: "smpte75")
+
+        private static func picture(_ camera: VirtualCamera) throws -> Picture {
+            try Reference.picture("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.caps)")
+        }
+
+        private func run(
+            _ cameras: [VirtualCamera], _ properties: String = "", preview: Bool = false,
+            _ body: (TransformPipeline, StandIn) throws -> Void
+        ) throws {
+            try #require(ElementTests.isReady)
+            VirtualCameras.set(cameras)
+            defer { VirtualCameras.set([]) }
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir", preview: preview)) {
+                    try body($0, standIn)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        private func sent(_ pipeline: TransformPipeline) throws -> PictureWatch {
+            PictureWatch(try #require(pipeline.pipeline.child(named: "camera-tee")?.staticPad("sink")))
+        }
+
+        private func isShown(_ camera: VirtualCamera, mirrored: Bool = false, _ pipeline: TransformPipeline) -> Bool {
+            guard let picture = try? Self.picture(camera) else { return false }
+            return pipeline.waitForPicture((mirrored ? picture.mirrored : picture).applying(prompt: "film noir"))
+        }
+
+        // MARK: Finding
+
+        @Test(arguments: [ElementState.null, .playing]) func devicesAreListed(state: ElementState) throws {
+            let mapping = "device-positions=\"<(string)\\\"USB = Webcam=back\\\">\""
+            try run([Self.front, Self.webcam, Self.back], mapping) { pipeline, _ in
+                if state == .playing {
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                }
+                let list = pipeline.transform.emit("list-devices")?.structures ?? []
+                #expect(list.map { $0.string("name") } == ["Front Camera", "USB = Webcam", "Back Camera"])
+                #expect(list.map { $0.string("id") } == ["virtual:front", "virtual:usb", "virtual:back"])
+                #expect(list.map { $0.string("position") } == ["front", "back", "back"])
+                #expect(list.map { $0["current"]?.bool } == [state == .playing, false, false])
+                #expect(pipeline.transform.string("current-device") == (state == .playing ? "virtual:front" : nil))
+            }
+        }
+
+        @Test func formatsAreListedBySize() throws {
+            var camera = Self.front
+            camera.caps = """
+                video/x-raw,format=(string){YUY2,NV12},width=640,height=360,framerate=(fraction){15/1,30/1};\
+                video/x-raw,format=I420,width=320,height=176,framerate=(fraction)[5/1,60/1];image/jpeg,width=1280,height=720,framerate=30/1
+                """
+            try run([camera, Self.back]) { pipeline, _ in
+                let list = pipeline.transform.emit("list-formats", [GValueBox("virtual:front")])?.structures ?? []
+                #expect(list.map { $0.int("width") } == [320, 640, 640, 1280])
+                #expect(list.map { $0.string("format") } == ["I420", "YUY2", "NV12", nil])
+                #expect(list.last?.string("media-type") == "image/jpeg")
+                #expect(list.first?.fraction("min-framerate").map { [$0.0, $0.1] } == [5, 1])
+                #expect(list[1].fraction("max-framerate").map { [$0.0, $0.1] } == [30, 1])
+                #expect(pipeline.transform.emit("list-formats", [GValueBox("Back Camera")])?.structures?.count == 1)
+                #expect(pipeline.transform.emit("list-formats", [GValueBox("nobody")])?.structures?.isEmpty == true)
+            }
+        }
+
+        /// For a model of 320 × 176 at 20.
+        @Test(arguments: [
+            // The smallest that covers it.
+            (
+                "width=1280,height=720,framerate=30/1 width=640,height=360,framerate=30/1 width=160,height=88,framerate=30/1",
+                "640x360", 30
+            ),
+            // In either orientation.
+            ("width=1280,height=720,framerate=30/1 width=180,height=320,framerate=30/1", "180x320", 30),
+            // Else the largest.
+            ("width=160,height=88,framerate=30/1 width=300,height=170,framerate=30/1", "300x170", 30),
+            // A larger one that is fast enough counts more than a smaller one that is not.
+            ("width=320,height=176,framerate=10/1 width=640,height=360,framerate=25/1", "640x360", 25),
+            // Else the fastest.
+            ("width=320,height=176,framerate=5/1 width=640,height=360,framerate=15/1", "640x360", 15),
+            // The slowest that is fast enough, and just what is wanted where it can be chosen.
+            ("width=320,height=176,framerate=(fraction){10/1,24/1,60/1}", "320x176", 24),
+            ("width=320,height=176,framerate=(fraction)[1/1,60/1]", "320x176", 20),
+            ("width=[16,1920],height=[16,1080],framerate=(fraction)[1/1,60/1]", "320x176", 20),
+        ])
+        func theFormatIsChosenForTheModel(formats: String, size: String, rate: Int) throws {
+            var camera = Self.front
+            camera.caps = formats.split(separator: " ").map { "video/x-raw,format=I420,\($0)" }.joined(separator: ";")
+            try run([camera]) { pipeline, _ in
+                let pad = try #require(pipeline.pipeline.child(named: "camera-selector")?.staticPad("src"))
+                let watch = PictureWatch(pad)
+                pipeline.play()
+                #expect(watch.waitForFrames(1))
+                #expect(watch.seen.value.sizes == [size])
+                #expect(pad.currentCaps.flatMap(VideoInfo.init(caps:))?.framerate.0 == rate)
+            }
+        }
+
+        @Test func captureCapsCountMore() throws {
+            var camera = Self.front
+            camera.caps =
+                "video/x-raw,format=I420,\(Self.size);video/x-raw,format=I420,width=640,height=360,framerate=30/1"
+            try run([camera], "capture-caps=\"video/x-raw,width=640\"") { pipeline, _ in
+                let watch = PictureWatch(
+                    try #require(pipeline.pipeline.child(named: "camera-selector")?.staticPad("src")))
+                pipeline.play()
+                #expect(watch.waitForFrames(1))
+                #expect(watch.seen.value.sizes == ["640x360"])
+            }
+        }
+
+        @Test(arguments: [
+            ("", 0, ["looks to the front", "no camera at all"]),
+            ("position=back", 1, ["looks to the back", "Front Camera"]),
+            ("device=\"Other Camera\"", 1, ["'Other Camera'", "Front Camera", "virtual:front"]),
+        ])
+        func noCameraIsAnErrorThatNamesWhatWasLookedFor(properties: String, count: Int, words: [String]) throws {
+            try run(Array([Self.front].prefix(count)), properties) { pipeline, _ in
+                #expect(pipeline.play() == .failure)
+                let error = try #require(pipeline.waitForError())
+                #expect(error.name == "resource 3")
+                for word in words { #expect(error.text.contains(word), "\(error.text)") }
+            }
+        }
+
+        @Test(arguments: [
+            ("", 0), ("position=back", 1), ("device=virtual:usb", 2), ("device=\"USB = Webcam\"", 2),
+            ("position=unspecified", 0),
+        ])
+        func theCameraIsChosen(properties: String, index: Int) throws {
+            let cameras = [Self.front, Self.back, Self.webcam]
+            try run(cameras, properties) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(cameras[index], pipeline))
+                #expect(pipeline.transform.string("current-device") == cameras[index].id)
+            }
+        }
+
+        // MARK: Changing
+
+        @Test func switchingKeepsTheSession() throws {
+            try run([Self.front, Self.back], "mirror=auto", preview: true) { pipeline, standIn in
+                let preview = PictureWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                let (watch, output) = (try sent(pipeline), PictureWatch(pipeline.sink))
+                pipeline.play()
+                #expect(isShown(Self.front, mirrored: true, pipeline))
+                let id = try #require(pipeline.transform.string("session-id"))
+                let start = ContinuousClock.now
+                for (camera, mirrored) in [(Self.back, false), (Self.front, true), (Self.back, false)] {
+                    #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
+                    let picture = try Self.picture(camera)
+                    #expect(preview.wait(for: mirrored ? picture.mirrored : picture))
+                    #expect(isShown(camera, mirrored: mirrored, pipeline))
+                    #expect(pipeline.transform.string("current-device") == camera.id)
+                    #expect(pipeline.transform.string("position") == camera.position)
+                }
+                let gaps = (sent: watch.longestGap(since: start), out: output.longestGap(since: start))
+                print("gap of a switch: \(gaps.sent) sent, \(gaps.out) out")
+                #expect(gaps.sent <= .milliseconds(500) && gaps.out <= .milliseconds(500))
+                #expect(pipeline.transform.string("session-id") == id)
+                #expect(standIn.sessions.count == 1 && standIn.sessions.first?.offerCount == 1)
+                #expect(pipeline.current.capsTexts.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        @Test func withoutAnotherSideItIsTheNextOne() throws {
+            var third = Self.back
+            third.position = nil
+            try run([Self.front, Self.webcam, third]) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+                for camera in [Self.webcam, third, Self.front] {
+                    #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
+                    #expect(isShown(camera, pipeline))
+                    #expect(eventually { pipeline.transform.string("current-device") == camera.id })
+                }
+            }
+            try run([Self.front]) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                #expect(pipeline.transform.emit("switch-camera")?.string == nil)
+            }
+        }
+
+        @Test func aDeviceAndAPositionCanBeChosen() throws {
+            try run([Self.front, Self.back, Self.webcam]) { pipeline, standIn in
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.transform.emit("select-device", [GValueBox("USB = Webcam")])?.bool == true)
+                #expect(isShown(Self.webcam, pipeline))
+                #expect(pipeline.transform.emit("select-device", [GValueBox("nobody's")])?.bool == false)
+                pipeline.transform.set("position", "back")
+                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.transform.emit("select-device", [GValueBox("virtual:front")])?.bool == true)
+                #expect(isShown(Self.front, pipeline))
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        @Test func aFormatCanBeChosen() throws {
+            var camera = Self.front
+            camera.caps =
+                "video/x-raw,format=I420,\(Self.size);video/x-raw,format=I420,width=640,height=352,framerate=30/1"
+            try run([camera]) { pipeline, standIn in
+                let watch = try sent(pipeline)
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+                let start = ContinuousClock.now
+                for format in pipeline.transform.emit("list-formats", [GValueBox(String?.none)])?.structures?.reversed()
+                    ?? []
+                {
+                    #expect(pipeline.transform.emit("select-format", [GValueBox(structure: format)])?.bool == true)
+                    let size = "\(format.int("width") ?? 0)x\(format.int("height") ?? 0)"
+                    #expect(watch.seen.wait(seconds: 10) { $0.sizes.last == size }, "\(size)")
+                    #expect(watch.waitForFrames(5))
+                }
+                #expect(watch.longestGap(since: start) <= .milliseconds(500), "\(watch.longestGap(since: start))")
+                #expect(watch.seen.value.sizes.contains("640x352"))
+                let none = Structure("format")
+                none["width"] = GValueBox(int: 77)
+                #expect(pipeline.transform.emit("select-format", [GValueBox(structure: none)])?.bool == false)
+                #expect(pipeline.waitForFrames(5))
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        @Test func theCameraIsLetGoAndTakenAgain() throws {
+            try run([Self.front, Self.back], "fallback=freeze") { pipeline, standIn in
+                let watch = try sent(pipeline)
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+                pipeline.transform.emit("switch-camera")
+                #expect(isShown(Self.back, pipeline))
+                let id = pipeline.transform.string("session-id")
+                pipeline.transform.emit("stop-capture")
+                #expect(eventually { pipeline.transform.string("current-device") == nil })
+                let count = watch.seen.read(\.count)
+                // The last picture stays, and the session.
+                #expect(pipeline.waitForFrames(60))
+                #expect(watch.seen.read(\.count) == count)
+                pipeline.transform.emit("start-capture")
+                #expect(watch.waitForFrames(10))
+                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        // MARK: Unplugging
+
+        @Test func whenUnpluggedTheNextOneTakesOver() throws {
+            try run([Self.front, Self.back, Self.webcam], "mirror=auto fallback=freeze") { pipeline, standIn in
+                let output = PictureWatch(pipeline.sink)
+                pipeline.play()
+                #expect(isShown(Self.front, mirrored: true, pipeline))
+                let start = ContinuousClock.now
+                // The same side first.
+                VirtualCameras.unplug(Self.front.id)
+                #expect(isShown(Self.webcam, mirrored: true, pipeline))
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(
+                    warning.text.contains("Front Camera") && warning.text.contains("USB = Webcam"), "\(warning.text)")
+                VirtualCameras.unplug(Self.webcam.id)
+                #expect(isShown(Self.back, pipeline))
+                VirtualCameras.unplug(Self.back.id)
+                #expect(eventually { pipeline.transform.string("current-device") == nil })
+                #expect(pipeline.waitForFrames(20))
+                VirtualCameras.plug(Self.front)
+                #expect(isShown(Self.front, mirrored: true, pipeline))
+                #expect(output.longestGap(since: start) <= .milliseconds(500), "\(output.longestGap(since: start))")
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
+            }
+        }
+
+        /// As v4l2src does it: an error and the end of the stream, before anybody says that the device is gone.
+        @Test func aCameraThatFailsIsReplacedAndNotTakenAgain() throws {
+            var broken = Self.front
+            broken.then = "identity error-after=40"
+            try run([broken, Self.back], "fallback=freeze") { pipeline, standIn in
+                pipeline.play()
+                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.waitForProblem(.warning)?.text.contains("Front Camera") == true)
+                #expect(pipeline.transform.emit("list-devices")?.structures?.count == 1)
+                // Whoever asks for it may try.
+                #expect(pipeline.transform.emit("select-device", [GValueBox("Front Camera")])?.bool == true)
+                #expect(eventually { pipeline.transform.string("current-device") == Self.front.id })
+                #expect(eventually(seconds: 10) { pipeline.transform.string("current-device") == Self.back.id })
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
+            }
+        }
+
+        @Test func whatCannotBeStartedLeavesTheOldOne() throws {
+            var broken = Self.back
+            broken.then = "no-such-element"
+            try run([Self.front, broken]) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+                pipeline.transform.emit("switch-camera")
+                #expect(pipeline.waitForProblem(.warning) != nil)
+                #expect(pipeline.waitForFrames(10))
+                #expect(isShown(Self.front, pipeline))
+            }
+        }
+
+        /// From several threads, while it starts and stops.
+        @Test func anythingAtAnyTime() throws {
+            try run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
+                let (source, target) = (pipeline.transform, pipeline.pipeline)
+                Crowd.run(threads: 3, rounds: 20) { thread, round in
+                    if thread == 0 {
+                        _ = target.setState([.null, .playing, .paused, .playing, .ready][round % 5])
+                        _ = target.state(timeout: .milliseconds(30))
+                        return
+                    }
+                    switch (round + thread) % 6 {
+                    case 0: source.emit("switch-camera")
+                    case 1: source.emit("stop-capture")
+                    case 2: source.emit("start-capture")
+                    case 3: source.emit("select-device", [GValueBox("virtual:usb")])
+                    case 4: VirtualCameras.unplug(Self.webcam.id)
+                    default: VirtualCameras.plug(Self.webcam)
+                    }
+                }
+                source.emit("start-capture")
+                target.setState(.null)
+                _ = pipeline.takeProblems()
+                VirtualCameras.set([Self.front])
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// What is cut, turned and shown locally.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct CameraTestsPreview {
+        private static func still(_ width: Int, _ height: Int, _ tail: String = "") -> String {
+            "source=\"\(TransformPipeline.source(caps: "format=I420,width=\(width),height=\(height),framerate=20/1"))\(tail)\""
+        }
+
+        private static func once(_ width: Int, _ height: Int) -> String {
+            TransformPipeline.source(
+                "num-buffers=1", caps: "format=I420,width=\(width),height=\(height),framerate=20/1")
+        }
+
+        private func watch(_ pipeline: TransformPipeline) throws -> PictureWatch {
+            PictureWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+        }
+
+        @Test func thePreviewNeedsNoSession() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(
+                        standIn, "\(CameraTests.still) mirror=on auto-connect=false", prompt: "film noir", preview: true
+                    )
+                ) { pipeline in
+                    let preview = try watch(pipeline)
+                    pipeline.play()
+                    #expect(preview.wait(for: raw.mirrored))
+                    #expect(preview.waitForFrames(10))
+                    #expect(pipeline.frames == 0 && standIn.sessions.isEmpty)
+                    pipeline.transform.emit("connect")
+                    #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir")))
+                    pipeline.transform.emit("disconnect")
+                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
+                    #expect(preview.waitForFrames(10))
+                }
+            }
+        }
+
+        @Test func thePreviewComesAndGoesWhilePlaying() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, CameraTests.still, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    for _ in 0..<3 {
+                        let pad = try #require(pipeline.transform.requestPad("preview"))
+                        let sink = try Element(factory: "fakesink")
+                        sink.set("sync", false)
+                        sink.set("async", false)
+                        pipeline.pipeline.add(sink)
+                        let input = try #require(sink.staticPad("sink"))
+                        let preview = PictureWatch(input)
+                        try pad.link(input)
+                        sink.syncStateWithParent()
+                        #expect(preview.waitForFrames(5))
+                        pad.unlink(input)
+                        pipeline.transform.releaseRequestPad(pad)
+                        sink.setState(.null)
+                        pipeline.pipeline.remove(sink)
+                        #expect(pipeline.waitForFrames(5))
+                    }
+                    #expect(pipeline.takeProblems().isEmpty)
+                    #expect(standIn.sessions.count == 1)
+                }
+            }
+        }
+
+        /// A window that is dragged, or a paused sink: the session must not notice.
+        @Test func aPreviewThatStandsStillHoldsNobodyUp() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, CameraTests.still, prompt: "film noir", preview: true)
+                ) { pipeline in
+                    let pad = try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink"))
+                    let isHeld = Watched(true)
+                    let count = Watched(0)
+                    pad.addProbe(.buffer) { _ in
+                        count.change { $0 += 1 }
+                        // After it has prerolled, without which nothing plays.
+                        if count.value > 2 { _ = isHeld.wait(seconds: 20) { !$0 } }
+                        return .pass
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(30))
+                    isHeld.change { $0 = false }
+                }
+            }
+        }
+
+        @Test func theShapeOfTheModelIsCutOutForBoth() throws {
+            let expected = try Reference.picture(Self.once(320, 352) + " ! videocrop top=88 bottom=88")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "\(Self.still(320, 352)) orientation=landscape", preview: true)
+                ) { pipeline in
+                    let preview = try watch(pipeline)
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(expected))
+                    #expect(preview.wait(for: expected))
+                    // All of it is to be seen: nothing may be cut off.
+                    pipeline.transform.set("fit", "letterbox")
+                    #expect(
+                        preview.seen.wait(seconds: 10) {
+                            $0.latest.map { ($0.width, $0.height) == (320, 352) } ?? false
+                        })
+                }
+            }
+        }
+
+        @Test(arguments: [
+            ("160,88,320,176", "videocrop left=160 top=88 right=160 bottom=88", "320x176"),
+            ("0,0,160,88", "videocrop right=480 bottom=264", "160x88"),
+            // More than there is.
+            ("480,0,4000,88", "videocrop left=480 bottom=264", "160x88"),
+            ("20:11", "identity", "640x352"),
+        ])
+        func aCropIsMadeLive(crop: String, reference: String, size: String) throws {
+            let whole = try Reference.picture(Self.once(640, 352))
+            let expected = try Reference.picture(Self.once(640, 352) + " ! " + reference)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still(640, 352), preview: true)) { pipeline in
+                    let preview = try watch(pipeline)
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(whole))
+                    pipeline.transform.set("crop", GValueBox(crop))
+                    #expect(pipeline.waitForPicture(expected))
+                    #expect(preview.seen.wait(seconds: 10) { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
+                    pipeline.transform.set("crop", GValueBox(""))
+                    #expect(pipeline.waitForPicture(whole))
+                    #expect(standIn.sessions.count == 1 && standIn.sessions.first?.offerCount == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test func aCropThatIsNoneIsAWarning() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still(320, 176))) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    pipeline.transform.set("crop", GValueBox("half of it"))
+                    #expect(pipeline.waitForProblem(.warning)?.text.contains("left,top,width,height") == true)
+                    #expect(pipeline.waitForFrames(2))
+                }
+            }
+        }
+
+        @Test func portraitSwapsTheSizeLive() throws {
+            let landscape = try Reference.input()
+            let cut = "videocrop left=112 right=112"
+            let portrait = try Reference.picture(Self.once(320, 176) + " ! " + cut, width: 176, height: 320)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, Self.still(320, 176), preview: true)) { pipeline in
+                    let preview = try watch(pipeline)
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(landscape))
+                    let id = pipeline.transform.string("session-id")
+                    pipeline.transform.set("orientation", "portrait")
+                    #expect(pipeline.waitForPicture(portrait, within: 8))
+                    #expect(
+                        preview.seen.wait(seconds: 10) { $0.sizes.last == "100x176" }, "\(preview.seen.value.sizes)")
+                    pipeline.transform.set("orientation", "landscape")
+                    #expect(pipeline.waitForPicture(landscape))
+                    pipeline.transform.set("orientation", "portrait")
+                    #expect(pipeline.waitForPicture(portrait, within: 8))
+                    pipeline.transform.set("orientation", "auto")
+                    #expect(pipeline.waitForPicture(landscape))
+                    #expect(pipeline.transform.string("session-id") == id && id != nil)
+                    #expect(standIn.sessions.first?.offerCount == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                #expect(standIn.sessions.count == 1)
+            }
+        }
+
+        /// A phone that is held upright: its sensor lies, and a tag says so.
+        @Test func aTagTurnsThePicture() throws {
+            let tags = " ! taginject tags=\\\"image-orientation=rotate-90\\\""
+            let turned = try Reference.picture(
+                Self.once(320, 176) + " ! videoflip video-direction=90r", width: 176, height: 320)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "\(Self.still(320, 176, tags)) mirror=on", preview: true)
+                ) { pipeline in
+                    let preview = try watch(pipeline)
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(turned.mirrored, within: 8))
+                    // Turned by whoever shows it.
+                    #expect(preview.seen.value.sizes == ["320x176"])
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// Another source in front of decarttransform while it plays: the session must not notice.
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct InputReplacementTests {
+        private static let other =
+            "videotestsrc is-live=true pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1 ! identity"
+
+        private func otherPicture() throws -> Picture {
+            try Reference.picture(
+                "videotestsrc num-buffers=1 pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1"
+            )
+        }
+
+        private func expectUndisturbed(_ pipeline: TransformPipeline, _ standIn: StandIn, _ id: String?) {
+            #expect(id != nil && pipeline.transform.string("session-id") == id)
+            #expect(standIn.sessions.count == 1 && standIn.sessions.first?.offerCount == 1)
+            #expect(pipeline.current.capsTexts.count == 1)
+            #expect(pipeline.takeProblems().isEmpty)
+        }
+
+        @Test func anInputSelectorBeforeIt() throws {
+            let (one, two) = (try Reference.input(), try otherPicture())
+            try StandIn.run { standIn in
+                let source = """
+                    \(TransformPipeline.liveSource) ! s.sink_0 \(Self.other) ! s.sink_1 \
+                    input-selector name=s sync-streams=false
+                    """
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
+                    let selector = try #require(pipeline.pipeline.child(named: "s"))
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    let id = pipeline.transform.string("session-id")
+                    for (pad, picture) in [("sink_1", two), ("sink_0", one), ("sink_1", two)] {
+                        selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
+                        #expect(pipeline.waitForPicture(picture.applying(prompt: "film noir")), "\(pad)")
+                    }
+                    expectUndisturbed(pipeline, standIn, id)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func anotherSourceIsLinked() throws {
+            let (one, two) = (try Reference.input(), try otherPicture())
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "fallback=freeze", prompt: "film noir", source: TransformPipeline.liveSource)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(one.applying(prompt: "film noir")))
+                    let id = pipeline.transform.string("session-id")
+                    let sink = try #require(pipeline.transform.staticPad("sink"))
+                    let before = try #require(sink.peer)
+                    let old = try #require(pipeline.pipeline.child(named: "source"))
+                    old.setLockedState(true)
+                    old.setState(.null)
+                    before.unlink(sink)
+                    // Nothing comes for a while; what was there last stays.
+                    #expect(pipeline.waitForFrames(20))
+                    let next = try Bin(description: Self.other, ghostUnlinkedPads: true)
+                    pipeline.pipeline.add(next)
+                    try #require(next.staticPad("src")).link(sink)
+                    next.syncStateWithParent()
+                    #expect(pipeline.waitForPicture(two.applying(prompt: "film noir")))
+                    expectUndisturbed(pipeline, standIn, id)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// What the first one's tags said is not true of the second one.
+        @Test func anotherStreamHasOtherTags() throws {
+            let (one, two) = (try Reference.input(), try otherPicture())
+            let turned = try Reference.picture(
+                TransformPipeline.source("num-buffers=1") + " ! videoflip video-direction=180")
+            #expect(turned.difference(from: one) > 10)
+            try StandIn.run { standIn in
+                let source = """
+                    \(TransformPipeline.liveSource) ! taginject tags="image-orientation=rotate-180" ! s.sink_0 \
+                    \(Self.other) ! s.sink_1 input-selector name=s sync-streams=false
+                    """
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
+                    let selector = try #require(pipeline.pipeline.child(named: "s"))
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    let id = pipeline.transform.string("session-id")
+                    for (pad, picture) in [("sink_0", turned), ("sink_1", two), ("sink_0", turned)] {
+                        selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
+                        #expect(pipeline.waitForPicture(picture.applying(prompt: "film noir")), "\(pad)")
+                    }
+                    expectUndisturbed(pipeline, standIn, id)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}

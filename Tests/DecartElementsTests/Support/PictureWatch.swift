@@ -1,0 +1,68 @@
+import GStreamerKit
+import Testing
+
+/// The pictures that pass a pad, as I420, with the times at which they came.
+// @unchecked: the probe's own state is touched on the pad's streaming thread only.
+final class PictureWatch: @unchecked Sendable {
+    struct Seen: Sendable {
+        var count = 0
+        var latest: Picture?
+        /// One after the other, without repeats.
+        var sizes: [String] = []
+        var times: [ContinuousClock.Instant] = []
+        var streams = 0
+        var isEnded = false
+    }
+    let seen = Watched(Seen())
+    private var video: VideoInfo?
+
+    init(_ pad: Pad) {
+        pad.addProbe([.buffer, .downstreamEvent]) { [self] item in
+            switch item {
+            case .event(let event):
+                if event.kind == .streamStart { seen.change { $0.streams += 1 } }
+                if event.kind == .eos { seen.change { $0.isEnded = true } }
+                if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
+                    video = info
+                    let size = "\(info.width)x\(info.height)"
+                    seen.change { if $0.sizes.last != size { $0.sizes.append(size) } }
+                }
+            case .buffer(let buffer):
+                let picture = video.flatMap { Picture(buffer, $0) }
+                seen.change { seen in
+                    seen.count += 1
+                    seen.latest = picture ?? seen.latest
+                    seen.times.append(.now)
+                }
+            case .query: break
+            }
+            return .pass
+        }
+    }
+
+    func wait(for picture: Picture, within limit: Double = 2, seconds: Double = 20) -> Bool {
+        seen.wait(seconds: seconds) { $0.latest.map { $0.difference(from: picture) < limit } ?? false }
+    }
+
+    func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {
+        let target = seen.read(\.count) + count
+        return seen.wait(seconds: seconds) { $0.count >= target }
+    }
+
+    /// The longest time without a picture since `start`.
+    func longestGap(since start: ContinuousClock.Instant) -> Duration {
+        let times = seen.read(\.times).filter { $0 >= start }
+        return zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? .zero
+    }
+}
+
+extension Picture {
+    var mirrored: Picture {
+        func flip(_ plane: [UInt8], _ width: Int) -> [UInt8] {
+            stride(from: 0, to: plane.count, by: width).flatMap { plane[$0..<min($0 + width, plane.count)].reversed() }
+        }
+        return Picture(
+            width: width, height: height,
+            planes: zip(planes, [width, chromaWidth, chromaWidth]).map { flip($0, $1) })
+    }
+}

@@ -1,0 +1,159 @@
+// Cameras that are test pictures, offered by a GstDeviceProvider like any other: whoever looks for cameras finds them by
+// way of GstDeviceMonitor. GStreamer's C alone, for pipelines/switch-camera.sh compiles this file too.
+import CGStreamer
+import Synchronization
+
+struct VirtualCamera: Sendable {
+    var name: String
+    var id: String
+    /// As a provider would say it; nil for one that does not.
+    var position: String?
+    var caps: String
+    var pattern: String
+    /// Behind the picture, in gst-launch's language.
+    var then = "identity"
+
+    fileprivate var description: String {
+        "videotestsrc is-live=true pattern=\(pattern) ! capsfilter caps=\"\(caps)\" ! \(then)"
+    }
+}
+
+/// The cameras of this process, for its one provider.
+enum VirtualCameras {
+    // @unchecked: pointers to objects that GStreamer locks.
+    fileprivate struct State: @unchecked Sendable {
+        var cameras: [VirtualCamera] = []
+        /// While somebody monitors.
+        var provider: UnsafeMutablePointer<GstDeviceProvider>?
+        var devices: [String: UnsafeMutablePointer<GstDevice>] = [:]
+        var isRegistered = false
+    }
+    fileprivate static let state = Mutex(State())
+    fileprivate static let idKey = "device.path"
+    fileprivate static let descriptionKey = "virtual.description"
+
+    /// Registers the provider with this process at the first use; then these cameras are plugged in and no others.
+    static func set(_ cameras: [VirtualCamera]) {
+        register()
+        for id in state.withLock({ $0.cameras.map(\.id) }) { unplug(id) }
+        for camera in cameras { plug(camera) }
+    }
+
+    static func plug(_ camera: VirtualCamera) {
+        let provider = state.withLock { state in
+            state.cameras.append(camera)
+            return UInt(bitPattern: state.provider)
+        }
+        if let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) { add(camera, to: provider) }
+    }
+
+    static func unplug(_ id: String) {
+        let (provider, device) = state.withLock { state in
+            state.cameras.removeAll { $0.id == id }
+            return (UInt(bitPattern: state.provider), UInt(bitPattern: state.devices.removeValue(forKey: id)))
+        }
+        guard let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider),
+            let device = UnsafeMutablePointer<GstDevice>(bitPattern: device)
+        else { return }
+        gst_device_provider_device_remove(provider, device)
+        gst_object_unref(device)
+    }
+
+    fileprivate static func add(_ camera: VirtualCamera, to provider: UnsafeMutablePointer<GstDeviceProvider>) {
+        guard let device = makeDevice(camera) else { return }
+        gst_object_ref_sink(device)
+        let number = UInt(bitPattern: device)
+        state.withLock { $0.devices[camera.id] = UnsafeMutablePointer(bitPattern: number) }
+        gst_device_provider_device_add(provider, device)
+    }
+
+    fileprivate static func makeDevice(_ camera: VirtualCamera) -> UnsafeMutablePointer<GstDevice>? {
+        guard let structure = gst_structure_new_empty("virtual-camera") else { return nil }
+        defer { gst_structure_free(structure) }
+        func set(_ field: String, _ text: String) {
+            var value = GValue()
+            g_value_init(&value, decart_type_string())
+            g_value_set_string(&value, text)
+            gst_structure_take_value(structure, field, &value)
+        }
+        set(idKey, camera.id)
+        set(descriptionKey, camera.description)
+        if let position = camera.position { set("device.position", position) }
+        let names = ["display-name", "device-class", "caps", "properties"].map { (name: String) in strdup(name) }
+        defer { for name in names { free(name) } }
+        var values = [GValue](repeating: GValue(), count: 4)
+        g_value_init(&values[0], decart_type_string())
+        g_value_set_string(&values[0], camera.name)
+        g_value_init(&values[1], decart_type_string())
+        g_value_set_string(&values[1], "Video/Source")
+        g_value_init(&values[2], decart_type_caps())
+        let caps = gst_caps_from_string(camera.caps)
+        gst_value_set_caps(&values[2], caps)
+        gst_caps_unref(caps)
+        g_value_init(&values[3], decart_type_structure())
+        gst_value_set_structure(&values[3], structure)
+        defer { for index in values.indices { g_value_unset(&values[index]) } }
+        var pointers = names.map { UnsafePointer<CChar>($0) }
+        return g_object_new_with_properties(deviceType, 4, &pointers, values)?.withMemoryRebound(
+            to: GstDevice.self, capacity: 1
+        ) { $0 }
+    }
+
+    private static func register() {
+        let isFirst = state.withLock { state in
+            defer { state.isRegistered = true }
+            return !state.isRegistered
+        }
+        if isFirst { gst_device_provider_register(nil, "decartvirtualcameras", 256, providerType) }
+    }
+}
+
+/// A subclass without fields of its own.
+private func subclass(of parent: GType, _ name: String, _ initialise: @escaping GClassInitFunc) -> GType {
+    var query = GTypeQuery()
+    g_type_query(parent, &query)
+    return g_type_register_static_simple(
+        parent, name, query.class_size, initialise, query.instance_size, nil, GTypeFlags(rawValue: 0))
+}
+
+private let deviceType = subclass(of: gst_device_get_type(), "DecartVirtualCamera") { pointer, _ in
+    pointer?.assumingMemoryBound(to: GstDeviceClass.self).pointee.create_element = { device, _ in
+        guard let properties = gst_device_get_properties(device) else { return nil }
+        defer { gst_structure_free(properties) }
+        return gst_parse_bin_from_description_full(
+            gst_structure_get_string(properties, VirtualCameras.descriptionKey), 1, nil, GST_PARSE_FLAG_FATAL_ERRORS,
+            nil)
+    }
+}
+
+private let providerType = subclass(of: gst_device_provider_get_type(), "DecartVirtualCameraProvider") { pointer, _ in
+    guard let type = pointer?.assumingMemoryBound(to: GstDeviceProviderClass.self) else { return }
+    gst_device_provider_class_set_static_metadata(
+        type, "Virtual cameras", "Video/Source", "Test pictures as cameras", "The gst-decart authors")
+    type.pointee.start = { provider in
+        let number = UInt(bitPattern: provider)
+        let cameras = VirtualCameras.state.withLock { state in
+            state.provider = UnsafeMutablePointer(bitPattern: number)
+            return state.cameras
+        }
+        if let provider { for camera in cameras { VirtualCameras.add(camera, to: provider) } }
+        return 1
+    }
+    type.pointee.stop = { _ in
+        let devices = VirtualCameras.state.withLock { state in
+            defer { (state.provider, state.devices) = (nil, [:]) }
+            return state.devices.values.map { UInt(bitPattern: $0) }
+        }
+        // The provider takes them out itself.
+        for device in devices { gst_object_unref(UnsafeMutableRawPointer(bitPattern: device)) }
+    }
+    type.pointee.probe = { _ in
+        var list: UnsafeMutablePointer<GList>?
+        for camera in VirtualCameras.state.withLock(\.cameras) {
+            if let device = VirtualCameras.makeDevice(camera) {
+                list = g_list_append(list, gst_object_ref_sink(device))
+            }
+        }
+        return list
+    }
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# See yourself twice: the local picture, mirrored (left), and what the service makes of it (right).
+#
+#   pipelines/selfie.sh            a test picture; leaves demo/selfie.webm and a picture of it, demo/selfie.png
+#   pipelines/selfie.sh --camera   the first camera in its place
+#   pipelines/selfie.sh --show     in a window, until it is closed; with --camera too
+set -euo pipefail
+# shellcheck source=pipelines/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+source=test
+show=
+for option in "$@"; do
+    case $option in
+        --camera) source=auto ;;
+        --show) show=yes ;;
+        *) fail "unknown option $option (--camera, --show)" ;;
+    esac
+done
+
+trap stop_started EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+install_packages required recommended
+# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
+build
+# shellcheck source=pipelines/env.sh
+source "$repo/pipelines/env.sh"
+unset DECART_API_KEY
+
+mkdir -p "$repo/demo"
+recording="$repo/demo/selfie.webm"
+log="$build_folder/selfie.log"
+port=$(free_port)
+start_standin "$port" "$build_folder/standin.log"
+
+if [ -n "$show" ]; then
+    end=(videoconvert ! autovideosink)
+else
+    end=(videoconvert ! vp8enc deadline=1 cpu-used=8 target-bitrate=2000000 ! webmmux ! filesink location="$recording")
+fi
+half=video/x-raw,format=I420,width=640,height=352,framerate=20/1
+gst-launch-1.0 -e decartsrc name=camera source="$source" mirror=on \
+    base-url="ws://127.0.0.1:$port" api-key=x prompt="Film noir" \
+    compositor name=both sink_0::xpos=0 sink_1::xpos=640 ! "video/x-raw,width=1280,height=352,framerate=20/1" ! "${end[@]}" \
+    camera.preview ! queue ! videoconvert ! videoscale ! videorate ! "$half" ! both.sink_0 \
+    camera.src ! queue ! videoconvert ! videoscale ! videorate ! "$half" ! both.sink_1 >"$log" 2>&1 &
+pipeline=$!
+started_pids+=("$pipeline")
+if [ -n "$show" ]; then
+    wait "$pipeline" || true
+    exit 0
+fi
+
+sleep 8
+kill -INT "$pipeline"
+wait "$pipeline" || { tail -n 5 "$log" >&2; fail "the pipeline failed ($log)"; }
+
+# Its seventh second.
+gst-launch-1.0 -q filesrc location="$recording" ! matroskademux ! vp8dec ! videoconvert ! video/x-raw,format=RGB \
+    ! videorate ! video/x-raw,framerate=1/1 ! identity eos-after=8 ! pngenc ! multifilesink location="$repo/demo/selfie.png" \
+    >>"$log" 2>&1
+[ -s "$repo/demo/selfie.png" ] || fail "the recording holds no picture ($log)"
+say "Look at:"
+say "  $recording"
+say "  $repo/demo/selfie.png    what is sent, mirrored, beside what came back"

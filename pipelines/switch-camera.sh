@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# See the camera change while the session goes on: front, back and front again, each picture mirrored or not as its side
+# demands. Two virtual cameras are plugged in by a device provider of the driver's own.
+#
+#   pipelines/switch-camera.sh     leaves demo/switch-camera-{1,2,3}.png and says how long each switch took
+#   pipelines/switch-camera.sh --cameras    takes the cameras of this machine
+set -euo pipefail
+# shellcheck source=pipelines/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+trap stop_started EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+install_packages required recommended
+# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
+build
+
+driver="$build_folder/switch-camera"
+sources=("$repo/pipelines/switch-camera.swift" "$repo/Tests/DecartElementsTests/Support/VirtualCameras.swift")
+if [ ! -x "$driver" ] || [ "${sources[0]}" -nt "$driver" ] || [ "${sources[1]}" -nt "$driver" ]; then
+    mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
+    mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
+    swiftc -swift-version 6 -O -parse-as-library -I "$repo/Sources/CGStreamer" "${flags[@]}" "${sources[@]}" -o "$driver" \
+        "${libraries[@]}" >"$build_folder/switch-camera.log" 2>&1 ||
+        { tail -n 20 "$build_folder/switch-camera.log" >&2; fail "the driver does not compile"; }
+fi
+
+# shellcheck source=pipelines/env.sh
+source "$repo/pipelines/env.sh"
+unset DECART_API_KEY
+mkdir -p "$repo/demo"
+port=$(free_port)
+start_standin "$port" "$build_folder/standin.log"
+timeout --kill-after=5 90 "$driver" "ws://127.0.0.1:$port" "$repo/demo/switch-camera" "$@" &
+started_pids+=("$!")
+wait "$!" || fail "it failed (the stand-in says: $build_folder/standin.log)"
+say "Look at $repo/demo/switch-camera-1.png, -2.png, -3.png"
