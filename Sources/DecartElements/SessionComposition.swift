@@ -60,9 +60,12 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout))
-            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty, !VideoCodec.h264.isAvailable {
+            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
+                !VideoCodec.h264.isAvailable
+            {
                 codecWarning =
-                    "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
+                    "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. "
+                    + "Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
             }
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
@@ -84,7 +87,6 @@ extension SessionPlan {
             size: size, framerate: min(format.framerate, settings.maxFramerate(generation)),
             bitrate: settings.startBitrate(generation), encoder: settings.encoder,
             followsReceived: settings.outputSize == .received)
-        media.generation = generation
         media.format = format
         media.connection.codec = settings.videoCodec(generation)
         media.connection.bitrateRange = range
