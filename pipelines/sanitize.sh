@@ -12,8 +12,8 @@ cd "$repo"
 
 kinds=("$@")
 [ ${#kinds[@]} -gt 0 ] || kinds=(address thread)
-targets=(DecartProtocolTests DecartSessionTests GStreamerKitTests MediaSecurityTests ICETests SignallingTests
-    WebRTCTransportTests)
+targets=(DecartProtocolTests DecartSessionTests LiveKitProtocolTests LiveKitTransportTests GStreamerKitTests
+    MediaSecurityTests ICETests SignallingTests WebRTCTransportTests)
 folder="$build_folder/sanitize"
 mkdir -p "$folder"
 ulimit -c 0

@@ -108,15 +108,17 @@ take() {
     grep -E '^(not ok|skip) ' "$lines" | sed 's/^/    /' || true
 }
 
-# A test target, in a process of its own: what one leaves behind or breaks does not reach the next one.
+# swift_tests TARGET SECONDS [MEDIA]: a test target in a process of its own, so that what one leaves behind or breaks does
+# not reach the next one. MEDIA is the way that its sessions take.
 swift_tests() {
-    local target=$1 limit=$2 started=$SECONDS status=0
-    wanted "$target" || return 0
-    within "$limit" "$folder/$target.log" swift test -c release --skip-build --filter "^${target}[./]" \
-        --event-stream-output-path "$folder/$target.events" --event-stream-version 0 || status=$?
-    /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$target.events" "$status" >"$folder/$target.lines"
-    if [ "$status" -eq 1 ]; then repeat_failed "$target"; fi
-    take "$target" $((SECONDS - started)) "$folder/$target.lines"
+    local target=$1 limit=$2 name=$1${3:+-$3} started=$SECONDS status=0
+    wanted "$name" || return 0
+    export DECART_TEST_MEDIA=${3:-}
+    within "$limit" "$folder/$name.log" swift test -c release --skip-build --filter "^${target}[./]" \
+        --event-stream-output-path "$folder/$name.events" --event-stream-version 0 || status=$?
+    /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$name.events" "$status" >"$folder/$name.lines"
+    if [ "$status" -eq 1 ]; then repeat_failed "$name"; fi
+    take "$name" $((SECONDS - started)) "$folder/$name.lines"
 }
 
 # Two cores that are busy with something else can make a bound of time fail. A few tests that failed are repeated alone,
@@ -182,6 +184,10 @@ fi
 
 for target in Tests/*Tests; do
     swift_tests "$(basename "$target")" 300
+done
+# Once more for each other way of the media; without a word it is transport=auto and a service with rooms.
+for media in older livekit webrtc; do
+    swift_tests DecartElementsTests 300 "$media"
 done
 
 if [ -n "${DECART_TEST_PYTHON:-}" ]; then

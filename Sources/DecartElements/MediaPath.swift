@@ -29,7 +29,6 @@ final class PictureSize: Sendable {
 }
 
 struct MediaSettings: Sendable {
-    var generation = TransportGeneration.webrtc
     var format = VideoFormat(width: 0, height: 0, framerate: 0)
     var connection = PeerConnectionConfiguration()
     var size: PictureSize

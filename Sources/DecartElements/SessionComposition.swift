@@ -59,9 +59,12 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout))
-            if settings.transport != .webrtc, settings.codec == .auto, !VideoCodec.h264.isAvailable {
+            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
+                !VideoCodec.h264.isAvailable
+            {
                 codecWarning =
-                    "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
+                    "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. "
+                    + "Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
             }
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
@@ -83,7 +86,6 @@ extension SessionPlan {
             size: size, framerate: min(format.framerate, settings.maxFramerate(generation)),
             bitrate: settings.startBitrate(generation), encoder: settings.encoder,
             followsReceived: settings.outputSize == .received)
-        media.generation = generation
         media.format = format
         media.connection.codec = settings.videoCodec(generation)
         media.connection.bitrateRange = range
@@ -247,14 +249,20 @@ extension TransformSettings {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))
     }
 
-    /// `auto` is what the service speaks by default: VP8 over a direct connection, H.264 in a room, if it can be had.
+    /// `auto` is what a given encoder speaks, else the service by default: VP8 over a direct connection, H.264 in a room,
+    /// if it can be had.
     func videoCodec(_ generation: TransportGeneration) -> VideoCodec {
         switch codec {
-        case .auto: generation == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8
+        case .auto: encoderCodec ?? (generation == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8)
         case .vp8: .vp8
         case .h264: .h264
         case .vp9: .vp9
         }
+    }
+
+    /// By the name, which every encoder in GStreamer has its codec in.
+    private var encoderCodec: VideoCodec? {
+        VideoCodec.allCases.first { encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue) }
     }
 
     /// Every codec that a session may come to need.

@@ -37,7 +37,7 @@ extension ElementTests {
                     #expect(seen.capsTexts.count == 1)
                     #expect(seen.leaks == 0)
                     #expect(pipeline.takeProblems().isEmpty)
-                    #expect(standIn.sessions.first?.offerCount == 1)
+                    #expect(standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
                 }
                 standIn.expectGoodConduct()
             }

@@ -12,7 +12,7 @@ extension ElementTests {
         }
 
         private func current(_ pipeline: TransformPipeline) -> Element? {
-            pipeline.pipeline.allElements.last { $0.factoryName == "vp8dec" }
+            pipeline.pipeline.allElements.last { $0.factoryName == MediaWay.current.decoder }
         }
 
         private func fail(_ decoder: Element) {

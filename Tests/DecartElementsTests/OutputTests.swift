@@ -56,7 +56,7 @@ extension ElementTests {
                     }
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
-                    let decoder = try #require(pipeline.pipeline.allElements.first { $0.factoryName == "vp8dec" })
+                    let decoder = try #require(pipeline.pipeline.allElements.first { $0.factoryName == MediaWay.current.decoder })
                     try #require(decoder.staticPad("sink")).addProbe(.buffer) { item in
                         if case .buffer(let buffer) = item, !buffer.isDeltaUnit { keyFrames.change { $0 += 1 } }
                         return .pass

@@ -18,7 +18,7 @@ extension ElementTests {
                     let session = try #require(standIn.sessions.first)
                     #expect(session.prompts == ["film noir", "anime", "Lego World", "film noir"])
                     // No renegotiation.
-                    #expect(session.offerCount == 1)
+                    #expect(session.offerCount == MediaWay.current.offerCount && session.roomJoinCount == MediaWay.current.roomJoinCount)
                     #expect(pipeline.current.capsTexts.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
@@ -72,6 +72,7 @@ extension ElementTests {
                     #expect(pipeline.connectionState == "Ended by an error" || pipeline.connectionState == "error")
                 }
                 let session = try #require(standIn.sessions.first)
+                // In a room the refusal may come when the track is there already; no picture comes back.
                 #expect(session.offerCount == 0)
                 #expect(session.frameCount == 0)
                 standIn.expectGoodConduct()

@@ -57,7 +57,9 @@ extension ElementTests {
         @Test func whileTheAnswerIsNeverMade() throws {
             try StandIn.run(engine: SilentEngine()) { standIn in
                 for delay in [0, 100] {
-                    try stopAfter(milliseconds: delay, url: standIn.url) { standIn.wait { $0.last?.offerCount == 1 } }
+                    try stopAfter(milliseconds: delay, url: standIn.url) {
+                        standIn.wait { $0.last.map { $0.offerCount + $0.roomJoinCount } == 1 }
+                    }
                 }
                 standIn.expectGoodConduct()
             }

@@ -117,6 +117,29 @@ struct ServiceURLTests {
         #expect(throws: ProtocolError.self) { try APIKey(text) }
     }
 
+    @Test func roomsAreReachedByAPathAndAHeader() throws {
+        let token = try APIKey("canary-token-of-a-room")
+        for (base, target) in [
+            ("wss://room.example", "/rtc?protocol=16"), ("https://room.example/", "/rtc?protocol=16"),
+            ("wss://room.example/base", "/base/rtc?protocol=16"), ("wss://room.example/rtc", "/rtc?protocol=16"),
+            ("ws://127.0.0.1:7880/a/?b=c", "/a/rtc?b=c&protocol=16"),
+        ] {
+            let url = try ServiceURL(room: base, token: token, options: [("protocol", "16")])
+            #expect(url.requestTarget == target)
+            #expect(url.bearer == token)
+            var dumped = ""
+            dump(url, to: &dumped)
+            #expect(!"\(url) \(String(reflecting: url)) \(dumped)".contains("canary"))
+            #expect(url.redacting("<canary-token-of-a-room>") == "<<redacted>>")
+        }
+        #expect(try ServiceURL(base: "wss://x.example").bearer == nil)
+        for bad in ["ws://room.example", "", "room.example", "wss://user@room.example", "wss://room.example/#x"] {
+            #expect(throws: ProtocolError.self) { try ServiceURL(room: bad, token: token) }
+        }
+        let clear = try ServiceURL(room: "ws://room.example", token: token, allowInsecure: true)
+        #expect(!clear.isSecure)
+    }
+
     @Test func models() throws {
         let standard = try DecartModel(named: DecartModel.defaultName)
         #expect(standard.format(for: .webrtc) == VideoFormat(width: 1280, height: 704, framerate: 22))

@@ -3,6 +3,18 @@ import Testing
 
 @Suite("Small types", .timeLimit(.minutes(1)))
 struct SmallTypesTests {
+    @Test func candidatesOnTheirOwn() throws {
+        let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
+        let text = #"{"candidate":"candidate:1","sdpMLineIndex":0,"sdpMid":"0"}"#
+        #expect(String(decoding: try candidate.encodedInit(), as: UTF8.self) == text)
+        #expect(try CandidateMessage(decodingInit: [UInt8](text.utf8)) == candidate)
+        let more = #"{"candidate":"c","sdpMid":null,"usernameFragment":"x"}"#
+        #expect(try CandidateMessage(decodingInit: [UInt8](more.utf8)) == CandidateMessage(candidate: "c"))
+        for bad in ["", "[]", "{}", #"{"candidate":1}"#, #"{"candidate":"\#(String(repeating: "x", count: 9000))"}"#] {
+            #expect(throws: ProtocolError.self) { try CandidateMessage(decodingInit: [UInt8](bad.utf8)) }
+        }
+    }
+
     @Test(arguments: [
         "401", "HTTP 401", "Error: 403.", "status=403", "UNAUTHORIZED", "Permission  denied", "permission_denied",
         "not allowed here", "Invalid API key", "INVALID_API_KEY", "invalid-session", "Session expired!", "(401)",

@@ -76,7 +76,8 @@ class Client:
             f"videotestsrc name=source is-live=true pattern={pattern} horizontal-speed=4 "
             f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=30/1 "
             f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate=30 max-framerate=30 "
-            "stun-server=\"\" "
+            # The rows and their bounds are of direct connections.
+            "stun-server=\"\" transport=webrtc "
             + " ".join(properties) + " ! fakesink name=sink sync=false")
         self.decart = self.pipeline.get_by_name("decart")
         self.loop = GLib.MainLoop()

@@ -10,12 +10,18 @@ final class Client: Sendable {
     private let events: AsyncStream<SignallingEvent>
 
     init(
-        port: Int, host: String = "127.0.0.1", secure: Bool = false,
+        port: Int, host: String = "127.0.0.1", secure: Bool = false, roomToken: String? = nil,
         configure: (inout WebSocketChannel.Configuration) -> Void = { _ in }
     ) throws {
         let base = "\(secure ? "wss" : "ws")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-        let url = try ServiceURL(base: base, allowInsecure: true)
-            .stream(key: try APIKey(Client.key), model: try DecartModel(named: "lucy-restyle-2"))
+        let url =
+            if let roomToken {
+                try ServiceURL(
+                    room: base, token: try APIKey(roomToken), allowInsecure: true, options: [("protocol", "16")])
+            } else {
+                try ServiceURL(base: base, allowInsecure: true)
+                    .stream(key: try APIKey(Client.key), model: try DecartModel(named: "lucy-restyle-2"))
+            }
         var configuration = WebSocketChannel.Configuration()
         configuration.closeLimit = .milliseconds(200)
         configure(&configuration)

@@ -151,7 +151,7 @@ final class RawServer: Sendable {
 
     static func standardReply(_ frame: ClientFrame) -> [UInt8]? {
         switch frame.opcode {
-        case 1: RawServer.frame(1, frame.payload)
+        case 1, 2: RawServer.frame(UInt8(frame.opcode), frame.payload)
         case 8: RawServer.frame(8, frame.payload)
         case 9: RawServer.frame(10, frame.payload)
         default: nil

@@ -16,4 +16,10 @@ enum MediaWay: String, CaseIterable {
     var served: Set<TransportGeneration> { self == .older ? [.webrtc] : [.webrtc, .livekit] }
     /// What comes of it.
     var generation: TransportGeneration { self == .older || self == .webrtc ? .webrtc : .livekit }
+    var isRoom: Bool { generation == .livekit }
+    /// Offers on the control channel of one session, and visits to a room.
+    var offerCount: Int { isRoom ? 0 : 1 }
+    var roomJoinCount: Int { isRoom ? 1 : 0 }
+    var encoder: String { isRoom ? "x264enc" : "vp8enc" }
+    var decoder: String { isRoom ? "avdec_h264" : "vp8dec" }
 }

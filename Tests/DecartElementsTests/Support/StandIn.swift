@@ -10,10 +10,10 @@ struct StandIn {
 
     static let rejectedKey = "rejected-key"
 
-    static func run(
+    static func run<Result>(
         _ configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
-        _ body: (StandIn) throws -> Void
-    ) throws {
+        _ body: (StandIn) throws -> Result
+    ) throws -> Result {
         var configuration = StandInConfiguration()
         configuration.port = 0
         configuration.transports = MediaWay.current.served
@@ -27,7 +27,7 @@ struct StandIn {
             }
         let port = try server.start()
         defer { server.stop() }
-        try body(StandIn(server: server, port: port))
+        return try body(StandIn(server: server, port: port))
     }
 
     var sessions: [SessionRecord] { server.sessions }

@@ -1,0 +1,141 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// What only a room can do to an element; everything else is the same suite, run once for each way of the media.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct RoomTests {
+        private static let retrying = "transport=livekit max-retries=5"
+
+        private func withFault(
+            _ fault: String, _ properties: String = RoomTests.retrying, prompt: String = "film noir",
+            _ body: (StandIn, TransformPipeline) throws -> Void
+        ) throws {
+            let raw = try Reference.input()
+            try StandIn.run({ $0.transports = [.webrtc, .livekit] }) { standIn in
+                if !fault.isEmpty { try standIn.server.setFaults([Fault(parsing: fault)]) }
+                try TransformPipeline.run(try .init(standIn, properties, prompt: prompt, forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    try body(standIn, pipeline)
+                    #expect(pipeline.current.leaks == 0)
+                }
+            }
+        }
+
+        /// Sent away, for whatever reason: a new room, with the prompt.
+        @Test(arguments: ["room_leave_disconnect", "room_leave_resume", "room_leave_reconnect", "room_restart"])
+        func sentAway(fault: String) throws {
+            try withFault("\(fault):at=1") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(5))
+                #expect(standIn.wait { $0.contains { $0.roomJoinCount > 0 && !$0.isOpen } || $0.count > 1 })
+                try standIn.server.setFaults([])
+                #expect(standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
+                #expect(pipeline.waitForFrames(20))
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+            }
+        }
+
+        @Test func theLatestPromptComesBackWithTheRoom() throws {
+            let expected = try Reference.input().applying(prompt: "anime street")
+            try withFault("room_restart:at=2") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(5))
+                pipeline.transform.set("prompt", GValueBox("anime street"))
+                #expect(pipeline.waitForPicture(expected))
+                #expect(standIn.wait { $0.count > 1 })
+                try standIn.server.setFaults([])
+                #expect(standIn.wait { $0.last?.prompts == ["anime street"] })
+                #expect(pipeline.waitForFrames(20))
+                #expect(pipeline.waitForPicture(expected))
+            }
+        }
+
+        @Test func aRefusedTokenIsAFailedAttemptWithoutTheToken() throws {
+            try withFault("room_token_refused", "transport=livekit max-retries=0") { _, pipeline in
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("HTTP 401") && error.text.contains("room"))
+                let said = error.text + error.debug + (error.details?.description ?? "")
+                #expect(!said.contains("eyJhbGciOi"))
+                #expect(pipeline.frames == 0)
+            }
+        }
+
+        @Test func aRoomThatIsNamedLate() throws {
+            try withFault("room_info_slow:delay=1") { _, pipeline in
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.stats?.string("transport") == "livekit")
+            }
+        }
+
+        @Test func aRoomWithoutAPathIsATimeout() throws {
+            try withFault("room_ice_none", "transport=livekit max-retries=0 connection-timeout=1") { _, pipeline in
+                let error = try #require(pipeline.waitForError())
+                #expect(error.details?.string("code") == "CONNECTION_TIMEOUT")
+            }
+        }
+
+        @Test func aServiceWithoutRoomsIsNamed() throws {
+            try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
+                try TransformPipeline.run(try .init(standIn, Self.retrying, prompt: "noir")) { pipeline in
+                    pipeline.play()
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.text.contains("transport=webrtc"))
+                }
+            }
+        }
+
+        /// NULL in every phase of a room: `TransformPipeline.run` checks that it takes less than a second.
+        @Test func atAnyMoment() throws {
+            var random = SeededRandom(seed: 11)
+            for fault in ["", "room_info_slow:delay=5", "room_ice_none", "room_token_refused"] {
+                for _ in 0..<8 {
+                    try withFault(fault) { _, pipeline in
+                        _ = pipeline.collect(milliseconds: Int.random(in: 0...400, using: &random))
+                    }
+                }
+            }
+        }
+
+        /// Passthrough is asked for when the track is published, and once.
+        @Test func withoutAPromptPassthroughIsAskedForInTheRoom() throws {
+            let raw = try Reference.input()
+            try StandIn.run({ $0.transports = [.livekit] }) { standIn in
+                try TransformPipeline.run(try .init(standIn, Self.retrying)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw, within: 6))
+                    #expect(standIn.wait { $0.first?.passthroughCount == 1 })
+                }
+            }
+        }
+
+        @Test(arguments: ["vp8", "vp9", "h264"]) func everyCodec(codec: String) throws {
+            try withFault("", "transport=livekit codec=\(codec)") { _, pipeline in
+                #expect(pipeline.waitForFrames(10))
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// `auto` costs a direct service next to nothing.
+        @Test func autoIsAsFastAsADirectConnection() throws {
+            func times(_ transport: String) throws -> [Int] {
+                try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
+                    try (0..<5).map { _ in
+                        var time = -1
+                        try TransformPipeline.run(try .init(standIn, "transport=\(transport)", prompt: "noir")) { pipeline in
+                            pipeline.play()
+                            #expect(pipeline.waitForFrames(1))
+                            // The frame is seen here before the session has heard of it.
+                            #expect(eventually { pipeline.count("time-to-first-frame") > 0 })
+                            time = pipeline.count("time-to-first-frame")
+                            #expect(pipeline.stats?.string("transport") == "webrtc")
+                        }
+                        return time
+                    }
+                }
+            }
+            let (direct, auto) = (try times("webrtc").sorted(), try times("auto").sorted())
+            print("time to first frame, ms: webrtc \(direct.map { $0 / 1_000_000 }), auto \(auto.map { $0 / 1_000_000 })")
+            #expect(direct[0] > 0 && auto[2] <= direct[2] + 500_000_000, "\(auto) against \(direct)")
+        }
+    }
+}

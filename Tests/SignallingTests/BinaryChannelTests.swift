@@ -1,0 +1,67 @@
+import DecartProtocol
+import DecartSession
+import Signalling
+import Testing
+
+/// What a room's signalling needs of the channel: binary messages, and the token in a header.
+@Suite("A binary channel", .timeLimit(.minutes(1)))
+struct BinaryChannelTests {
+    private static let token = "canary-token-of-a-room"
+
+    private func client(_ server: RawServer) throws -> Client {
+        try Client(port: server.port, roomToken: Self.token) { $0.messages = .binary }
+    }
+
+    @Test func bytesGoBothWaysAsTheyAre() async throws {
+        try await withServer { server in
+            let client = try client(server)
+            var events = client.open()
+            _ = await events.next()
+            for bytes in [[], [0], [0xFF, 0xC3, 0x28], [UInt8](repeating: 0x80, count: 70_000)] as [[UInt8]] {
+                client.channel.send(bytes)
+                #expect(await events.next() == .binary(bytes))
+            }
+            client.channel.close()
+            #expect(await events.next() == .closed(code: 1000, reason: ""))
+        }
+    }
+
+    @Test func textIsIgnored() async throws {
+        let reply = Script(greet: RawServer.frame(1, [65]) + RawServer.frame(2, [66]))
+        try await withServer(reply) { server in
+            let client = try client(server)
+            var events = client.open()
+            _ = await events.next()
+            #expect(await events.next() == .binary([66]))
+            client.channel.close()
+        }
+    }
+
+    @Test func theTokenIsInTheHeaderAndNowhereElse() async throws {
+        try await withServer { server in
+            let client = try client(server)
+            var events = client.open()
+            _ = await events.next()
+            let request = try #require(server.requests.first)
+            #expect(request.split(separator: "\r\n").first == "GET /rtc?protocol=16 HTTP/1.1")
+            #expect(RawServer.header("Authorization", in: request) == "Bearer \(Self.token)")
+            #expect(request.split(separator: Self.token, omittingEmptySubsequences: false).count == 2)
+            client.channel.close()
+        }
+        let closing = Script(greet: RawServer.close(4000, "no \(Self.token) here"))
+        try await withServer(closing) { server in
+            let client = try client(server)
+            #expect(await client.run().last == .closed(code: 4000, reason: "no <redacted> here"))
+        }
+    }
+
+    @Test func anotherChannelHasNoSuchHeader() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            #expect(RawServer.header("Authorization", in: try #require(server.requests.first)) == nil)
+            client.channel.close()
+        }
+    }
+}
