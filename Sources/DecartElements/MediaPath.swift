@@ -248,8 +248,7 @@ final class MediaPath: @unchecked Sendable {
             return onEvent(.failed(SessionError(.webRTC, "The decoder failed three times within 10 s.", stage: .media)))
         }
         do {
-            try chain.rebuild()
-            isRebuilding.store(false, ordering: .releasing)
+            try chain.rebuild { isRebuilding.store(false, ordering: .releasing) }
         } catch {
             fail(error)
         }

@@ -64,8 +64,10 @@ final class ReceiveChain: @unchecked Sendable {
     }
 
     /// New elements in place of those that failed; the pictures go on with the next key frame, which is asked for.
-    func rebuild() throws {
+    /// - Parameter apart: called in between: what fails from then on is new.
+    func rebuild(_ apart: () -> Void) throws {
         takeApart()
+        apart()
         try build()
         outside.push(Event.forceKeyUnitUpstream())
     }

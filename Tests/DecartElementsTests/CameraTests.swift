@@ -190,7 +190,7 @@ extension ElementTests {
                     let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
                     #expect(results.wait(seconds: 10) { $0.contains(UInt64(id ?? -1)) })
                     #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
-                    #expect(told.value == ["vp8enc"])
+                    #expect(told.value == [MediaWay.current.encoder])
                     #expect(
                         states.wait(seconds: 5) {
                             $0.contains("generating") || $0.contains("Generating") || $0.count >= 2
