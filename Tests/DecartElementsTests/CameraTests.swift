@@ -66,6 +66,24 @@ extension ElementTests {
             }
         }
 
+        /// A file, say: it comes at its own speed.
+        @Test func aSourceThatIsNotLiveIsPaced() throws {
+            let source = TransformPipeline.source("is-live=false")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "source=\"\(source)\"", prompt: "film noir", preview: true)
+                ) { pipeline in
+                    let preview = PictureWatch(
+                        try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                    pipeline.play()
+                    #expect(preview.waitForFrames(5))
+                    let time = measured { #expect(preview.waitForFrames(20)) }
+                    #expect(time > .milliseconds(700), "20 frames of 50 ms each took \(time)")
+                    #expect(pipeline.waitForFrames(5))
+                }
+            }
+        }
+
         // MARK: What it carries
 
         private func properties(_ factory: String) throws -> [String: (type: UInt, flags: UInt32)] {
@@ -190,7 +208,7 @@ extension ElementTests {
                     let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
                     #expect(results.wait(seconds: 10) { $0.contains(UInt64(id ?? -1)) })
                     #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
-                    #expect(told.value == [MediaWay.current.encoder])
+                    #expect(told.value.count == 1 && told.value.first?.hasSuffix("enc") == true, "\(told.value)")
                     #expect(
                         states.wait(seconds: 5) {
                             $0.contains("generating") || $0.contains("Generating") || $0.count >= 2

@@ -16,7 +16,7 @@ extension ElementTests {
             name: "USB = Webcam", id: "virtual:usb", caps: "video/x-raw,format=YUY2,\(size)", pattern: "smpte75")
 
         private static func picture(_ camera: VirtualCamera) throws -> Picture {
-            try Reference.picture("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.caps)")
+            try Reference.picture("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.raw ?? camera.caps)")
         }
 
         private func run(
@@ -112,6 +112,29 @@ extension ElementTests {
             }
         }
 
+        @Test func jpegIsDecoded() throws {
+            var camera = Self.front
+            // Not from YUV: jpegenc takes its samples for those of the full range, whatever they are.
+            (camera.caps, camera.raw) = ("image/jpeg,\(Self.size)", "video/x-raw,format=RGB,\(Self.size)")
+            try run([camera]) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(camera, pipeline))
+            }
+        }
+
+        /// Two providers may offer the same one.
+        @Test func aCameraIsListedOnce() throws {
+            var again = Self.front
+            again.name = "The Same Camera"
+            try run([Self.front, again, Self.webcam]) { pipeline, _ in
+                pipeline.play()
+                let list = pipeline.transform.emit("list-devices")?.structures ?? []
+                #expect(list.map { $0.string("name") } == ["Front Camera", "USB = Webcam"])
+                #expect(pipeline.waitForFrames(1))
+                #expect(pipeline.transform.emit("switch-camera")?.string == Self.webcam.id)
+            }
+        }
+
         @Test func captureCapsCountMore() throws {
             var camera = Self.front
             camera.caps =
@@ -122,6 +145,14 @@ extension ElementTests {
                 pipeline.play()
                 #expect(watch.waitForFrames(1))
                 #expect(watch.seen.value.sizes == ["640x360"])
+            }
+        }
+
+        @Test func captureCapsThatItCannotDeliverAreAnError() throws {
+            try run([Self.front], "capture-caps=\"video/x-raw,width=99\"") { pipeline, _ in
+                #expect(pipeline.play() == .failure)
+                let error = try #require(pipeline.waitForError())
+                #expect(error.name == "resource 13" && error.text.contains("Front Camera"), "\(error.text)")
             }
         }
 
@@ -174,7 +205,7 @@ extension ElementTests {
                 print("gap of a switch: \(gaps.sent) sent, \(gaps.out) out")
                 #expect(gaps.sent <= .milliseconds(500) && gaps.out <= .milliseconds(500))
                 #expect(pipeline.transform.string("session-id") == id)
-                #expect(standIn.sessions.count == 1 && standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
+                #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
                 #expect(pipeline.current.capsTexts.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }

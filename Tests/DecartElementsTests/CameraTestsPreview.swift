@@ -130,7 +130,7 @@ extension ElementTests {
                     #expect(preview.seen.wait(seconds: 10) { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
                     pipeline.transform.set("crop", GValueBox(""))
                     #expect(pipeline.waitForPicture(whole))
-                    #expect(standIn.sessions.count == 1 && standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
+                    #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }
@@ -169,7 +169,7 @@ extension ElementTests {
                     pipeline.transform.set("orientation", "auto")
                     #expect(pipeline.waitForPicture(landscape))
                     #expect(pipeline.transform.string("session-id") == id && id != nil)
-                    #expect(standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
+                    #expect((standIn.sessions.first?.offerCount ?? 2) < 2)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 #expect(standIn.sessions.count == 1)

@@ -16,7 +16,7 @@ extension ElementTests {
 
         private func expectUndisturbed(_ pipeline: TransformPipeline, _ standIn: StandIn, _ id: String?) {
             #expect(id != nil && pipeline.transform.string("session-id") == id)
-            #expect(standIn.sessions.count == 1 && standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
+            #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
             #expect(pipeline.current.capsTexts.count == 1)
             #expect(pipeline.takeProblems().isEmpty)
         }

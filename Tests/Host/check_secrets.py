@@ -291,7 +291,7 @@ def scenarios(folder):
         report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
                "a request was sent" if stranger.received else why)
 
-    # The same properties, handed on by the camera's element; the key in its header form too.
+    # The same, handed on by the camera's element.
     for source in ("environment", "file"):
         refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
         run = Run(folder, "camera 401", canary, source, f"ws://127.0.0.1:{refusing.port}", elements=Run.CAMERA)

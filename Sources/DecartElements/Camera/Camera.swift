@@ -109,6 +109,10 @@ final class CameraList: Sendable {
     }
     func stop() { monitor.stop() }
 
+    /// Each once: V4L2's provider and PipeWire's may both offer the same camera.
     /// - Parameter positions: the user's mapping.
-    func cameras(positions: [String]) -> [Camera] { monitor.devices.map { Camera($0, positions: positions) } }
+    func cameras(positions: [String]) -> [Camera] {
+        var ids: Set<String> = []
+        return monitor.devices.map { Camera($0, positions: positions) }.filter { ids.insert($0.id).inserted }
+    }
 }

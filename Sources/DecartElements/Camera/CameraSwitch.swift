@@ -108,7 +108,14 @@ final class CameraSwitch: @unchecked Sendable {
         let settings = host.settings()
         switch settings.source {
         case SourceSettings.automatic:
-            return plan(for: try camera(settings), settings)
+            let camera = try camera(settings)
+            if let wanted = settings.captureCaps, let offered = camera.device.caps, !offered.canIntersect(wanted) {
+                throw ElementFailure(
+                    .resourceSettings,
+                    "The camera '\(camera.name)' (\(camera.id)) does not deliver what capture-caps asks for: list-formats tells what it does."
+                )
+            }
+            return plan(for: camera, settings)
         case SourceSettings.test:
             let model = host.model()
             let text =
@@ -266,8 +273,8 @@ final class CameraSwitch: @unchecked Sendable {
         if leaving.contains(where: { $0.posted(message) }) { return true }
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
-        let text = message.problem?.text ?? ""
-        queue.async { [weak self] in self?.lost(capture, text) }
+        let text = message.problem?.text ?? "it says no more"
+        queue.async { [weak self] in self?.lost(capture, text.hasSuffix(".") ? String(text.dropLast()) : text) }
         return true
     }
 

@@ -50,7 +50,7 @@ struct SourceSettings: Sendable {
         PropertySpec(
             "source", nick: "Source",
             blurb:
-                "Where pictures come from: auto (a camera, see device and position), test (a test picture), or a gst-launch description with one output of raw video",
+                "Where pictures come from: auto (a camera, see device and position), test (a test picture), or a gst-launch description with one output of raw video, whose errors end the element",
             .string(default: automatic)),
         PropertySpec(
             "device", nick: "Device",

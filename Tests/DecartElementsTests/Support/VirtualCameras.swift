@@ -12,9 +12,12 @@ struct VirtualCamera: Sendable {
     var pattern: String
     /// Behind the picture, in gst-launch's language.
     var then = "identity"
+    /// What is made into JPEG pictures, for a camera whose caps say image/jpeg.
+    var raw: String?
 
     fileprivate var description: String {
-        "videotestsrc is-live=true pattern=\(pattern) ! capsfilter caps=\"\(caps)\" ! \(then)"
+        if let raw { return "videotestsrc is-live=true pattern=\(pattern) ! \(raw) ! jpegenc quality=95 ! \(then)" }
+        return "videotestsrc is-live=true pattern=\(pattern) ! capsfilter caps=\"\(caps)\" ! \(then)"
     }
 }
 
@@ -25,7 +28,8 @@ enum VirtualCameras {
         var cameras: [VirtualCamera] = []
         /// While somebody monitors.
         var provider: UnsafeMutablePointer<GstDeviceProvider>?
-        var devices: [String: UnsafeMutablePointer<GstDevice>] = [:]
+        /// References, as numbers.
+        var devices: [(id: String, device: UInt)] = []
         var isRegistered = false
     }
     fileprivate static let state = Mutex(State())
@@ -48,22 +52,23 @@ enum VirtualCameras {
     }
 
     static func unplug(_ id: String) {
-        let (provider, device) = state.withLock { state in
+        let (provider, devices) = state.withLock { state in
             state.cameras.removeAll { $0.id == id }
-            return (UInt(bitPattern: state.provider), UInt(bitPattern: state.devices.removeValue(forKey: id)))
+            defer { state.devices.removeAll { $0.id == id } }
+            return (UInt(bitPattern: state.provider), state.devices.filter { $0.id == id }.map(\.device))
         }
-        guard let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider),
-            let device = UnsafeMutablePointer<GstDevice>(bitPattern: device)
-        else { return }
-        gst_device_provider_device_remove(provider, device)
-        gst_object_unref(device)
+        guard let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) else { return }
+        for device in devices.compactMap({ UnsafeMutablePointer<GstDevice>(bitPattern: $0) }) {
+            gst_device_provider_device_remove(provider, device)
+            gst_object_unref(device)
+        }
     }
 
     fileprivate static func add(_ camera: VirtualCamera, to provider: UnsafeMutablePointer<GstDeviceProvider>) {
         guard let device = makeDevice(camera) else { return }
         gst_object_ref_sink(device)
         let number = UInt(bitPattern: device)
-        state.withLock { $0.devices[camera.id] = UnsafeMutablePointer(bitPattern: number) }
+        state.withLock { $0.devices.append((camera.id, number)) }
         gst_device_provider_device_add(provider, device)
     }
 
@@ -141,8 +146,8 @@ private let providerType = subclass(of: gst_device_provider_get_type(), "DecartV
     }
     type.pointee.stop = { _ in
         let devices = VirtualCameras.state.withLock { state in
-            defer { (state.provider, state.devices) = (nil, [:]) }
-            return state.devices.values.map { UInt(bitPattern: $0) }
+            defer { (state.provider, state.devices) = (nil, []) }
+            return state.devices.map(\.device)
         }
         // The provider takes them out itself.
         for device in devices { gst_object_unref(UnsafeMutableRawPointer(bitPattern: device)) }
