@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Compile the example programs that need it: .build/examples/live-c and .build/examples/live-swift. The package itself
+# must have been built.
+set -euo pipefail
+# shellcheck source=pipelines/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+examples="$repo/pipelines/examples"
+folder="$build_folder/examples"
+mkdir -p "$folder"
+
+# compile NAME SOURCE COMMAND...: unless it is newer than its source; quiet when all is well.
+compile() {
+    local program="$folder/$1" source="$2"
+    shift 2
+    if [ "$program" -nt "$source" ]; then return 0; fi
+    "$@" -o "$program" "$source" "${libraries[@]}" >"$program.log" 2>&1 ||
+        { tail -n 20 "$program.log" >&2; fail "${source##*/} does not compile"; }
+}
+
+mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | grep .)
+mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
+compile live-c "$examples/live.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
+
+# Swift finds GStreamer by the package's module map; of C's flags it takes the folders, behind -Xcc.
+mapfile -t flags < <(printf '%s\n' "${flags[@]}" | sed -n 's/^-I/-Xcc\n-I/p')
+compile live-swift "$examples/live.swift" swiftc -swift-version 6 -O -I "$repo/Sources/CGStreamer" "${flags[@]}"

@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+"""A live view that takes commands while it runs. live.c and live.swift are the same program.
+
+    source pipelines/env.sh
+    pipelines/examples/live.py [--sink DESCRIPTION] SOURCE-DESCRIPTION
+
+    live.py 'v4l2src ! decarttransform name=decart prompt="Lego World"'
+
+One element of the source must be named decart. Commands, one a line on standard input:
+
+    prompt TEXT    ask for another look, and say whether the service took it
+    camera         take the other camera (decartsrc)
+    record FILE    record to a WebM file from the next frame on; a recording that runs ends with the frame before
+    stop           end the recording
+    query          state, position, frames so far, and where they are recorded
+    quit           end the stream and with it the recording (so do Ctrl-C and the end of the input)
+"""
+
+import argparse
+import signal
+import sys
+import threading
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, GObject, Gst  # noqa: E402
+
+# What is seen may be late, but must not hold up what is recorded: this queue drops, the recording's does not.
+VIEW = "queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000"
+# async=false: a sink that joins a playing pipeline must not make it wait for the sink's first frame.
+RECORDER = ("queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 ! videoconvert"
+            " ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 keyframe-max-dist=60 ! webmmux offset-to-zero=true"
+            " ! filesink name=file async=false")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+class Recording:
+    """One file, and the branch of the tee that writes it. Frames are counted from 1, over all recordings."""
+
+    def __init__(self, path):
+        self.path, self.first, self.last = path, 0, 0
+        self.pad = None  # the tee's
+        self.bin = Gst.parse_bin_from_description(RECORDER, True)
+        # Set, not put into the description: a file name may contain anything.
+        self.bin.get_by_name("file").set_property("location", path)
+        # A pipeline keeps the ends of its parts to itself until all have ended; this lets us hear of this one's.
+        self.bin.set_property("message-forward", True)
+
+    @property
+    def sink(self):
+        return self.bin.get_static_pad("sink")
+
+
+class Live:
+    def __init__(self, source, sink):
+        self.pipeline = Gst.parse_launch(f"{source} ! tee name=outputs outputs. ! {VIEW} ! {sink}")
+        self.decart = self.pipeline.get_by_name("decart")
+        if not self.decart:
+            sys.exit("live: no element is named decart")
+        self.tee = self.pipeline.get_by_name("outputs")
+        self.loop = GLib.MainLoop()
+        self.failed = False
+        self.state = None
+        self.lock = threading.Lock()  # of the next three, which the streaming thread uses too
+        self.frames = 0
+        self.wanted = None  # the recording that commands asked for; None = no recording
+        self.current = None  # the one that gets the frames
+        self.recordings = []
+        self.tee.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_frame)
+        bus = self.pipeline.get_bus()
+        bus.add_signal_watch()
+        bus.connect("message", self.on_message)
+
+    # The streaming thread: a frame has come, and no branch has it yet. What is switched here loses none.
+    def on_frame(self, _pad, _info):
+        with self.lock:
+            if self.wanted is not self.current:
+                self.switch()
+            self.frames += 1
+            if self.current:
+                self.current.last = self.frames
+        return Gst.PadProbeReturn.OK
+
+    def switch(self):
+        old, self.current = self.current, self.wanted
+        if self.current:
+            self.current.first = self.frames + 1
+            self.current.pad = self.tee.request_pad_simple("src_%u")
+            self.current.pad.link(self.current.sink)
+        if old:
+            old.pad.unlink(old.sink)
+            self.tee.release_request_pad(old.pad)
+            # Its queue passes this on behind the last frame: the file is completed while the stream goes on.
+            old.sink.send_event(Gst.Event.new_eos())
+
+    # The main thread from here on.
+
+    def want(self, recording):
+        with self.lock:
+            replaced, self.wanted = self.wanted, recording
+            unused = replaced and replaced is not self.current
+        if unused:
+            self.finished(replaced)
+
+    def record(self, path):
+        if any(recording.path == path for recording in self.recordings):
+            return say(f"record: {path} is being written")
+        recording = Recording(path)
+        # The file is opened before the branch is part of the pipeline, which therefore survives when that fails.
+        if recording.bin.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE:
+            recording.bin.set_state(Gst.State.NULL)
+            return say(f"record: cannot write {path}")
+        self.recordings.append(recording)
+        self.pipeline.add(recording.bin)
+        recording.bin.sync_state_with_parent()
+        self.want(recording)
+
+    def finished(self, recording):
+        self.recordings.remove(recording)
+        recording.bin.set_state(Gst.State.NULL)
+        self.pipeline.remove(recording.bin)
+        if recording.first:
+            count = recording.last - recording.first + 1
+            say(f"recorded {recording.path}: frames {recording.first} to {recording.last}, {count} in all")
+        else:
+            say(f"recorded {recording.path}: no frame")
+
+    def prompt(self, text):
+        # The answer comes as the message prompt-result with the same id.
+        if not self.decart.emit("set-prompt", text, False):
+            say("prompt: not sent")
+
+    def camera(self):
+        if not GObject.signal_lookup("switch-camera", self.decart):
+            return say("camera: this element has none to switch")
+        device = self.decart.emit("switch-camera")
+        say(f"camera: {device}" if device else "camera: there is no other")
+
+    def query(self):
+        known, position = self.pipeline.query_position(Gst.Format.TIME)
+        state = self.decart.get_property("connection-state").value_nick
+        with self.lock:
+            frames, path = self.frames, self.current.path if self.current else "off"
+        say(f"query: {state}, position {position / Gst.SECOND if known else 0:.2f} s, {frames} frames, recording {path}")
+
+    def quit(self):
+        # Not just a stop: the end runs through the pipeline behind the last frame, and files are completed.
+        self.pipeline.send_event(Gst.Event.new_eos())
+        GLib.timeout_add_seconds(10, self.loop.quit)
+        return GLib.SOURCE_REMOVE
+
+    def command(self, line):
+        word, _, rest = line.strip().partition(" ")
+        if word == "record" and rest:
+            self.record(rest)
+        elif word == "stop":
+            self.want(None)
+        elif word == "prompt":
+            self.prompt(rest)
+        elif word in ("camera", "query", "quit"):
+            getattr(self, word)()
+        elif word:
+            say("commands: prompt TEXT, camera, record FILE, stop, query, quit")
+        return GLib.SOURCE_REMOVE
+
+    def on_message(self, _bus, message):
+        if message.type == Gst.MessageType.EOS:
+            self.loop.quit()
+        elif message.type == Gst.MessageType.ERROR:
+            self.failed = True
+            say(f"error: {message.parse_error()[0].message}")
+            self.loop.quit()
+        elif message.type == Gst.MessageType.WARNING:
+            say(f"warning: {message.parse_warning()[0].message}")
+        elif message.type == Gst.MessageType.ELEMENT:
+            self.on_element_message(message.src, message.get_structure())
+
+    def on_element_message(self, source, what):
+        if what.has_name("decart-state"):
+            # It tells more than the state, and comes whenever any of that changes.
+            if what.get_string("state") != self.state:
+                self.state = what.get_string("state")
+                say(f"state: {self.state}")
+        elif what.has_name("prompt-result"):
+            if what.get_boolean("accepted")[1]:
+                say(f"prompt: accepted after {what.get_uint('milliseconds')[1]} ms: {what.get_string('text')}")
+            else:
+                say(f"prompt: refused: {what.get_string('error')}")
+        elif what.has_name("GstBinForwarded") and what.get_value("message").type == Gst.MessageType.EOS:
+            for recording in [each for each in self.recordings if each.bin == source]:
+                self.finished(recording)
+
+    def read_commands(self):
+        for line in sys.stdin:
+            GLib.idle_add(self.command, line)
+        GLib.idle_add(self.quit)
+
+    def run(self):
+        GLib.unix_signal_add(GLib.PRIORITY_DEFAULT, signal.SIGINT, self.quit)
+        threading.Thread(target=self.read_commands, daemon=True).start()
+        self.pipeline.set_state(Gst.State.PLAYING)
+        self.loop.run()
+        self.pipeline.set_state(Gst.State.NULL)
+        return 1 if self.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A live view that takes commands while it runs.")
+    parser.add_argument("--sink", default="videoconvert ! autovideosink", help="where it is seen; a window without it")
+    parser.add_argument("source", help="a pipeline in gst-launch's language, with one element named decart")
+    arguments = parser.parse_args()
+    Gst.init(None)
+    try:
+        live = Live(arguments.source, arguments.sink)
+    except GLib.Error as error:
+        sys.exit(f"live: {error.message}")
+    sys.exit(live.run())
+
+
+main()

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# See one capture in two sessions, each with its own prompt, codec and bitrate, side by side.
+#
+#   pipelines/two-sessions.sh          leaves demo/two-sessions.webm and demo/two-sessions.png
+#   pipelines/two-sessions.sh --show   with a window
+set -euo pipefail
+# shellcheck source=pipelines/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+trap stop_started EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+window=(fakesink sync=true)
+if [ "${1:-}" = --show ]; then window=(videoconvert ! autovideosink); fi
+
+install_packages required recommended
+# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
+build
+# shellcheck source=pipelines/env.sh
+source "$repo/pipelines/env.sh"
+unset DECART_API_KEY
+mkdir -p "$repo/demo"
+log="$build_folder/two-sessions.log"
+port=$(free_port)
+start_standin "$port" "$build_folder/standin.log"
+
+# A session of its own each: one may reconnect while the other goes on. -v and -m put into the log which codec was
+# negotiated and, once a second, what is sent.
+timeout --kill-after=5 90 gst-launch-1.0 -e -v -m \
+    videotestsrc is-live=true num-buffers=220 horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 \
+    ! timeoverlay ! tee name=capture \
+    capture. ! queue ! decarttransform name=left base-url="ws://127.0.0.1:$port" api-key=x width=640 height=352 \
+    prompt="Lego World" codec=vp8 max-bitrate=2000000 statistics-interval=1000 ! queue ! both.sink_0 \
+    capture. ! queue ! decarttransform name=right base-url="ws://127.0.0.1:$port" api-key=x width=640 height=352 \
+    prompt="Noir film" codec=h264 max-bitrate=400000 statistics-interval=1000 ! queue ! both.sink_1 \
+    compositor name=both sink_1::xpos=640 ! video/x-raw,width=1280,height=352 ! tee name=outputs \
+    outputs. ! queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000 ! "${window[@]}" \
+    outputs. ! queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 ! videoconvert \
+    ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 ! webmmux ! filesink location="$repo/demo/two-sessions.webm" \
+    outputs. ! queue ! videorate ! video/x-raw,framerate=1/1 ! videoconvert ! pngenc \
+    ! multifilesink location="$repo/demo/two-sessions.png" >"$log" 2>&1 &
+started_pids+=("$!")
+wait "$!" || { tail -n 5 "$log" >&2; fail "the pipeline failed ($log)"; }
+say "Look at $repo/demo/two-sessions.webm and $repo/demo/two-sessions.png"
