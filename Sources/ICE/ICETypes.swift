@@ -9,7 +9,8 @@ package struct ICEConfiguration: Sendable {
     package var openTunnel: RelayTunnelOpener?
 
     package init(
-        servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool, openTunnel: RelayTunnelOpener? = nil
+        servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool,
+        openTunnel: RelayTunnelOpener? = nil
     ) {
         self.servers = servers
         self.policy = policy

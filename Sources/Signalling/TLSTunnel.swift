@@ -63,7 +63,8 @@ private final class Tunnel: @unchecked Sendable {
     private var connections: [ObjectIdentifier: any Channel] = [:]
 
     init(
-        host: String, port: Int, limit: TimeAmount, loop: any EventLoop, onEvent: @escaping @Sendable (TLSTunnel.Event) -> Void
+        host: String, port: Int, limit: TimeAmount, loop: any EventLoop,
+        onEvent: @escaping @Sendable (TLSTunnel.Event) -> Void
     ) {
         self.host = host
         self.port = port

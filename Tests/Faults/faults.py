@@ -134,15 +134,23 @@ row("F7 nothing for 10 s", 25, "all packets dropped for 10 s")(outage(10, 5.5, (
 row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (4, 5)))
 
 
-def turn(run):
+def turn(run, tls=False):
     """coturn beside the stand-in; what it relays goes on within that namespace."""
     if not os.path.exists(TURN):
         raise Skipped("coturn is not installed")
+    certificate, key = (os.path.join(run.folder, name) for name in ("turn.pem", "turn.key"))
+    if tls:
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3",
+             "-keyout", key, "-out", certificate, "-subj", "/CN=turn", "-addext", f"subjectAltName=IP:{netlab.SERVER}"],
+            check=True, capture_output=True)
     run.turn = run.lab.start(
         run.lab.server,
         [TURN, "-n", "-L", netlab.SERVER, "-E", netlab.SERVER, "-p", "3478", "--min-port", "50000",
          "--max-port", "50200", "--relay-threads", "1", "-a", "-u", "test:pass", "-r", "example.org",
-         "--allow-loopback-peers", "--no-cli", "--no-tls", "--no-dtls", "--no-rfc5780", "-l", "stdout",
+         "--allow-loopback-peers", "--no-cli", "--no-dtls",
+         *(["--tls-listening-port", "5349", "--cert", certificate, "--pkey", key] if tls else ["--no-tls"]),
+         "--no-rfc5780", "-l", "stdout",
          "--pidfile", os.path.join(run.folder, "turn.pid"), "-b", os.path.join(run.folder, "turn.db")],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         stdin=subprocess.DEVNULL)
@@ -151,6 +159,8 @@ def turn(run):
             run.lab.connect(run.lab.server, netlab.SERVER, 3478).close()
             break
         time.sleep(0.1)
+    if tls:
+        return f'turn-servers=<"turns://test:pass@{netlab.SERVER}:5349">', f"ca-file={certificate}"
     return f'turn-servers=<"turn://test:pass@{netlab.SERVER}:3478?transport=tcp">'
 
 
@@ -171,6 +181,18 @@ def f9_start(run):
     run.network()
     run.lab.drop("meta l4proto udp")
     client = run.start(turn(run))
+    run.measure("connected", run.connected_in, 8)
+    run.expect(client.stats()["relayed"], "not relayed")
+    run.dialled(1)
+    run.finish()
+
+
+@row("F9 nothing but TLS", 20, "no UDP from the start, and no TURN in clear; TURN over TLS is there")
+def f9_tls(run):
+    run.network()
+    run.lab.drop("meta l4proto udp")
+    run.lab.drop("tcp dport 3478")
+    client = run.start(*turn(run, tls=True))
     run.measure("connected", run.connected_in, 8)
     run.expect(client.stats()["relayed"], "not relayed")
     run.dialled(1)

@@ -32,17 +32,18 @@ final class TurnServer: @unchecked Sendable {
             guard status == 0 else { throw CannotStart() }
         }
         let first = Int.random(in: 40_000...59_000)
+        let tls =
+            name == nil
+            ? ["--no-tls"]
+            : [
+                "--tls-listening-port", "\(tlsPort)", "--cert", "\(directory)/cert.pem", "--pkey", "\(directory)/key.pem",
+            ]
         let arguments = [
             Self.path, "-n", "-L", "127.0.0.1", "-E", "127.0.0.1", "-p", "\(port)",
             "--min-port", "\(first)", "--max-port", "\(first + 200)", "--relay-threads", "1",
             "-a", "-u", "test:pass", "-r", "example.org", "--allow-loopback-peers", "--no-cli", "--no-dtls",
             "--no-rfc5780", "-l", "stdout", "--pidfile", "\(directory)/pid", "-b", "\(directory)/db",
         ]
-        + (name == nil
-            ? ["--no-tls"]
-            : [
-                "--tls-listening-port", "\(tlsPort)", "--cert", "\(directory)/cert.pem", "--pkey", "\(directory)/key.pem",
-            ])
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw CannotStart() }
         var actions = posix_spawn_file_actions_t()
@@ -50,7 +51,7 @@ final class TurnServer: @unchecked Sendable {
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 2)
         posix_spawn_file_actions_addclose(&actions, ends[0])
-        var argv = arguments.map { strdup($0) }
+        var argv = (arguments + tls).map { strdup($0) }
         argv.append(nil)
         var pid: pid_t = 0
         let status = posix_spawn(&pid, Self.path, &actions, nil, argv, environ)

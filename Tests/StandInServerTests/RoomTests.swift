@@ -162,7 +162,8 @@ struct RoomTests {
             _ = try room.offer()
             for (json, target) in [
                 ("{\"candidate\":\"candidate:9\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}", LiveKitSignalTarget.publisher),
-                ("{\"candidate\":\"\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}", .subscriber), ("{]", .publisher), ("", .publisher),
+                ("{\"candidate\":\"\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}", .subscriber), ("{]", .publisher),
+                ("", .publisher),
             ] {
                 try room.send { $0.trickle = .with { ($0.candidateInit, $0.target) = (json, target) } }
             }

@@ -86,7 +86,8 @@ final class RoomBoard: Sendable {
 
     func token(for room: Room) -> Secret? {
         tokens.token(
-            for: RoomTokens.Grant(room: room.identity.name, identity: room.identity.participant), now: WallClock.seconds)
+            for: RoomTokens.Grant(room: room.identity.name, identity: room.identity.participant),
+            now: WallClock.seconds)
     }
 
     /// Nil: no token of ours, or of a room that is gone.

@@ -23,7 +23,8 @@ enum RoomAdmission {
         let isValidation = path.hasSuffix("/rtc/validate")
         guard path.hasSuffix("/rtc") || isValidation else {
             // One connection for both directions is not served: on this answer clients take the older path.
-            self = path.hasSuffix("/rtc/v1") || path.hasSuffix("/rtc/v1/validate") ? .refused(HTTPAnswer(404, "not found")) : .other
+            let isNewer = path.hasSuffix("/rtc/v1") || path.hasSuffix("/rtc/v1/validate")
+            self = isNewer ? .refused(HTTPAnswer(404, "not found")) : .other
             return
         }
         var items: [String: String] = [:]
@@ -43,7 +44,9 @@ enum RoomAdmission {
             self = .refused(HTTPAnswer(200, "success"))
             return
         }
-        func isOn(_ name: String, default value: Bool) -> Bool { items[name].map { $0 == "1" || $0 == "true" } ?? value }
+        func isOn(_ name: String, default value: Bool) -> Bool {
+            items[name].map { $0 == "1" || $0 == "true" } ?? value
+        }
         self = .admitted(
             room,
             Visit(

@@ -141,7 +141,8 @@ struct RoomConversation {
     }
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Order] {
-        guard request.type != .data, publishedTracks.count < Self.maximumTrackCount || publishedTracks[request.cid] != nil else {
+        let isKnown = publishedTracks[request.cid] != nil
+        guard request.type != .data, isKnown || publishedTracks.count < Self.maximumTrackCount else {
             var refusal = LiveKitRequestResponse()
             refusal.reason = .notAllowed
             refusal.message = "this track is not taken"

@@ -145,7 +145,7 @@ final class RoomHandler: ChannelInboundHandler {
         case .addCandidate(let candidate, let side):
             if !hasFault(.noCandidates) { media?.addRemoteCandidate(candidate, side) }
         case .offerTrack: media?.offerTrack()
-        case .close: close(.normalClosure, context)
+        case .close: closeSoon(context)
         }
     }
 
@@ -228,6 +228,15 @@ final class RoomHandler: ChannelInboundHandler {
             return context.close(promise: nil)
         }
         context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
+    }
+
+    /// LiveKit's servers too let the last words go out first.
+    private func closeSoon(_ context: ChannelHandlerContext) {
+        let number = faultTimers.number()
+        let timer = context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(50)) {
+            self.close(.normalClosure, context)
+        }
+        faultTimers.add(timer, number)
     }
 
     private func close(_ code: WebSocketErrorCode, _ context: ChannelHandlerContext) {

@@ -1,26 +1,31 @@
 // Tokens of rooms: JSON Web Tokens (RFC 7519) signed with HS256, as LiveKit's own servers want them. A token is a secret.
-import DecartProtocol
+package import DecartProtocol
 import MediaSecurity
 
 /// Makes and checks the tokens of one stand-in.
-struct RoomTokens: Sendable {
+package struct RoomTokens: Sendable {
     static let issuer = "decart-standin"
     /// Seconds: a client that is in the room gets fresh ones in between.
-    static let lifetime = 600
+    package static let lifetime = 600
 
-    struct Grant: Sendable, Equatable {
-        let room: String
-        let identity: String
+    package struct Grant: Sendable, Equatable {
+        package let room: String
+        package let identity: String
+
+        package init(room: String, identity: String) {
+            self.room = room
+            self.identity = identity
+        }
     }
 
     private let key: [UInt8]
 
-    init() {
+    package init() {
         key = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }
 
     /// - Parameter now: seconds since 1970.
-    func token(for grant: Grant, now: Int) -> Secret? {
+    package func token(for grant: Grant, now: Int) -> Secret? {
         let header = Header(alg: "HS256", typ: "JWT")
         let claims = Claims(
             iss: Self.issuer, sub: grant.identity, nbf: now, exp: now &+ Self.lifetime,
@@ -32,7 +37,7 @@ struct RoomTokens: Sendable {
     }
 
     /// Nil: not one of ours, or not of now.
-    func grant(in token: String, now: Int) -> Grant? {
+    package func grant(in token: String, now: Int) -> Grant? {
         guard token.utf8.count <= 4096 else { return nil }
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let end = token.lastIndex(of: "."),

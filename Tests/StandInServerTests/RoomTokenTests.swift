@@ -1,0 +1,46 @@
+import DecartProtocol
+import StandInServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct RoomTokenTests {
+    private let grant = RoomTokens.Grant(room: "room-1", identity: "client-1")
+
+    @Test func whatIsGrantedComesBack() throws {
+        let tokens = RoomTokens()
+        let token = try #require(tokens.token(for: grant, now: 1000))
+        #expect(tokens.grant(in: token.reveal(), now: 1000) == grant)
+        #expect(tokens.grant(in: token.reveal(), now: 1000 + RoomTokens.lifetime - 1) == grant)
+        #expect("\(token)" != token.reveal())
+    }
+
+    @Test func onlyInItsTime() throws {
+        let tokens = RoomTokens()
+        let token = try #require(tokens.token(for: grant, now: 1000)).reveal()
+        #expect(tokens.grant(in: token, now: 999) == nil)
+        #expect(tokens.grant(in: token, now: 1000 + RoomTokens.lifetime) == nil)
+    }
+
+    @Test func onlyFromTheSameStandIn() throws {
+        let token = try #require(RoomTokens().token(for: grant, now: 1000)).reveal()
+        #expect(RoomTokens().grant(in: token, now: 1000) == nil)
+    }
+
+    /// One changed byte anywhere.
+    @Test func nothingMayBeChanged() throws {
+        let tokens = RoomTokens()
+        let token = Array(try #require(tokens.token(for: grant, now: 1000)).reveal().utf8)
+        for index in token.indices {
+            var changed = token
+            changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+            // The last digit of 32 bytes carries two bits that mean nothing.
+            if index == token.count - 1 { continue }
+            #expect(tokens.grant(in: String(decoding: changed, as: UTF8.self), now: 1000) == nil, "\(index)")
+        }
+        // No signature at all (RFC 8725 §3.1).
+        let header = Base64.encode(Array(#"{"alg":"none","typ":"JWT"}"#.utf8), alphabet: .url)
+        let parts = String(decoding: token, as: UTF8.self).split(separator: ".")
+        #expect(tokens.grant(in: "\(header).\(parts[1]).", now: 1000) == nil)
+        for text in ["", ".", "..", "...", "a.b", "a.b.c.d"] { #expect(tokens.grant(in: text, now: 1000) == nil) }
+    }
+}
