@@ -58,7 +58,9 @@ extension ElementTests {
                 print("cycle 10: \(early); \(count / 3): \(middle); \(count): \(end)")
                 #expect(end.descriptors <= early.descriptors)
                 #expect(end.threads <= early.threads)
-                #expect(end.resident - middle.resident < 4 << 20)
+                // A room takes four connections of this process, a direct path two, and the heap's free parts move more:
+                // after 200 sessions 69 MiB of it were free and 12 in use (mallinfo2), 45 and 9 for direct ones.
+                #expect(end.resident - middle.resident < (MediaWay.current.isRoom ? 8 : 4) << 20)
                 standIn.expectGoodConduct()
             }
             Self.tellWhatIsAlive()
