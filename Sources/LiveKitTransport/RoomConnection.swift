@@ -227,13 +227,15 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func usable(_ servers: [LiveKitICEServer]) -> [ICEServer] {
-        servers.flatMap { server in
+        let all = servers.flatMap { server in
             server.urls.prefix(8).compactMap { url in
                 try? ICEServer(
                     url: url, username: server.username.isEmpty ? nil : server.username,
                     credential: server.credential.isEmpty ? nil : server.credential)
             }
         }
+        // Each costs sockets and time.
+        return Array(all.prefix(16))
     }
 
     private func answer(_ offer: String, _ id: UInt32) throws(PeerConnectionError) {

@@ -170,6 +170,32 @@ struct RoomTests {
         #expect(error.isPermanent && error.message.contains("transport=webrtc"))
     }
 
+    /// It has to find our track first; once it has sent something, silence is death as anywhere.
+    @Test func theServiceMayTakeItsTimeBeforeTheFirstPicture() throws {
+        var driver = try opened(.livekit)
+        driver.server(info)
+        driver.server(ack)
+        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.media(.connected(ice: nil, dtls: nil))
+        driver.wait(.seconds(14))
+        #expect(driver.state == .connected)
+        driver.flow = MediaTraffic(sent: 12, received: 12)
+        driver.wait(.seconds(1))
+        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.wait(.milliseconds(4500))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(1))
+        #expect(driver.state == .reconnecting)
+
+        driver = try opened(.livekit)
+        driver.server(info)
+        driver.server(ack)
+        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.media(.connected(ice: nil, dtls: nil))
+        driver.wait(.seconds(16))
+        #expect(driver.state == .reconnecting)
+    }
+
     // MARK: transport=auto
 
     @Test func autoFollowsTheRoom() throws {
