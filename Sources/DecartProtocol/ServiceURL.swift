@@ -43,7 +43,8 @@ package struct ServiceURL: Sendable, Equatable {
         guard isSecure || isLoopback || allowInsecure else {
             throw ProtocolError(
                 .invalidBaseURL,
-                "\(property) is unencrypted and \(host) is not this machine: the API key would travel in clear. "
+                "\(property) is unencrypted and \(host) is not this machine: "
+                    + "\(property == "base-url" ? "the API key" : "the room's token") would travel in clear. "
                     + "Use wss://, or set insecure=true.")
         }
     }

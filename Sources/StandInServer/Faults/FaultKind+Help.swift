@@ -104,7 +104,7 @@ extension FaultKind {
         case .room(.leaveDisconnect): "the room sends the client away for good at= seconds (5) after it came"
         case .room(.leaveResume): "the room wants the client to resume at= seconds (5) after it came, and then to come anew"
         case .room(.leaveReconnect): "the room wants the client to come anew at= seconds (5) after it came"
-        case .room(.restart): "the room's server loses connection and media at= seconds (5) after the client came; it may come anew"
+        case .room(.restart): "the room resets its connection and ends its media at= seconds (5) after the client came; it may come anew"
         case .sessionLimit: "generation_ended (timeout) and close 1000 at= seconds (10) after opening"
         case .generationEnded: "generation_ended at= seconds (5), reason= (insufficient_credits); media stop"
         }
