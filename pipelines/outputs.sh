@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# See one session with several outputs: what comes back goes through a tee to a window, to a file and, once a second, to a
-# picture. A queue behind each branch lets every output keep its own pace.
+# See one session with several outputs: what comes back goes through a tee to a window, to a file and, once a second, to
+# a picture. A queue behind each branch lets every output keep its own pace.
 #
 #   pipelines/outputs.sh           leaves demo/outputs.webm and demo/outputs.png
 #   pipelines/outputs.sh --show    with a window
@@ -34,7 +34,8 @@ timeout --kill-after=5 90 gst-launch-1.0 -e \
     ! tee name=outputs \
     outputs. ! queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000 ! "${window[@]}" \
     outputs. ! queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 \
-    ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 ! webmmux ! filesink location="$repo/demo/outputs.webm" async=false \
+    ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 ! webmmux \
+    ! filesink location="$repo/demo/outputs.webm" async=false \
     outputs. ! queue ! videorate ! video/x-raw,framerate=1/1 ! videoconvert ! pngenc \
     ! multifilesink location="$repo/demo/outputs.png" async=false >"$log" 2>&1 &
 started_pids+=("$!")
