@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# See one session with several outputs: what comes back goes through a tee to a window, to a file and, once a second, to a
-# picture. A queue behind each branch lets every output keep its own pace.
+# See one session with several outputs: what comes back goes through a tee to a window, to a file and, once a second, to
+# a picture. A queue behind each branch lets every output keep its own pace.
 #
 #   pipelines/outputs.sh           leaves demo/outputs.webm and demo/outputs.png
 #   pipelines/outputs.sh --show    with a window
@@ -26,16 +26,18 @@ log="$build_folder/outputs.log"
 port=$(free_port)
 start_standin "$port" "$build_folder/standin.log"
 
-# The window's queue drops what is late; the file's keeps everything.
+# The window's queue drops what is late; the file's keeps everything. async=false: a pipeline begins to play when each
+# sink has its first frame, and the picture's comes a second after the others'.
 timeout --kill-after=5 90 gst-launch-1.0 -e \
     videotestsrc is-live=true num-buffers=220 horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 \
     ! timeoverlay ! decarttransform base-url="ws://127.0.0.1:$port" api-key=x prompt="Lego World" width=640 height=352 \
     ! tee name=outputs \
     outputs. ! queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000 ! "${window[@]}" \
     outputs. ! queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 \
-    ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 ! webmmux ! filesink location="$repo/demo/outputs.webm" \
+    ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 ! webmmux \
+    ! filesink location="$repo/demo/outputs.webm" async=false \
     outputs. ! queue ! videorate ! video/x-raw,framerate=1/1 ! videoconvert ! pngenc \
-    ! multifilesink location="$repo/demo/outputs.png" >"$log" 2>&1 &
+    ! multifilesink location="$repo/demo/outputs.png" async=false >"$log" 2>&1 &
 started_pids+=("$!")
 wait "$!" || { tail -n 5 "$log" >&2; fail "the pipeline failed ($log)"; }
 say "Look at $repo/demo/outputs.webm and $repo/demo/outputs.png"

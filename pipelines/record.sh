@@ -27,8 +27,9 @@ start_standin "$port" "$build_folder/standin.log"
 
 coproc live {
     exec "$repo/pipelines/examples/live.py" --sink "$window" \
-        "videotestsrc is-live=true horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 ! timeoverlay
-         ! decarttransform name=decart base-url=ws://127.0.0.1:$port api-key=x prompt=\"Lego World\" width=640 height=352"
+        "videotestsrc is-live=true horizontal-speed=4 ! timeoverlay ! video/x-raw,width=640,height=352,framerate=22/1
+         ! decarttransform name=decart base-url=ws://127.0.0.1:$port api-key=x
+         prompt=\"Lego World\" width=640 height=352"
 }
 started_pids+=("$live_PID")
 # Of our own: bash closes its ends when the program ends, and the last lines would be lost.
@@ -77,7 +78,8 @@ wait "$live_PID" || fail "the program failed ($log)"
 # What it counted against what is in the files.
 next=
 while read -r path first last count; do
-    in_file=$(gst-launch-1.0 -v filesrc location="$path" ! matroskademux ! fakesink silent=false | grep -c 'chain' || true)
+    in_file=$(gst-launch-1.0 -v filesrc location="$path" ! matroskademux ! fakesink silent=false |
+        grep -c 'last-message = chain' || true)
     [ "$in_file" = "$count" ] || fail "$path holds $in_file frames, not $count"
     [ "${next:-$first}" = "$first" ] || fail "between frames $next and $first there is a hole"
     next=$((last + 1))

@@ -145,7 +145,8 @@ class Live:
         state = self.decart.get_property("connection-state").value_nick
         with self.lock:
             frames, path = self.frames, self.current.path if self.current else "off"
-        say(f"query: {state}, position {position / Gst.SECOND if known else 0:.2f} s, {frames} frames, recording {path}")
+        seconds = position / Gst.SECOND if known else 0
+        say(f"query: {state}, position {seconds:.2f} s, {frames} frames, recording {path}")
 
     def quit(self):
         # Not just a stop: the end runs through the pipeline behind the last frame, and files are completed.

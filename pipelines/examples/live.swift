@@ -93,7 +93,8 @@ final class Recording: @unchecked Sendable {
     /// Nil when the file cannot be written.
     init?(_ path: String) {
         guard let made = gst_parse_bin_from_description(Self.branch, 1, nil),
-            let file = gst_bin_get_by_name(made.cast(), "file"), let pad = gst_element_get_static_pad(made.cast(), "sink")
+            let file = gst_bin_get_by_name(made.cast(), "file"),
+            let pad = gst_element_get_static_pad(made.cast(), "sink")
         else { return nil }
         self.path = path
         bin = made.cast()
@@ -236,7 +237,8 @@ final class Live: @unchecked Sendable {
         gst_element_query_position(pipeline, GST_FORMAT_TIME, &position)
         var value = GValue()
         g_object_get_property(decart.cast(), "connection-state", &value)
-        let name = g_enum_get_value(g_type_class_peek(value.g_type)?.assumingMemoryBound(to: GEnumClass.self), g_value_get_enum(&value))
+        let type = g_type_class_peek(value.g_type)?.assumingMemoryBound(to: GEnumClass.self)
+        let name = g_enum_get_value(type, g_value_get_enum(&value))
         let state = name.map { String(cString: $0.pointee.value_nick) } ?? ""
         let (frames, path) = switching.withLock { ($0.frames, $0.current?.path ?? "off") }
         let hundredths = (position + 5_000_000) / 10_000_000
@@ -282,9 +284,11 @@ final class Live: @unchecked Sendable {
             var milliseconds: guint = 0
             gst_structure_get_boolean(what, "accepted", &accepted)
             gst_structure_get_uint(what, "milliseconds", &milliseconds)
-            say(
-                accepted != 0
-                    ? "prompt: accepted after \(milliseconds) ms: \(field(what, "text"))" : "prompt: refused: \(field(what, "error"))")
+            if accepted != 0 {
+                say("prompt: accepted after \(milliseconds) ms: \(field(what, "text"))")
+            } else {
+                say("prompt: refused: \(field(what, "error"))")
+            }
         case "GstBinForwarded":
             let inner = g_value_get_boxed(gst_structure_get_value(what, "message"))
             guard inner?.assumingMemoryBound(to: GstMessage.self).pointee.type == GST_MESSAGE_EOS else { return }
