@@ -70,6 +70,9 @@ package class Pad: GObject, @unchecked Sendable {
     package func queryCaps() -> Caps { Caps(taking: gst_pad_query_caps(pad, nil)) }
     package func queryPeerCaps(filter: Caps?) -> Caps { Caps(taking: gst_pad_peer_query_caps(pad, filter?.pointer)) }
 
+    /// Added to the running time of what leaves this pad, from the next buffer on.
+    package func setOffset(_ offset: Int64) { gst_pad_set_offset(pad, gint64(offset)) }
+
     package func setActive(_ active: Bool) { gst_pad_set_active(pad, active ? 1 : 0) }
 
     /// Gives the buffer to the peer.

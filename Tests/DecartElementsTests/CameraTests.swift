@@ -80,6 +80,16 @@ extension ElementTests {
                     let time = measured { #expect(preview.waitForFrames(20)) }
                     #expect(time > .milliseconds(700), "20 frames of 50 ms each took \(time)")
                     #expect(pipeline.waitForFrames(5))
+                    // Also when it begins anew later on.
+                    pipeline.transform.emit("stop-capture")
+                    _ = pipeline.collect(milliseconds: 1500)
+                    pipeline.transform.emit("start-capture")
+                    #expect(preview.waitForFrames(5))
+                    let again = measured { #expect(preview.waitForFrames(20)) }
+                    #expect(again > .milliseconds(700), "20 frames of 50 ms each took \(again)")
+                    #expect(preview.seen.read { zip($0.stamps, $0.stamps.dropFirst()).allSatisfy { $0 < $1 } })
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(standIn.sessions.count == 1)
                 }
             }
         }

@@ -175,7 +175,7 @@ final class CameraSwitch: @unchecked Sendable {
         let capture = try Capture(plan, number: number)
         do throws(GStreamerError) {
             try capture.attach(
-                to: host.element.unowned, selector: host.selector, onFirst: { [weak self] in self?.arrived($0) },
+                to: host.element, selector: host.selector, onFirst: { [weak self] in self?.arrived($0) },
                 onEnd: { [weak self] in self?.ended($0) ?? true })
         } catch {
             remove(capture)

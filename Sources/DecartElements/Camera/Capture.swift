@@ -36,6 +36,7 @@ final class Capture: @unchecked Sendable {
 
     private struct State {
         var hasDelivered = false
+        var isMoved = false
         var isLost = false
     }
     private let state = Mutex(State())
@@ -73,8 +74,10 @@ final class Capture: @unchecked Sendable {
             source.set("is-live", true)
             (chain, caps) = ([source], wanted)
         case .description(let text, let wanted):
-            // A file, or whatever else is not live, is to come at its own speed. (And caps at the end need a successor.)
-            (chain, caps) = ([try Bin(description: "\(text) ! clocksync", ghostUnlinkedPads: true)], wanted)
+            // A file, or whatever else is not live, is to come at its own speed, whenever it is started. (And caps at the
+            // end need a successor.)
+            let description = "\(text) ! clocksync sync-to-first=true"
+            (chain, caps) = ([try Bin(description: description, ghostUnlinkedPads: true)], wanted)
         case .camera(let camera, let wanted):
             guard let source = camera.device.makeElement() else {
                 throw GStreamerError(.stateChange, "its provider makes no element for it")
@@ -92,13 +95,16 @@ final class Capture: @unchecked Sendable {
     /// - Parameter onFirst: on the streaming thread, before the first picture goes on.
     /// - Parameter onEnd: the source has nothing more; false keeps that from everybody else.
     func attach(
-        to parent: Bin, selector: Element, onFirst: @escaping @Sendable (Capture) -> Void,
+        to element: ElementHandle, selector: Element, onFirst: @escaping @Sendable (Capture) -> Void,
         onEnd: @escaping @Sendable (Capture) -> Bool
     ) throws(GStreamerError) {
+        // The pad holds the probe: it is not to be held here.
+        let own = output.unowned
         output.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
             guard let self else { return .drop }
             switch item {
-            case .buffer:
+            case .buffer(let buffer):
+                if !self.hasDelivered, self.isBehind(buffer, own, element.unowned) { return .drop }
                 let isFirst = self.state.withLock { state in
                     defer { state.hasDelivered = true }
                     return !state.hasDelivered
@@ -111,13 +117,27 @@ final class Capture: @unchecked Sendable {
         }
         // A parent that is just changing its state would start it before it is linked.
         bin.setLockedState(true)
-        parent.add(bin)
+        element.unowned.add(bin)
         guard let pad = selector.requestPad("sink_%u") else {
             throw GStreamerError(.linkFailed, "the selector has no pad for another source")
         }
         selectorPad = pad
         try output.link(pad)
         bin.setLockedState(false)
+    }
+
+    /// What is not live begins at its own beginning, also when the pipeline has played for long: it is moved to now.
+    private func isBehind(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
+        guard plan.camera == nil, let now = element.currentRunningTime,
+            let time = buffer.pts.flatMap({ pad.stickyEvent(.segment)?.runningTime(of: $0) }),
+            now > time &+ 2_000_000_000,
+            state.withLock({ state in
+                defer { state.isMoved = true }
+                return !state.isMoved
+            })
+        else { return false }
+        pad.setOffset(Int64(clamping: now &- time))
+        return true
     }
 
     func start() -> Bool { bin.syncStateWithParent() }

@@ -10,17 +10,21 @@ final class PictureWatch: @unchecked Sendable {
         /// One after the other, without repeats.
         var sizes: [String] = []
         var times: [ContinuousClock.Instant] = []
+        /// Running time of each.
+        var stamps: [UInt64] = []
         var streams = 0
         var isEnded = false
     }
     let seen = Watched(Seen())
     private var video: VideoInfo?
+    private var segment: Event?
 
     init(_ pad: Pad) {
         pad.addProbe([.buffer, .downstreamEvent]) { [self] item in
             switch item {
             case .event(let event):
                 if event.kind == .streamStart { seen.change { $0.streams += 1 } }
+                if event.kind == .segment { segment = event }
                 if event.kind == .eos { seen.change { $0.isEnded = true } }
                 if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
                     video = info
@@ -28,11 +32,13 @@ final class PictureWatch: @unchecked Sendable {
                     seen.change { if $0.sizes.last != size { $0.sizes.append(size) } }
                 }
             case .buffer(let buffer):
+                let stamp = buffer.pts.flatMap { segment?.runningTime(of: $0) }
                 let picture = video.flatMap { Picture(buffer, $0) }
                 seen.change { seen in
                     seen.count += 1
                     seen.latest = picture ?? seen.latest
                     seen.times.append(.now)
+                    if let stamp { seen.stamps.append(stamp) }
                 }
             case .query: break
             }
