@@ -34,8 +34,8 @@ final class RoomHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         log(visit.isResume ? "asks to resume" : "joined")
-        guard !visit.isResume else { return carryOut(conversation.openedToResume(), context) }
         services.faults.uncount()
+        guard !visit.isResume else { return carryOut(conversation.openedToResume(), context) }
         room.enter(context.channel)
         services.board.update(room.number) { $0.roomJoinCount += 1 }
         every(.seconds(10), context) { handler, context in
