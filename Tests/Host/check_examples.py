@@ -48,7 +48,9 @@ def report(name, why=""):
     global failed
     failed = failed or bool(why)
     why = " ".join(str(why).split())
-    print(f"not ok examples: {name}: {why[:400]}" if why else f"ok examples: {name}", flush=True)
+    line = f"not ok examples: {name}: {why[:400]}" if why else f"ok examples: {name}"
+    # In one piece: several checks report at a time.
+    print(f"{line}\n", end="", flush=True)
 
 
 def check(name, action, *arguments):
