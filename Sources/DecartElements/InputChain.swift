@@ -34,6 +34,7 @@ final class InputChain: @unchecked Sendable {
         var fit = TransformSettings.Fit.crop
         var rotation = ImageRotation.none
         var input: VideoInfo?
+        var inputCaps = ""
         /// Before the queue; `input` and `rotation` are behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
@@ -192,10 +193,14 @@ final class InputChain: @unchecked Sendable {
     private func take(_ event: Event) {
         switch event.kind {
         case .caps:
-            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
-            state.withLock {
-                $0.input = info
-                $0.geometryChanged = true
+            guard let caps = event.caps, let info = VideoInfo(caps: caps) else { return }
+            let text = caps.description
+            state.withLock { state in
+                // Setting the crop asks upstream for its caps again; to set it again for those would never end.
+                guard state.inputCaps != text else { return }
+                state.inputCaps = text
+                state.input = info
+                state.geometryChanged = true
             }
         case .customDownstream:
             guard let structure = event.structure, structure.name == ImageRotation.eventName,
