@@ -215,6 +215,22 @@ free_port() {
     fail "found no free port in $attempt attempts"
 }
 
+# prepare_demo SECTION...: what every script needs that shows something: an end that ends what it started, packages, the
+# build, the plugin on the path, no key of the user's, a folder for what is left behind. Sets port to a free one.
+prepare_demo() {
+    trap stop_started EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    install_packages "$@"
+    # shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
+    build
+    # shellcheck source=pipelines/env.sh
+    source "$repo/pipelines/env.sh"
+    unset DECART_API_KEY
+    mkdir -p "$repo/demo"
+    port=$(free_port)
+}
+
 # start_standin PORT LOG [ARGUMENT...]: start it and wait (10 s) until it says that it listens.
 # Sets standin_pid; the caller's EXIT trap calls stop_started.
 start_standin() {

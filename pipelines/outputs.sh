@@ -8,22 +8,11 @@ set -euo pipefail
 # shellcheck source=pipelines/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-trap stop_started EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 window=(fakesink sync=true)
 if [ "${1:-}" = --show ]; then window=(videoconvert ! autovideosink); fi
 
-install_packages required recommended
-# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
-build
-# shellcheck source=pipelines/env.sh
-source "$repo/pipelines/env.sh"
-unset DECART_API_KEY
-mkdir -p "$repo/demo"
+prepare_demo required recommended
 log="$build_folder/outputs.log"
-port=$(free_port)
 start_standin "$port" "$build_folder/standin.log"
 
 # The window's queue drops what is late; the file's keeps everything. async=false: a pipeline begins to play when each

@@ -7,21 +7,10 @@ set -euo pipefail
 # shellcheck source=pipelines/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-trap stop_started EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+prepare_demo required recommended
 
-install_packages required recommended
-# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
-build
-# shellcheck source=pipelines/env.sh
-source "$repo/pipelines/env.sh"
-unset DECART_API_KEY
-
-mkdir -p "$repo/demo"
 recording="$repo/demo/reconnect.webm"
 log="$build_folder/reconnect.log"
-port=$(free_port)
 
 # Seconds from the start of the pipeline.
 kill_service() {

@@ -8,21 +8,10 @@ set -euo pipefail
 # shellcheck source=pipelines/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-trap stop_started EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 window="fakesink sync=true"
 if [ "${1:-}" = --show ]; then window="videoconvert ! autovideosink"; fi
 
-install_packages required recommended test
-# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
-build
-# shellcheck source=pipelines/env.sh
-source "$repo/pipelines/env.sh"
-unset DECART_API_KEY
-mkdir -p "$repo/demo"
-port=$(free_port)
+prepare_demo required recommended test
 start_standin "$port" "$build_folder/standin.log"
 
 coproc live {

@@ -18,21 +18,10 @@ for option in "$@"; do
     esac
 done
 
-trap stop_started EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+prepare_demo required recommended
 
-install_packages required recommended
-# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
-build
-# shellcheck source=pipelines/env.sh
-source "$repo/pipelines/env.sh"
-unset DECART_API_KEY
-
-mkdir -p "$repo/demo"
 recording="$repo/demo/selfie.webm"
 log="$build_folder/selfie.log"
-port=$(free_port)
 start_standin "$port" "$build_folder/standin.log"
 
 if [ -n "$show" ]; then

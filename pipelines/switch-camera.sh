@@ -8,13 +8,7 @@ set -euo pipefail
 # shellcheck source=pipelines/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-trap stop_started EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-install_packages required recommended
-# shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
-build
+prepare_demo required recommended
 
 driver="$build_folder/switch-camera"
 sources=("$repo/pipelines/switch-camera.swift" "$repo/Tests/DecartElementsTests/Support/VirtualCameras.swift")
@@ -26,11 +20,6 @@ if [ ! -x "$driver" ] || [ "${sources[0]}" -nt "$driver" ] || [ "${sources[1]}" 
         { tail -n 20 "$build_folder/switch-camera.log" >&2; fail "the driver does not compile"; }
 fi
 
-# shellcheck source=pipelines/env.sh
-source "$repo/pipelines/env.sh"
-unset DECART_API_KEY
-mkdir -p "$repo/demo"
-port=$(free_port)
 start_standin "$port" "$build_folder/standin.log"
 timeout --kill-after=5 90 "$driver" "ws://127.0.0.1:$port" "$repo/demo/switch-camera" "$@" &
 started_pids+=("$!")

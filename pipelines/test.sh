@@ -121,24 +121,24 @@ swift_tests() {
     take "$name" $((SECONDS - started)) "$folder/$name.lines"
 }
 
-# Two cores that are busy with something else can make a bound of time fail. A few tests that failed are repeated alone,
+# repeat_failed STEP: two cores that are busy with something else can make a bound of time fail. A few tests that failed are repeated alone,
 # once, and named at the end: what fails alone too is a failure.
 repeat_failed() {
-    local target=$1 name status
+    local step=$1 name status
     local failed=()
-    mapfile -t failed < <(sed -nE 's/^not ok ([^ :]+\(.*\)): .*/\1/p' "$folder/$target.lines")
+    mapfile -t failed < <(sed -nE 's/^not ok ([^ :]+\(.*\)): .*/\1/p' "$folder/$step.lines")
     if [ ${#failed[@]} -eq 0 ] || [ ${#failed[@]} -gt 3 ]; then return 0; fi
     for name in "${failed[@]}"; do
         status=0
-        within 120 "$folder/$target.again.log" swift test -c release --skip-build \
+        within 120 "$folder/$step.again.log" swift test -c release --skip-build \
             --filter "^$(sed 's/[][().*+?^$|\\]/\\&/g' <<<"$name")" \
-            --event-stream-output-path "$folder/$target.again" --event-stream-version 0 || status=$?
-        /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$target.again" "$status" >"$folder/$target.again.lines"
-        if [ "$(cat "$folder/$target.again.lines")" = "ok $name" ]; then
-            grep -F "not ok $name: " "$folder/$target.lines" >>"$folder/repeated"
+            --event-stream-output-path "$folder/$step.again" --event-stream-version 0 || status=$?
+        /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$step.again" "$status" >"$folder/$step.again.lines"
+        if [ "$(cat "$folder/$step.again.lines")" = "ok $name" ]; then
+            grep -F "not ok $name: " "$folder/$step.lines" >>"$folder/repeated"
             name="$name" awk 'index($0, "not ok " ENVIRON["name"] ": ") == 1 { print "ok " ENVIRON["name"]; next } 1' \
-                "$folder/$target.lines" >"$folder/$target.merged"
-            mv "$folder/$target.merged" "$folder/$target.lines"
+                "$folder/$step.lines" >"$folder/$step.merged"
+            mv "$folder/$step.merged" "$folder/$step.lines"
         fi
     done
 }

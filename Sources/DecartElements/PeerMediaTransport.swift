@@ -6,6 +6,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import ICE
+import LiveKitTransport
 import WebRTCTransport
 
 // @unchecked: `connection` belongs to the session's queue, the path sees to itself.
@@ -54,8 +55,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     func apply(candidate: CandidateMessage?) {
-        connection?.addRemoteCandidate(
-            candidate.map { ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex) })
+        connection?.addRemoteCandidate(candidate.map(ICECandidate.init))
     }
 
     func stop() {
@@ -80,8 +80,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         case .localCandidate(let candidate):
             onEvent(
                 .candidate(
-                    CandidateMessage(
-                        candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)))
+                    CandidateMessage(candidate)))
         case .gatheringComplete: onEvent(.candidate(nil))
         case .stateChanged(.connected):
             let times = statistics

@@ -144,8 +144,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .localCandidate(let candidate):
             handle(
                 .candidateFound(
-                    CandidateMessage(
-                        candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex),
+                    CandidateMessage(candidate),
                     target))
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .stateChanged(.connected): handle(.peerConnected(target))
@@ -185,8 +184,7 @@ package final class RoomConnection: @unchecked Sendable {
             attempt(.subscriber) { () throws(PeerConnectionError) in try self.answer(offer, id) }
         case .applyCandidate(let candidate, let target):
             let peer = target == .subscriber ? subscriber : publisher
-            peer?.addRemoteCandidate(
-                candidate.map { ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex) })
+            peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
         case .schedule(let timer, let delay):
             schedule(timer, delay)
         case .cancel(let timer):

@@ -11,6 +11,16 @@ final class FrameRules: ChannelInboundHandler {
 
     private var isBroken = false
 
+    /// Nil where the connection itself failed: there is nobody to tell.
+    static func closeCode(for error: any Error) -> WebSocketErrorCode? {
+        switch error {
+        case is Breach: .protocolError
+        case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge: .messageTooLarge
+        case is NIOWebSocketFrameAggregator.Error: .protocolError
+        default: nil
+        }
+    }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isBroken else { return }
         let frame = unwrapInboundIn(data)

@@ -48,10 +48,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
 
     func addRemoteCandidate(_ candidate: CandidateMessage?) {
         queue.async { [self] in
-            connection?.addRemoteCandidate(
-                candidate.map {
-                    ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex)
-                })
+            connection?.addRemoteCandidate(candidate.map(ICECandidate.init))
         }
     }
 
@@ -121,9 +118,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         case .localCandidate(let candidate):
             onEvent(
                 .localCandidate(
-                    CandidateMessage(
-                        candidate: candidate.candidate, sdpMid: candidate.sdpMid,
-                        sdpMLineIndex: candidate.sdpMLineIndex)))
+                    CandidateMessage(candidate)))
         case .gatheringComplete:
             onEvent(.localCandidate(nil))
         case .stateChanged(.failed(let error)):

@@ -87,10 +87,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
 
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
         queue.async { [self] in
-            (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(
-                candidate.map {
-                    ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex)
-                })
+            (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))
         }
     }
 
@@ -160,8 +157,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         guard !isOver else { return }
         switch event {
         case .localCandidate(let candidate):
-            let message = CandidateMessage(
-                candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)
+            let message = CandidateMessage(candidate)
             onEvent(.localCandidate(message, side))
         case .gatheringComplete:
             onEvent(.localCandidate(nil, side))

@@ -90,11 +90,10 @@ final class RoomHandler: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // The error's own text is not logged: it may quote what the peer sent.
-        switch error {
-        case is FrameRules.Breach: close(.protocolError, context)
-        case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge: close(.messageTooLarge, context)
-        case is NIOWebSocketFrameAggregator.Error: close(.protocolError, context)
-        default: context.close(promise: nil)
+        if let code = FrameRules.closeCode(for: error) {
+            close(code, context)
+        } else {
+            context.close(promise: nil)
         }
     }
 
