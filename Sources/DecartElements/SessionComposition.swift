@@ -60,6 +60,7 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout))
+            if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
             if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {
@@ -71,6 +72,9 @@ extension SessionPlan {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }
     }
+
+    /// Whose transport it is that `auto` finds out.
+    var service: ServiceMemory.Service { ServiceMemory.Service(url: base.description, model: model.name) }
 
     func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
 
@@ -102,7 +106,6 @@ extension SessionPlan {
     /// Query items of the control channel.
     private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
         var options: [Option] = []
-        if settings.transport != .webrtc { options.append(("livekit_early_room_info", "true")) }
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
         if settings.speed == .fast {
             guard model.supportsFastSpeed else {
@@ -138,10 +141,12 @@ extension SessionPlan {
 
     /// The control channel of one attempt, with the key that counts now: the application's answer, else a fresh one
     /// from the backend, else the configured one.
+    /// - Parameter path: how the media will go; nil: the service is to tell.
     func makeChannel(
-        applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
-        let (base, model, trust, options) = (base, model, trust, options)
+        let (base, model, trust) = (base, model, trust)
+        let options = (path == .webrtc ? [] : [("livekit_early_room_info", "true")]) + options
         let open = { @Sendable (key: APIKey, onEvent: @escaping @Sendable (SignallingEvent) -> Void) -> any SignallingChannel in
             var configuration = WebSocketChannel.Configuration()
             configuration.trust = trust
@@ -334,8 +339,8 @@ final class ElementSession: @unchecked Sendable {
         let scheduler = DispatchScheduler(queue: queue)
         controller = SessionController(
             configuration: plan.configuration, queue: queue,
-            makeChannel: { _, onEvent throws(SessionError) in
-                try plan.makeChannel(applicationKey: requestKey(), onEvent: onEvent)
+            makeChannel: { _, path, onEvent throws(SessionError) in
+                try plan.makeChannel(path: path, applicationKey: requestKey(), onEvent: onEvent)
             },
             makeMedia: { attempt, start, onEvent in
                 let rank = Int(clamping: attempt.number)
@@ -355,7 +360,11 @@ final class ElementSession: @unchecked Sendable {
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },
-            onChange: onChange, onEvent: onReport)
+            onChange: onChange,
+            onEvent: { report in
+                if case .learnt(let transport) = report { ServiceMemory.shared.set(transport, of: plan.service) }
+                onReport(report)
+            })
     }
 
     var statistics: PeerConnectionStatistics? { media.newest?.statistics }

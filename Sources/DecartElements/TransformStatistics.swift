@@ -47,6 +47,7 @@ enum TransformStatistics {
         stats["local-candidate-type"] = GValueBox(pair?.local.type)
         stats["remote-candidate-type"] = GValueBox(pair?.remote.type)
         stats["relayed"] = GValueBox(pair?.isRelayed ?? false)
+        stats["receive-relayed"] = GValueBox((transport?.receivingPair ?? pair)?.isRelayed ?? false)
 
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases

@@ -2,6 +2,7 @@ import ArgumentParser
 import DecartProtocol
 import Dispatch
 import Glibc
+import ICE
 import StandInServer
 
 @main
@@ -99,6 +100,16 @@ struct StandInCommand: ParsableCommand {
             valueName: "file"))
     var tlsCa: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A STUN or TURN server that rooms name to who joins, as decarttransform's turn-servers has it: "
+                + "turn://user:password@host:3478?transport=udp. May be given more than once.",
+            valueName: "url"))
+    var iceServer: [String] = []
+
+    @Flag(help: "Rooms let their participants use relays only.")
+    var forceRelay = false
+
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
@@ -124,6 +135,16 @@ struct StandInCommand: ParsableCommand {
         }
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
         _ = try parsedFaults()
+        _ = try roomICE()
+    }
+
+    private func roomICE() throws -> RoomICE {
+        var ice = RoomICE()
+        ice.forcesRelay = forceRelay
+        for url in iceServer {
+            do { ice.servers.append(try ICEServer(url: url)) } catch { throw ValidationError("--ice-server: \(error)") }
+        }
+        return ice
     }
 
     private var transports: Set<TransportGeneration>? {
@@ -163,6 +184,7 @@ struct StandInCommand: ParsableCommand {
         configuration.throwawayAuthority = tlsCa
         configuration.latency = .milliseconds(latency)
         configuration.transports = transports ?? []
+        configuration.roomICE = try roomICE()
         configuration.faults = try parsedFaults()
         configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

@@ -26,6 +26,7 @@ struct RoomConversation {
 
     private let room: RoomIdentity
     private let isSubscribedToAll: Bool
+    private let ice: RoomICE
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
     private static let maximumTrackCount = 20
@@ -43,8 +44,9 @@ struct RoomConversation {
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
     /// - Parameter isSubscribedToAll: without being asked for single tracks.
-    init(room: RoomIdentity, isSubscribedToAll: Bool) {
+    init(room: RoomIdentity, isSubscribedToAll: Bool, ice: RoomICE) {
         self.room = room
+        self.ice = ice
         self.isSubscribedToAll = isSubscribedToAll
         isTrackWanted = isSubscribedToAll
     }
@@ -62,6 +64,7 @@ struct RoomConversation {
         join.serverInfo.version = "1.9.0"
         join.serverInfo.protocol = 16
         join.subscriberPrimary = true
+        ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
         join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in

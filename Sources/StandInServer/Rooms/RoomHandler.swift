@@ -27,7 +27,8 @@ final class RoomHandler: ChannelInboundHandler {
         self.room = room
         self.visit = visit
         self.services = services
-        conversation = RoomConversation(room: room.identity, isSubscribedToAll: visit.isSubscribedToAll)
+        conversation = RoomConversation(
+            room: room.identity, isSubscribedToAll: visit.isSubscribedToAll, ice: services.roomICE)
     }
 
     // MARK: Channel

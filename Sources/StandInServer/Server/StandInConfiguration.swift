@@ -1,4 +1,5 @@
 package import DecartProtocol
+import ICE
 
 package struct StandInConfiguration: Sendable {
     /// A prompt that contains this is refused.
@@ -17,6 +18,8 @@ package struct StandInConfiguration: Sendable {
     package var keys = KeyPolicy()
     /// How media may go; where both are served, the client's first message decides.
     package var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+    /// Handed to those who join a room.
+    package var roomICE = RoomICE()
     /// Sessions at the same time; one more is refused with HTTP 503.
     package var maximumSessionCount = 32
     /// Bytes of a WebSocket message; a client that sends more is disconnected.
