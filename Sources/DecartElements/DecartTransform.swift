@@ -154,6 +154,9 @@ final class DecartTransform: ElementImplementation {
         case "orientation": applyOrientation()
         case "fallback": applyFallback()
         case "mute-video": applyMute()
+        case "processor":
+            let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
+            if isRunning { input?.processing.change(to: text) }
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
@@ -180,7 +183,7 @@ final class DecartTransform: ElementImplementation {
     private func statistics() -> Structure {
         let (input, output, snapshot, session) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.session) }
         return TransformStatistics.structure(
-            input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
+            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none, output: output?.counters ?? OutputCounters(),
             snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
             receivedSize: session?.receivedSize)
     }
@@ -303,6 +306,7 @@ final class DecartTransform: ElementImplementation {
     private func setPlaying(_ playing: Bool) {
         let (input, output) = state.withLock { ($0.input, $0.output) }
         input?.gate.set(playing: playing)
+        input?.processing.rest()
         output?.set(playing: playing)
     }
 
@@ -389,7 +393,10 @@ final class DecartTransform: ElementImplementation {
         applyFallback()
         applyMute()
         applyStatisticsInterval()
-        let (session, connects) = state.withLock { ($0.session, $0.settings.autoConnect) }
+        let (session, connects, input, processor) = state.withLock {
+            ($0.session, $0.settings.autoConnect, $0.input, $0.settings.processor)
+        }
+        input?.processing.start(processor, element: handle)
         if connects { session?.controller.start() }
     }
 
@@ -400,7 +407,9 @@ final class DecartTransform: ElementImplementation {
         }
         session?.stop()
         statisticsTimer.stop()
-        state.withLock(\.input)?.setMuted(false, element: handle)
+        let input = state.withLock(\.input)
+        input?.processing.stop()
+        input?.setMuted(false, element: handle)
         let raw = state.withLock { state in
             defer { state.rawFallback = nil }
             return state.rawFallback
@@ -540,10 +549,12 @@ final class DecartTransform: ElementImplementation {
 
     /// A child's error must not stop the pipeline while the session can deal with it.
     func handleMessage(_ message: Message) -> Message? {
-        let session = state.withLock(\.session)
+        let (session, input) = state.withLock { ($0.session, $0.input) }
         switch message.kind {
         case .eos: return nil
-        case .error, .warning: return session?.takesOver(message) == true ? nil : message
+        case .error, .warning:
+            let isTaken = input?.processing.takesOver(message) == true || session?.takesOver(message) == true
+            return isTaken ? nil : message
         default: return message
         }
     }

@@ -47,6 +47,8 @@ struct TransformSettings: Sendable {
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
     var muteVideo = false
+    /// nil: none. Not checked before it is made.
+    var processor: String?
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true

@@ -10,7 +10,7 @@ enum TransformStatistics {
     static let name = "application/x-decarttransform-stats"
 
     static func structure(
-        input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
+        input: InputCounters, processor: ProcessorStage.Condition, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
         receivedSize: (width: Int, height: Int)?
     ) -> Structure {
         let stats = Structure(name)
@@ -18,6 +18,7 @@ enum TransformStatistics {
         stats["frames-dropped"] = GValueBox(uint64: input.framesDropped)
         stats["frames-skipped"] = GValueBox(uint64: input.framesSkipped)
         stats["frames-sent"] = GValueBox(uint64: input.framesSent)
+        stats["processor"] = GValueBox(processor.rawValue)
         stats["frames-received"] = GValueBox(uint64: output.received)
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallback)
