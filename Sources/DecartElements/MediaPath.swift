@@ -55,6 +55,11 @@ protocol ElementMedia: MediaTransport {
     func takesOver(_ message: Message) -> Bool
     /// Size of the decoded pictures before they are scaled.
     var receivedSize: (width: Int, height: Int)? { get }
+    /// Whether sound is to go both ways; the session's queue, any number of times between start and stop, and
+    /// remembered before there is a connection. The picture never stops for it.
+    func setAudio(_ isWanted: Bool)
+    /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
+    func setVideoPublished(_ isPublished: Bool)
 }
 
 // @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
