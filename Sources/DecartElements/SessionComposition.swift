@@ -103,6 +103,7 @@ extension SessionPlan {
     private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
         var options: [Option] = []
         if settings.transport != .webrtc { options.append(("livekit_early_room_info", "true")) }
+        if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
         if settings.speed == .fast {
             guard model.supportsFastSpeed else {

@@ -11,7 +11,7 @@ enum TransformStatistics {
 
     static func structure(
         input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
-        receivedSize: (width: Int, height: Int)?
+        receivedSize: (width: Int, height: Int)?, glassToGlassTime: Int64?
     ) -> Structure {
         let stats = Structure(name)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
@@ -51,6 +51,8 @@ enum TransformStatistics {
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
+        // From the input's running time to the decoded picture, the median of 15; timestamps=capture only.
+        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: glassToGlassTime ?? -1))
         stats["connect-time"] = nanoseconds(phases?.connected)
         stats["connect-open-time"] = nanoseconds(phases?.transport)
         stats["connect-upgrade-time"] = nanoseconds(phases?.upgrade)

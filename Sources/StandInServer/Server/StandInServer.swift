@@ -29,7 +29,7 @@ package final class StandInServer: Sendable {
         self.configuration = configuration
         services = ConnectionServices(
             board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
-            log: configuration.log)
+            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker, log: configuration.log)
     }
 
     /// Blocks until connections are accepted.
