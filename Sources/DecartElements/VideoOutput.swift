@@ -87,6 +87,7 @@ final class VideoOutput: @unchecked Sendable {
         /// Frames carry the time at which their first packet came: they may then wait for a retransmission, and take at
         /// most a frame's time to be put together and decoded.
         var promise: ClockTime { latency &+ max(preferred.interval, (negotiated ?? preferred).interval) }
+        func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promise) }
         /// Downstream's caps fix a rate that is not the service's: frames are left out and repeated as that demands.
         var convertsRate: Bool { negotiated.map { $0.framerate != preferred.framerate } ?? false }
         var counters = OutputCounters()
@@ -348,7 +349,7 @@ final class VideoOutput: @unchecked Sendable {
             }
             if state.eos { return .eos }
             if state.timeline.isCapture, !mayFill { return .wait(until: .distantFuture) }
-            return fill(&state, now: now.map { state.timeline.position(at: $0, base: state.promise) })
+            return fill(&state, now: now.map(state.moved))
         }
     }
 
@@ -357,7 +358,7 @@ final class VideoOutput: @unchecked Sendable {
     /// Where a frame belongs on the grid of downstream's rate: at the next point, after it (which the last picture then
     /// takes), or, when the point nearest to it is taken, nowhere.
     private func place(_ frame: Buffer, _ state: borrowing State) -> Place {
-        guard state.convertsRate, let last = state.lastTime, let time = frame.pts.map(state.timeline.time) else { return .here }
+        guard state.convertsRate, let last = state.lastTime, let time = frame.pts.map(state.moved) else { return .here }
         let interval = (state.negotiated ?? state.preferred).interval
         let next = last &+ interval
         if time &+ interval / 2 < next { return .nowhere }
@@ -417,7 +418,7 @@ final class VideoOutput: @unchecked Sendable {
         let interval = (state.negotiated ?? state.preferred).interval
         let buffer = frame.copyOfMetadata() ?? frame
         let next = state.lastTime.map { $0 &+ interval }
-        var time = isRepeat ? next ?? 0 : buffer.pts.map(state.timeline.time) ?? next ?? 0
+        var time = isRepeat ? next ?? 0 : buffer.pts.map(state.moved) ?? next ?? 0
         if let last = state.lastTime, let next {
             if state.convertsRate, time < next &+ interval { time = next }
             if time <= last { time = last &+ interval / 8 }

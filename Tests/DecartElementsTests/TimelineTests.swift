@@ -14,7 +14,7 @@ import Testing
         var line = OutputTimeline()
         let grew = line.settle(300_000_000, rank: 1, base: Self.base)
         #expect(!grew && line.isSettled(rank: 7))
-        #expect(line.time(ofArrival: 777) == 777 && line.position(at: 888, base: Self.base) == 888)
+        #expect(line.moved(777, base: Self.base) == 777 && line.moved(888, base: Self.base) == 888)
         #expect(line.latency(base: Self.base) == Self.base)
     }
 
@@ -22,12 +22,12 @@ import Testing
         var line = capture()
         #expect(!line.isSettled(rank: 1))
         // What stands in meanwhile is as late as the least latency allows.
-        #expect(line.position(at: 2000 * Self.ms, base: Self.base) == 1645 * Self.ms)
-        #expect(line.position(at: 10, base: Self.base) == 0)
+        #expect(line.moved(2000 * Self.ms, base: Self.base) == 1645 * Self.ms)
+        #expect(line.moved(10, base: Self.base) == 0)
         _ = line.settle(300 * 1_000_000, rank: 1, base: Self.base)
         #expect(line.isSettled(rank: 1) && !line.isSettled(rank: 2))
-        #expect(line.time(ofArrival: 2000 * Self.ms) == 1700 * Self.ms)
-        #expect(line.position(at: 2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
+        #expect(line.moved(2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
+        #expect(line.moved(2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
     }
 
     @Test func theLeastLatencyDoesForAShortDelay() {
@@ -57,7 +57,7 @@ import Testing
         _ = line.settle(340 * 1_000_000, rank: 1, base: Self.base)
         var times: [UInt64] = []
         for frame in 0..<20 {
-            times.append(line.time(ofArrival: (1000 + UInt64(frame) * 50) * Self.ms))
+            times.append(line.moved((1000 + UInt64(frame) * 50) * Self.ms, base: Self.base))
             line.frameLeft(interval: Self.interval)
         }
         let steps = zip(times, times.dropFirst()).map { ($1 - $0) / Self.ms }
@@ -66,7 +66,7 @@ import Testing
 
         _ = line.settle(800 * 1_000_000, rank: 1, base: Self.base)
         line.frameLeft(interval: Self.interval)
-        #expect(line.time(ofArrival: 5000 * Self.ms) == 4200 * Self.ms)
+        #expect(line.moved(5000 * Self.ms, base: Self.base) == 4200 * Self.ms)
     }
 
     @Test func anotherPathIsAnotherDelay() {
@@ -74,10 +74,10 @@ import Testing
         _ = line.settle(300 * 1_000_000, rank: 1, base: Self.base)
         line.frameLeft(interval: Self.interval)
         _ = line.settle(330 * 1_000_000, rank: 2, base: Self.base)
-        #expect(line.time(ofArrival: 1000 * Self.ms) == 670 * Self.ms)
+        #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
         // The older one says something late.
         _ = line.settle(900 * 1_000_000, rank: 1, base: Self.base)
-        #expect(line.time(ofArrival: 1000 * Self.ms) == 670 * Self.ms)
+        #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
     }
 
     @Test func nothingTraps() {
@@ -85,8 +85,7 @@ import Testing
         for delay in [Int64.min, -1, 0, Int64.max] {
             for time in [0, 1, UInt64.max - 1] as [UInt64] {
                 _ = line.settle(delay, rank: 1, base: Self.base)
-                _ = line.time(ofArrival: time)
-                _ = line.position(at: time, base: UInt64.max - 1)
+                _ = line.moved(time, base: UInt64.max - 1)
                 _ = line.latency(base: time)
                 line.frameLeft(interval: time)
             }

@@ -43,14 +43,13 @@ package struct OutputTimeline: Sendable {
 
     private func floor(_ base: ClockTime) -> ClockTime { max(promised, minimum ?? 0, base) }
 
-    /// Where a frame that arrived then belongs.
-    package func time(ofArrival arrival: ClockTime) -> ClockTime { Self.moved(arrival, by: shift) }
-
-    /// Where the line stands at that running time; before anything is measured, as far back as the least latency allows.
-    package func position(at now: ClockTime, base: ClockTime) -> ClockTime {
-        guard isCapture, target == nil else { return Self.moved(now, by: shift) }
+    /// Where what arrived then belongs; also what the line stands at by that running time.
+    package func moved(_ time: ClockTime, base: ClockTime) -> ClockTime {
+        guard isCapture else { return time }
+        // Before anything is measured, as far back as the least latency allows.
         let least = latency(base: base)
-        return Self.moved(now, by: Int64(clamping: least &- min(base, least)))
+        let shift = target == nil ? Int64(clamping: least &- min(base, least)) : shift
+        return shift >= 0 ? time &- min(time, shift.magnitude) : time &+ shift.magnitude
     }
 
     /// A frame has left. Small changes of the delay are spread over several; a large one is true, and counts at once.
@@ -61,10 +60,6 @@ package struct OutputTimeline: Sendable {
         let step = min(interval, 1_000_000_000) / 8
         let isLarge = left.magnitude > 16 &* step
         shift = isLarge || left.magnitude <= step ? target : left > 0 ? shift &+ Int64(step) : shift &- Int64(step)
-    }
-
-    private static func moved(_ time: ClockTime, by shift: Int64) -> ClockTime {
-        shift >= 0 ? time &- min(time, shift.magnitude) : time &+ shift.magnitude
     }
 
     private static func sum(_ base: ClockTime, _ delay: Int64) -> ClockTime {
