@@ -39,6 +39,7 @@ final class DecartTransform: ElementImplementation {
         var size: PictureSize?
         /// Told when a room is what the service speaks.
         var codecWarning: String?
+        var timing: CaptureTiming?
         var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
@@ -181,11 +182,13 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func statistics() -> Structure {
-        let (input, output, snapshot, session) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.session) }
+        let (input, output, snapshot, session, timing) = state.withLock {
+            ($0.input, $0.output, $0.snapshot, $0.session, $0.timing)
+        }
         return TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none, output: output?.counters ?? OutputCounters(),
             snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
-            receivedSize: session?.receivedSize)
+            receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
     }
 
     /// The session's queue, for an image is read from a file.
@@ -350,8 +353,9 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
+        let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         let host = MediaHost(
-            element: handle, input: input, output: output, log: Self.log,
+            element: handle, input: input, output: output, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -361,6 +365,7 @@ final class DecartTransform: ElementImplementation {
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
+            $0.timing = timing
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }
@@ -376,7 +381,8 @@ final class DecartTransform: ElementImplementation {
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
-            waits: follows)
+            captureLatency: settings.timestamps == .capture ? UInt64(settings.minLatency) &* 1_000_000 : nil, waits: follows)
+        output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
             // Somebody has decided by now.
@@ -402,7 +408,7 @@ final class DecartTransform: ElementImplementation {
 
     private func end() {
         let session = state.withLock { state in
-            defer { state.session = nil }
+            defer { (state.session, state.timing) = (nil, nil) }
             return state.session
         }
         session?.stop()

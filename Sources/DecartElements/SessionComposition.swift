@@ -106,6 +106,7 @@ extension SessionPlan {
     /// Query items of the control channel.
     private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
         var options: [Option] = []
+        if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
         if settings.speed == .fast {
             guard model.supportsFastSpeed else {

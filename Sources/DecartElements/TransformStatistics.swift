@@ -10,8 +10,8 @@ enum TransformStatistics {
     static let name = "application/x-decarttransform-stats"
 
     static func structure(
-        input: InputCounters, processor: ProcessorStage.Condition, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
-        receivedSize: (width: Int, height: Int)?
+        input: InputCounters, processor: ProcessorStage.Condition, output: OutputCounters, snapshot: SessionSnapshot?,
+        transport: PeerConnectionStatistics?, receivedSize: (width: Int, height: Int)?, glassToGlassTime: Int64?
     ) -> Structure {
         let stats = Structure(name)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
@@ -53,6 +53,8 @@ enum TransformStatistics {
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
+        // From the input's running time to the decoded picture, the median of 15; timestamps=capture only.
+        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: glassToGlassTime ?? -1))
         stats["connect-time"] = nanoseconds(phases?.connected)
         stats["connect-open-time"] = nanoseconds(phases?.transport)
         stats["connect-upgrade-time"] = nanoseconds(phases?.upgrade)

@@ -82,6 +82,9 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("How long a lost packet is waited for, in ms.", valueName: "number"))
     var latency = 400
 
+    @Option(help: ArgumentHelp("How long the model thinks before a picture goes back, in ms.", valueName: "number"))
+    var delay = 0
+
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
     var fault: [String] = []
 
@@ -124,6 +127,7 @@ struct StandInCommand: ParsableCommand {
         guard (20...10_000).contains(latency) else {
             throw ValidationError("--latency is a number of milliseconds from 20 to 10000.")
         }
+        guard (0...10_000).contains(delay) else { throw ValidationError("--delay is a number of milliseconds up to 10000.") }
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key belong together.")
         }
@@ -183,6 +187,7 @@ struct StandInCommand: ParsableCommand {
         }
         configuration.throwawayAuthority = tlsCa
         configuration.latency = .milliseconds(latency)
+        configuration.delay = .milliseconds(delay)
         configuration.transports = transports ?? []
         configuration.roomICE = try roomICE()
         configuration.faults = try parsedFaults()

@@ -28,6 +28,10 @@ package struct StandInConfiguration: Sendable {
     package var bitrate = 2_500_000
     /// How long a lost packet of the client's is waited for.
     package var latency = Duration.milliseconds(400)
+    /// How long a model thinks before a picture goes back.
+    package var delay = Duration.zero
+    /// False: as a service that does not know `pixel_latency`.
+    package var answersLatencyMarker = true
     /// One line a call, from any thread, without line feed. No line holds a key or a prompt.
     package var log: @Sendable (String) -> Void = { _ in }
 
