@@ -35,6 +35,8 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var input: InputChain?
         var output: VideoOutput?
+        /// Of one start.
+        var track = VideoTrack()
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
         /// Told when a room is what the service speaks.
@@ -182,10 +184,15 @@ final class DecartTransform: ElementImplementation {
 
     private func statistics() -> Structure {
         let (input, output, snapshot, session) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.session) }
-        return TransformStatistics.structure(
+        let transport = session?.statistics
+        let stats = TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none, output: output?.counters ?? OutputCounters(),
-            snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
+            snapshot: session == nil ? nil : snapshot, transport: transport,
             receivedSize: session?.receivedSize)
+        let (track, label) = state.withLock { ($0.track, $0.settings.trackLabel) }
+        let (publication, sid) = session?.publication ?? (.none, nil)
+        track.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
+        return stats
     }
 
     /// The session's queue, for an image is read from a file.
@@ -350,8 +357,9 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
+        let track = VideoTrack()
         let host = MediaHost(
-            element: handle, input: input, output: output, log: Self.log,
+            element: handle, input: input, output: output, track: track, log: Self.log,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -361,6 +369,7 @@ final class DecartTransform: ElementImplementation {
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
+            $0.track = track
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }

@@ -10,6 +10,7 @@ struct TransformSettings: Sendable {
     enum Resolution: Int, Sendable, CaseIterable { case standard, hd, fullHD }
     enum Speed: Int, Sendable, CaseIterable { case standard, fast }
     enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
+    enum TrackSource: Int, Sendable, CaseIterable { case camera, screen }
     enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
 
     var baseURL = ServiceURL.defaultBase
@@ -46,6 +47,9 @@ struct TransformSettings: Sendable {
     var latency = 100
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
+    /// nil: by the source.
+    var trackName: String?
+    var trackSource = TrackSource.camera
     var muteVideo = false
     /// nil: none. Not checked before it is made.
     var processor: String?
