@@ -14,6 +14,7 @@ struct SourceSettings: Sendable {
     var captureCaps: Caps?
     /// As the user wrote it; a text that is no crop counts as none.
     var crop = ""
+    var muteReleasesCamera = false
 
     static let automatic = "auto"
     static let test = "test"
@@ -28,6 +29,7 @@ struct SourceSettings: Sendable {
         case "orientation": orientation = value.int.flatMap(TransformSettings.OrientationChoice.init) ?? orientation
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
+        case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
         default: break
         }
     }
@@ -42,6 +44,7 @@ struct SourceSettings: Sendable {
         case "orientation": GValueBox(enumeration: "GstDecartOrientation", orientation.rawValue)
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
+        case "mute-releases-camera": GValueBox(muteReleasesCamera)
         default: nil
         }
     }
@@ -89,6 +92,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Part of the camera's picture to use: left,top,width,height in its own pixels, before turning and mirroring, or an aspect ratio of what is displayed such as 16:9 (empty = all that fits the model's shape)",
             .string(default: ""), mutability: .playing),
+        PropertySpec(
+            "mute-releases-camera", nick: "Mute releases camera",
+            blurb:
+                "Close the camera, or other source, while mute-video is set, so that its light goes out, and open it again afterwards; black goes out meanwhile, and session and output stay. A camera that cannot be opened again is a lost one: a warning, and the next",
+            .boolean(default: false), mutability: .playing),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:
