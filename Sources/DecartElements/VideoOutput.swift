@@ -18,6 +18,12 @@ struct OutputCounters: Sendable {
     var late: UInt64 = 0
 }
 
+/// Of one start of the element: its streams belong together.
+struct StreamIdentity: Sendable {
+    let id = "decart/\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
+    let groupID = Event.nextGroupID()
+}
+
 /// Geometry and rate of what leaves.
 struct OutputFormat: Sendable, Equatable {
     var width: Int
@@ -55,6 +61,7 @@ final class VideoOutput: @unchecked Sendable {
         var format: OutputFormat?
     }
     private struct State {
+        let identity = StreamIdentity()
         var frames: [Frame] = []
         var events: [Event] = []
         var preferred = OutputFormat(width: 1280, height: 704, framerate: (22, 1))
@@ -108,6 +115,7 @@ final class VideoOutput: @unchecked Sendable {
 
     var counters: OutputCounters { state.withLock(\.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.negotiated) }
+    var identity: StreamIdentity { state.withLock(\.identity) }
 
     /// `waits`: nothing is announced downstream before `prefer` has told the shape.
     func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, waits: Bool) {
@@ -436,8 +444,8 @@ final class VideoOutput: @unchecked Sendable {
             return !state.announced
         }
         guard first else { return }
-        let number = UInt64.random(in: 0...UInt64.max)
-        pad.push(Event.streamStart(id: "decart/\(String(number, radix: 16))", groupID: Event.nextGroupID()))
+        let identity = state.withLock(\.identity)
+        pad.push(Event.streamStart(id: identity.id, groupID: identity.groupID))
         if let format = state.withLock(\.negotiated), let caps = try? Caps(format.capsText) { pad.push(Event.caps(caps)) }
         pad.push(Event.timeSegment())
     }
