@@ -20,6 +20,8 @@ final class DecartTransform: ElementImplementation {
         pads: [
             PadTemplate(name: "sink", direction: .sink, presence: .always, caps: InputChain.caps),
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
+            PadTemplate(name: "audio_sink", direction: .sink, presence: .request, caps: AudioInput.caps),
+            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
         ],
         properties: TransformProperties.specs,
         signals: TransformProperties.signals,
@@ -51,11 +53,14 @@ final class DecartTransform: ElementImplementation {
     private let state = Mutex(State())
     private let handle: ElementHandle
     private let statisticsTimer = PeriodicTimer("decart-statistics")
+    private let audio: AudioTrack
 
     // MARK: Pads
 
     private init(_ handle: ElementHandle) {
         self.handle = handle
+        let pacing = InputPacing()
+        audio = AudioTrack(element: handle, pacing: pacing, log: Self.log)
         let bin = handle.unowned
         bin.suppressSourceAndSinkFlags()
         if let source = handle.makePad(template: "src") {
@@ -65,7 +70,7 @@ final class DecartTransform: ElementImplementation {
         }
         guard let sink = handle.makeGhostPad(template: "sink") else { return }
         do {
-            let input = try InputChain()
+            let input = try InputChain(pacing: pacing)
             let target = try input.install(in: bin)
             sink.setTarget(target)
             bin.add(sink)
@@ -76,6 +81,20 @@ final class DecartTransform: ElementImplementation {
             bin.add(sink)
             state.withLock { $0.buildError = error }
         }
+    }
+
+    func requestPad(template: String) -> Pad? {
+        guard template == "audio_sink", let pad = audio.request() else { return nil }
+        state.withLock(\.session)?.setAudio(true)
+        return pad
+    }
+
+    /// The output goes when the session has nothing to do with it any more, after EOS.
+    func releasePad(_ pad: Pad) {
+        audio.release()
+        guard let session = state.withLock(\.session) else { return }
+        session.setAudio(false)
+        session.async { [weak self] in self?.audio.hideIfUnwanted() }
     }
 
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain) {
@@ -155,6 +174,7 @@ final class DecartTransform: ElementImplementation {
         case "orientation": applyOrientation()
         case "fallback": applyFallback()
         case "mute-video": applyMute()
+        case "mute-audio": audio.setMuted(value.bool ?? false)
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
@@ -184,6 +204,7 @@ final class DecartTransform: ElementImplementation {
         }
         return TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
+            audio: (audio.gate.counters, audio.counters),
             snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
             receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
     }
@@ -290,8 +311,10 @@ final class DecartTransform: ElementImplementation {
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
             state.withLock(\.input)?.gate.set(flushing: true)
+            audio.willStop()
             end()
             let result = chainUp()
+            audio.reset()
             state.withLock { state in
                 state.input?.reset()
                 state.snapshot = SessionSnapshot()
@@ -307,6 +330,7 @@ final class DecartTransform: ElementImplementation {
         let (input, output) = state.withLock { ($0.input, $0.output) }
         input?.gate.set(playing: playing)
         output?.set(playing: playing)
+        audio.set(playing: playing)
     }
 
     private func checkInstallation() -> Bool {
@@ -351,7 +375,7 @@ final class DecartTransform: ElementImplementation {
         prepare(input, output, plan, settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         let host = MediaHost(
-            element: handle, input: input, output: output, log: Self.log, timing: timing,
+            element: handle, input: input, output: output, audio: audio, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -359,6 +383,7 @@ final class DecartTransform: ElementImplementation {
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
+        if audio.isWanted { session.setAudio(true) }
         state.withLock {
             $0.session = session
             $0.timing = timing
@@ -370,6 +395,7 @@ final class DecartTransform: ElementImplementation {
 
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
         let size = plan.size
+        audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in output?.timeline ?? OutputTimeline() }
         input.gate.set(flushing: false)
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
@@ -405,6 +431,7 @@ final class DecartTransform: ElementImplementation {
             return state.session
         }
         session?.stop()
+        audio.stop()
         statisticsTimer.stop()
         state.withLock(\.input)?.setMuted(false, element: handle)
         let raw = state.withLock { state in
@@ -567,7 +594,7 @@ final class DecartTransform: ElementImplementation {
         }
         guard first else { return }
         guard let session, state.withLock(\.snapshot.state.isConnected) else {
-            output?.finish()
+            finish()
             session?.controller.stop()
             return
         }
@@ -581,9 +608,14 @@ final class DecartTransform: ElementImplementation {
             if left > 1, now != last {
                 self?.drainStep(session, output, left: left - 1, last: now)
             } else {
-                output?.finish()
+                self?.finish()
                 session.controller.stop()
             }
         }
+    }
+
+    private func finish() {
+        state.withLock(\.output)?.finish()
+        audio.finish()
     }
 }

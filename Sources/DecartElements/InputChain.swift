@@ -15,7 +15,7 @@ struct EncoderFrame {
 
 // @unchecked: elements and pads lock themselves; what changes is in the mutex.
 final class InputChain: @unchecked Sendable {
-    let gate = InputGate()
+    let gate: InputGate
     private let queue: Element
     private let plain: Element
     private let crop: Element
@@ -55,7 +55,8 @@ final class InputChain: @unchecked Sendable {
     /// What a sink pad may take; the same text stands in the pad template.
     static let caps = "video/x-raw"
 
-    init() throws(GStreamerError) {
+    init(pacing: InputPacing) throws(GStreamerError) {
+        gate = InputGate(pacing: pacing)
         queue = try Element(factory: "queue", name: "input-queue")
         queue.set("max-size-buffers", 2)
         queue.set("max-size-bytes", 0)

@@ -12,5 +12,7 @@ extension MediaPath {
     func receiveAudio(from connection: PeerConnection) throws {}
 
     /// Sound was withdrawn, or the path ends: what `sendAudio` and `receiveAudio` built is taken down. More than once.
-    func stopAudio() {}
+    func stopAudio() {
+        if let bin { audio.stop(in: bin) }
+    }
 }

@@ -15,6 +15,7 @@ struct MediaHost: Sendable {
     let element: ElementHandle
     let input: InputChain
     let output: VideoOutput
+    let audio: AudioTrack
     let log: DebugCategory
     /// For `timestamps=capture`.
     var timing: CaptureTiming?
@@ -70,7 +71,8 @@ final class MediaPath: @unchecked Sendable {
     let settings: MediaSettings
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connections: [PeerConnection] = []
-    private var bin: Bin?
+    private(set) var bin: Bin?
+    let audio: AudioPath
     private var decoded: Pad?
     private var encoderInput: Pad?
     /// The element's count when this path began.
@@ -103,6 +105,7 @@ final class MediaPath: @unchecked Sendable {
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
+        audio = AudioPath(rank: rank, track: host.audio)
         if let timing = host.timing {
             marks = PictureMarks(rank: rank, timing: timing) { [weak self] take in
                 perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
@@ -144,12 +147,16 @@ final class MediaPath: @unchecked Sendable {
         connection.bin.syncStateWithParent()
     }
 
-    /// Pictures may be sent; any thread.
-    func open() { host.input.gate.open(rank: rank) }
+    /// Pictures and sound may be sent; any thread.
+    func open() {
+        host.input.gate.open(rank: rank)
+        host.audio.gate.open(rank: rank)
+    }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
         host.input.gate.close(rank: rank)
+        host.audio.gate.close(rank: rank)
         host.input.removeDelivery(rank: rank)
         host.output.removeInput(rank: rank)
         host.input.setScale(.full)
@@ -158,6 +165,7 @@ final class MediaPath: @unchecked Sendable {
         owned.withLock { $0 = nil }
         for connection in connections { connection.close() }
         encoderInput?.setActive(false)
+        stopAudio()
         if let bin {
             // Otherwise the parent could raise it again while it goes down.
             bin.setLockedState(true)
@@ -165,6 +173,7 @@ final class MediaPath: @unchecked Sendable {
             host.element.unowned.remove(bin)
         }
         for connection in connections { connection.dismantle() }
+        audio.close()
         receiver.withLock { chain in
             chain?.stop()
             chain = nil

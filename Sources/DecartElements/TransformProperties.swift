@@ -195,6 +195,10 @@ enum TransformProperties {
             blurb: "Send black at 5 pictures a second in place of the input; track and session stay",
             .boolean(default: false), mutability: .playing),
         PropertySpec(
+            "mute-audio", nick: "Mute audio",
+            blurb: "Send silence in place of what audio_sink is given; track and session stay",
+            .boolean(default: false), mutability: .playing),
+        PropertySpec(
             "auto-connect", nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does", .boolean(default: true)),
         PropertySpec(
@@ -309,6 +313,7 @@ extension TransformSettings {
         case "output-size": outputSize = value.int.flatMap(OutputSize.init) ?? .model
         case "fallback": fallback = value.int.flatMap(Fallback.init) ?? .freeze
         case "mute-video": muteVideo = value.bool ?? false
+        case "mute-audio": muteAudio = value.bool ?? false
         case "statistics-interval": statisticsInterval = value.int ?? 0
         case "auto-connect": autoConnect = value.bool ?? true
         case "max-retries": maxRetries = value.int ?? 5
@@ -353,6 +358,7 @@ extension TransformSettings {
         case "output-size": GValueBox(enumeration: "GstDecartOutputSize", outputSize.rawValue)
         case "fallback": GValueBox(enumeration: "GstDecartFallback", fallback.rawValue)
         case "mute-video": GValueBox(muteVideo)
+        case "mute-audio": GValueBox(muteAudio)
         case "statistics-interval": GValueBox(uint: statisticsInterval)
         case "auto-connect": GValueBox(autoConnect)
         case "max-retries": GValueBox(int: maxRetries)

@@ -51,6 +51,7 @@ struct TransformSettings: Sendable {
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
     var muteVideo = false
+    var muteAudio = false
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true

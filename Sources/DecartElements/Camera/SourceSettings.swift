@@ -15,8 +15,11 @@ struct SourceSettings: Sendable {
     /// As the user wrote it; a text that is no crop counts as none.
     var crop = ""
 
+    var audioSource = Self.noSound
+
     static let automatic = "auto"
     static let test = "test"
+    static let noSound = "none"
 
     mutating func set(_ name: String, _ value: GValueBox) {
         switch name {
@@ -28,6 +31,7 @@ struct SourceSettings: Sendable {
         case "orientation": orientation = value.int.flatMap(TransformSettings.OrientationChoice.init) ?? orientation
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
+        case "audio-source": audioSource = value.string.flatMap { $0.isEmpty ? nil : $0 } ?? Self.noSound
         default: break
         }
     }
@@ -42,6 +46,7 @@ struct SourceSettings: Sendable {
         case "orientation": GValueBox(enumeration: "GstDecartOrientation", orientation.rawValue)
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
+        case "audio-source": GValueBox(audioSource)
         default: nil
         }
     }
@@ -89,6 +94,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Part of the camera's picture to use: left,top,width,height in its own pixels, before turning and mirroring, or an aspect ratio of what is displayed such as 16:9 (empty = all that fits the model's shape)",
             .string(default: ""), mutability: .playing),
+        PropertySpec(
+            "audio-source", nick: "Audio source",
+            blurb:
+                "Where sound comes from: none, auto (the default microphone), or a gst-launch description with one output of raw audio, whose errors end the element. What comes back leaves at audio_src",
+            .string(default: noSound)),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:
