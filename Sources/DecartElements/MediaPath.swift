@@ -85,6 +85,7 @@ final class MediaPath: @unchecked Sendable {
     private let owned = Mutex<Bin?>(nil)
     private let receiver = Mutex<ReceiveChain?>(nil)
     private let isRebuilding = Atomic(false)
+    private let door = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
     /// Set once, by `init`.
@@ -94,7 +95,7 @@ final class MediaPath: @unchecked Sendable {
     private let rank: Int
 
     /// Runs work on the session's queue.
-    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     init(
         rank: Int, host: MediaHost, settings: MediaSettings,
@@ -147,16 +148,38 @@ final class MediaPath: @unchecked Sendable {
         connection.bin.syncStateWithParent()
     }
 
-    /// Pictures and sound may be sent; any thread.
+    /// Sound may be sent, and pictures, unless ours are withdrawn; any thread.
     func open() {
-        host.input.gate.open(rank: rank)
         host.audio.gate.open(rank: rank)
+        door.withLock { door in
+            door.isOpen = true
+            if door.isPublished { host.input.gate.open(rank: rank) }
+        }
     }
+
+    /// While our picture is withdrawn, frames are dropped, or wait, as without a session; any thread.
+    func setPublished(_ isPublished: Bool) {
+        door.withLock { door in
+            guard door.isPublished != isPublished else { return }
+            door.isPublished = isPublished
+            if !isPublished {
+                host.input.gate.close(rank: rank)
+            } else if door.isOpen {
+                host.input.gate.open(rank: rank)
+            }
+        }
+    }
+
+    /// Any thread.
+    func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.input.gate.close(rank: rank)
         host.audio.gate.close(rank: rank)
+        door.withLock { door in
+            (door.isOpen, door.isPublished) = (false, false)
+            host.input.gate.close(rank: rank)
+        }
         host.input.removeDelivery(rank: rank)
         host.output.removeInput(rank: rank)
         host.input.setScale(.full)
