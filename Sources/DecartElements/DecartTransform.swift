@@ -20,6 +20,8 @@ final class DecartTransform: ElementImplementation {
         pads: [
             PadTemplate(name: "sink", direction: .sink, presence: .always, caps: InputChain.caps),
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
+            PadTemplate(name: "audio_sink", direction: .sink, presence: .request, caps: AudioInput.caps),
+            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
         ],
         properties: TransformProperties.specs,
         signals: TransformProperties.signals,
@@ -53,11 +55,14 @@ final class DecartTransform: ElementImplementation {
     private let state = Mutex(State())
     private let handle: ElementHandle
     private let statisticsTimer = PeriodicTimer("decart-statistics")
+    private let audio: AudioTrack
 
     // MARK: Pads
 
     private init(_ handle: ElementHandle) {
         self.handle = handle
+        let pacing = InputPacing()
+        audio = AudioTrack(element: handle, pacing: pacing, log: Self.log)
         let bin = handle.unowned
         bin.suppressSourceAndSinkFlags()
         if let source = handle.makePad(template: "src") {
@@ -67,7 +72,7 @@ final class DecartTransform: ElementImplementation {
         }
         guard let sink = handle.makeGhostPad(template: "sink") else { return }
         do {
-            let input = try InputChain()
+            let input = try InputChain(pacing: pacing)
             let target = try input.install(in: bin)
             sink.setTarget(target)
             bin.add(sink)
@@ -78,6 +83,20 @@ final class DecartTransform: ElementImplementation {
             bin.add(sink)
             state.withLock { $0.buildError = error }
         }
+    }
+
+    func requestPad(template: String) -> Pad? {
+        guard template == "audio_sink", let pad = audio.request() else { return nil }
+        state.withLock(\.session)?.setAudio(true)
+        return pad
+    }
+
+    /// The output goes when the session has nothing to do with it any more, after EOS.
+    func releasePad(_ pad: Pad) {
+        audio.release()
+        guard let session = state.withLock(\.session) else { return }
+        session.setAudio(false)
+        session.async { [weak self] in self?.audio.hideIfUnwanted() }
     }
 
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain) {
@@ -160,6 +179,7 @@ final class DecartTransform: ElementImplementation {
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
             if isRunning { input?.processing.change(to: text) }
+        case "mute-audio": audio.setMuted(value.bool ?? false)
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
@@ -190,7 +210,8 @@ final class DecartTransform: ElementImplementation {
         let transport = session?.statistics
         let stats = TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
-            output: output?.counters ?? OutputCounters(), snapshot: session == nil ? nil : snapshot, transport: transport,
+            output: output?.counters ?? OutputCounters(), audio: (audio.gate.counters, audio.counters),
+            snapshot: session == nil ? nil : snapshot, transport: transport,
             receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
         let (track, label) = state.withLock { ($0.track, $0.settings.trackLabel) }
         let (publication, sid) = session?.publication ?? (.none, nil)
@@ -300,8 +321,10 @@ final class DecartTransform: ElementImplementation {
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
             state.withLock(\.input)?.gate.set(flushing: true)
+            audio.willStop()
             end()
             let result = chainUp()
+            audio.reset()
             state.withLock { state in
                 state.input?.reset()
                 state.snapshot = SessionSnapshot()
@@ -318,6 +341,7 @@ final class DecartTransform: ElementImplementation {
         input?.gate.set(playing: playing)
         input?.processing.rest()
         output?.set(playing: playing)
+        audio.set(playing: playing)
     }
 
     private func checkInstallation() -> Bool {
@@ -363,7 +387,7 @@ final class DecartTransform: ElementImplementation {
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         let track = VideoTrack()
         let host = MediaHost(
-            element: handle, input: input, output: output, track: track, log: Self.log, timing: timing,
+            element: handle, input: input, output: output, audio: audio, track: track, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -371,6 +395,7 @@ final class DecartTransform: ElementImplementation {
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
+        if audio.isWanted { session.setAudio(true) }
         state.withLock {
             $0.session = session
             $0.timing = timing
@@ -383,6 +408,7 @@ final class DecartTransform: ElementImplementation {
 
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
         let size = plan.size
+        audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in output?.timeline ?? OutputTimeline() }
         input.gate.set(flushing: false)
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
@@ -421,6 +447,7 @@ final class DecartTransform: ElementImplementation {
             return state.session
         }
         session?.stop()
+        audio.stop()
         statisticsTimer.stop()
         let input = state.withLock(\.input)
         input?.processing.stop()
@@ -588,7 +615,7 @@ final class DecartTransform: ElementImplementation {
         }
         guard first else { return }
         guard let session, state.withLock(\.snapshot.state.isConnected) else {
-            output?.finish()
+            finish()
             session?.controller.stop()
             return
         }
@@ -602,9 +629,14 @@ final class DecartTransform: ElementImplementation {
             if left > 1, now != last {
                 self?.drainStep(session, output, left: left - 1, last: now)
             } else {
-                output?.finish()
+                self?.finish()
                 session.controller.stop()
             }
         }
+    }
+
+    private func finish() {
+        state.withLock(\.output)?.finish()
+        audio.finish()
     }
 }

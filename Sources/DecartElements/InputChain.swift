@@ -15,7 +15,7 @@ struct EncoderFrame {
 
 // @unchecked: elements and pads lock themselves; what changes is in the mutex.
 final class InputChain: @unchecked Sendable {
-    let gate = InputGate()
+    let gate: InputGate
     private let queue: Element
     private let plain: Element
     private let crop: Element
@@ -62,7 +62,8 @@ final class InputChain: @unchecked Sendable {
             + "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
     }
 
-    init() throws(GStreamerError) {
+    init(pacing: InputPacing) throws(GStreamerError) {
+        gate = InputGate(pacing: pacing)
         queue = try Element(factory: "queue", name: "input-queue")
         queue.set("max-size-buffers", 2)
         queue.set("max-size-bytes", 0)

@@ -28,13 +28,14 @@ final class InputGate: Sendable {
         /// Running time at which the next frame may pass, for the rate limit.
         var nextDue: ClockTime?
         var interval: ClockTime = 0
-        /// What is added to an input's running time so that its first frame plays now; not for live inputs.
-        var offset: Int64?
         var wait: ClockWait?
         var counters = InputCounters()
     }
     private let state = Mutex(State())
     private let changed = DispatchSemaphore(value: 0)
+    private let pacing: InputPacing
+
+    init(pacing: InputPacing) { self.pacing = pacing }
 
     func setMaximumRate(framesPerSecond: Int) {
         state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
@@ -47,10 +48,11 @@ final class InputGate: Sendable {
 
     /// Opens with the first media path and closes with the last.
     func open(rank: Int) {
-        state.withLock { state in
-            if !state.lets { state.offset = nil }
-            state.open.insert(rank)
+        let isFirst = state.withLock { state in
+            defer { state.open.insert(rank) }
+            return !state.lets
         }
+        if isFirst { pacing.reset() }
         changed.signal()
     }
 
@@ -66,12 +68,10 @@ final class InputGate: Sendable {
     func set(flushing: Bool) {
         let wait = state.withLock { state in
             state.flushing = flushing
-            if !flushing {
-                state.offset = nil
-                state.nextDue = nil
-            }
+            if !flushing { state.nextDue = nil }
             return state.wait
         }
+        if !flushing { pacing.reset() }
         wait?.cancel()
         changed.signal()
     }
@@ -82,6 +82,13 @@ final class InputGate: Sendable {
             $0 = State()
             ($0.interval, $0.open) = (interval, open)
         }
+        pacing.reset()
+    }
+
+    /// Another source comes.
+    func renew() {
+        state.withLock { ($0.isLive, $0.segment, $0.flushing) = (nil, nil, false) }
+        pacing.reset()
     }
 
     func take(segment: Event) { state.withLock { $0.segment = segment } }
@@ -152,10 +159,8 @@ final class InputGate: Sendable {
         }
         guard let time, state.withLock({ Self.isDue(time, &$0) }) else { return time == nil }
         guard let clock = element.currentClock, let now = element.currentRunningTime else { return true }
+        let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now)
         let wait = state.withLock { state -> ClockWait? in
-            let offset = state.offset ?? (Int64(clamping: now) &- Int64(clamping: time))
-            state.offset = offset
-            let due = Int64(clamping: time) &+ offset
             guard !state.flushing, due > Int64(clamping: now) else { return nil }
             let wait = clock.makeWait(until: element.baseTime &+ UInt64(due))
             state.wait = wait
@@ -167,4 +172,22 @@ final class InputGate: Sendable {
         if !arrived, !state.withLock(\.flushing) { return admitPaced(at: time, element: element) }
         return arrived
     }
+}
+
+/// What is added to the running time of inputs that are not live, so that the first of what they give plays now: pictures
+/// and sound of one file stay together.
+final class InputPacing: Sendable {
+    private let offset = Mutex<Int64?>(nil)
+
+    /// - Parameter time: running time of what is there.
+    func offset(for time: ClockTime, now: ClockTime) -> Int64 {
+        offset.withLock { offset in
+            let known = offset ?? (Int64(clamping: now) &- Int64(clamping: time))
+            offset = known
+            return known
+        }
+    }
+
+    /// The next one begins anew.
+    func reset() { offset.withLock { $0 = nil } }
 }

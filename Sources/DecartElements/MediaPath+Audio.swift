@@ -6,11 +6,22 @@ import WebRTCTransport
 
 extension MediaPath {
     /// The encoder, before a connection whose `audioSendParameters` say what the far side takes.
-    func sendAudio(through connection: PeerConnection) throws {}
+    func sendAudio(through connection: PeerConnection) throws {
+        guard let bin, let parameters = connection.audioSendParameters,
+            let sink = connection.bin.staticPad("audio_rtp_sink")
+        else { return }
+        try audio.send(through: try AudioEncoderBin.make(parameters: parameters), to: sink, in: bin)
+    }
 
     /// The decoder, behind a connection that may receive sound; called once for a connection, before the first packet.
-    func receiveAudio(from connection: PeerConnection) throws {}
+    func receiveAudio(from connection: PeerConnection) throws {
+        guard let bin, let source = connection.bin.staticPad("audio_rtp_src") else { return }
+        try audio.receive(from: source, through: AudioDecoderBin.make, in: bin)
+        host.audio.show(as: host.output.identity)
+    }
 
     /// Sound was withdrawn, or the path ends: what `sendAudio` and `receiveAudio` built is taken down. More than once.
-    func stopAudio() {}
+    func stopAudio() {
+        if let bin { audio.stop(in: bin) }
+    }
 }

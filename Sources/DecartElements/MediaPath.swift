@@ -15,6 +15,7 @@ struct MediaHost: Sendable {
     let element: ElementHandle
     let input: InputChain
     let output: VideoOutput
+    let audio: AudioTrack
     let track: VideoTrack
     let log: DebugCategory
     /// For `timestamps=capture`.
@@ -76,20 +77,21 @@ final class MediaPath: @unchecked Sendable {
     let settings: MediaSettings
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connections: [PeerConnection] = []
-    private var bin: Bin?
+    private(set) var bin: Bin?
+    let audio: AudioPath
     private var decoded: Pad?
     private var encoderInput: Pad?
     /// The element's count when this path began.
     private let sentBefore = Atomic<UInt64>(0)
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
-    let isPublished = Atomic(false)
     private let stopped = Atomic(false)
     // What other threads may ask for, until `stop`. The connection is the one that sends.
     private let shared = Mutex<PeerConnection?>(nil)
     private let owned = Mutex<Bin?>(nil)
     private let receiver = Mutex<ReceiveChain?>(nil)
     private let isRebuilding = Atomic(false)
+    private let door = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
     /// Set once, by `init`.
@@ -99,7 +101,7 @@ final class MediaPath: @unchecked Sendable {
     private let rank: Int
 
     /// Runs work on the session's queue.
-    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     init(
         rank: Int, host: MediaHost, settings: MediaSettings,
@@ -110,6 +112,7 @@ final class MediaPath: @unchecked Sendable {
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
+        audio = AudioPath(rank: rank, track: host.audio)
         if let timing = host.timing {
             marks = PictureMarks(rank: rank, timing: timing) { [weak self] take in
                 perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
@@ -151,15 +154,41 @@ final class MediaPath: @unchecked Sendable {
         connection.bin.syncStateWithParent()
     }
 
-    /// Pictures may be sent; any thread.
+    /// Sound may be sent, and pictures, unless ours are withdrawn; any thread.
     func open() {
-        isPublished.store(true, ordering: .releasing)
-        host.input.gate.open(rank: rank)
+        host.audio.gate.open(rank: rank)
+        door.withLock { door in
+            door.isOpen = true
+            if door.isPublished { host.input.gate.open(rank: rank) }
+        }
     }
+
+    /// While our picture is withdrawn, frames are dropped, or wait, as without a session; any thread.
+    func setPublished(_ isPublished: Bool) {
+        door.withLock { door in
+            guard door.isPublished != isPublished else { return }
+            door.isPublished = isPublished
+            if !isPublished {
+                host.input.gate.close(rank: rank)
+            } else if door.isOpen {
+                host.input.gate.open(rank: rank)
+            }
+        }
+    }
+
+    /// Any thread.
+    func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
+
+    /// The far side takes our pictures; any thread.
+    var isPublished: Bool { door.withLock { $0.isOpen && $0.isPublished } }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.input.gate.close(rank: rank)
+        host.audio.gate.close(rank: rank)
+        door.withLock { door in
+            (door.isOpen, door.isPublished) = (false, false)
+            host.input.gate.close(rank: rank)
+        }
         host.input.removeDelivery(rank: rank)
         host.output.removeInput(rank: rank)
         host.input.setScale(.full)
@@ -168,6 +197,7 @@ final class MediaPath: @unchecked Sendable {
         owned.withLock { $0 = nil }
         for connection in connections { connection.close() }
         encoderInput?.setActive(false)
+        stopAudio()
         if let bin {
             // Otherwise the parent could raise it again while it goes down.
             bin.setLockedState(true)
@@ -175,6 +205,7 @@ final class MediaPath: @unchecked Sendable {
             host.element.unowned.remove(bin)
         }
         for connection in connections { connection.dismantle() }
+        audio.close()
         receiver.withLock { chain in
             chain?.stop()
             chain = nil

@@ -1,6 +1,5 @@
-// From RTP to pictures: depayloader, decoder, scaling. It stands behind a pair of bare pads that swallow whatever goes
-// wrong after them, for an error that reached the jitter buffer would stop it for good; so the chain can be made anew
-// while packets come. It knows pads and elements; it must not know connections or sessions.
+// From RTP to pictures: depayloader, decoder, scaling. It stands behind a door that swallows whatever goes wrong after it;
+// so the chain can be made anew while packets come. It knows pads and elements; it must not know connections or sessions.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
@@ -11,8 +10,7 @@ final class ReceiveChain: @unchecked Sendable {
     private let bin: Bin
     /// The decoded pictures' way out.
     private var exit: Pad?
-    private let outside = Pad(name: "packets_in", direction: .sink)
-    private let inside = Pad(name: "packets_out", direction: .source)
+    private let door = PacketDoor()
     private let followsReceived: Bool
     private let marks: PictureMarks?
 
@@ -31,23 +29,12 @@ final class ReceiveChain: @unchecked Sendable {
         self.codec = codec
         self.bin = bin
         self.followsReceived = followsReceived
-        outside.setChainFunction { [own = inside.unowned] buffer in
-            _ = own.push(buffer)
-            return .ok
-        }
-        outside.setEventFunction { [own = inside.unowned] event in
-            own.push(event)
-            return .handled(true)
-        }
-        inside.setEventFunction { [own = outside.unowned] event in .handled(own.push(event)) }
-        outside.setActive(true)
-        inside.setActive(true)
     }
 
     func start(from source: Pad, to exit: Pad) throws {
         self.exit = exit
         try build()
-        try source.link(outside)
+        try door.open(to: source)
     }
 
     /// Decoded pictures are to leave in this size; any thread.
@@ -72,14 +59,13 @@ final class ReceiveChain: @unchecked Sendable {
         takeApart()
         apart()
         try build()
-        outside.push(Event.forceKeyUnitUpstream())
+        door.push(upstream: Event.forceKeyUnitUpstream())
     }
 
     /// Before the bin is taken down.
     func stop() {
         shared.withLock { $0 = Shared() }
-        outside.setActive(false)
-        inside.setActive(false)
+        door.close()
     }
 
     private func build() throws {
@@ -108,7 +94,7 @@ final class ReceiveChain: @unchecked Sendable {
         guard let first = decoder.staticPad("sink"), let last = sizing.staticPad("src"), let exit else { return }
         try last.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
-        try inside.link(first)
+        try door.link(to: first)
     }
 
     private func read(_ pictures: Pad, _ marks: PictureMarks) {
@@ -128,7 +114,7 @@ final class ReceiveChain: @unchecked Sendable {
             defer { (shared.sizing, shared.decoderOutput, shared.elements) = (nil, nil, []) }
             return shared.elements
         }
-        if let first = inside.peer { inside.unlink(first) }
+        door.unlink()
         for element in elements {
             element.setLockedState(true)
             element.setState(.null)

@@ -328,6 +328,7 @@ final class ElementSession: @unchecked Sendable {
     /// The media paths that are there, by rank: two while one takes over from the other.
     private final class MediaSlot: Sendable {
         let all = Mutex<[Int: any ElementMedia]>([:])
+        let wantsAudio = Atomic(false)
         var newest: (any ElementMedia)? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
 
@@ -361,6 +362,7 @@ final class ElementSession: @unchecked Sendable {
                     case .webrtc: PeerMediaTransport(path: path, onEvent: tell)
                     case .livekit: RoomMediaTransport(path: path, scheduler: scheduler, onEvent: tell)
                     }
+                if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },
@@ -369,6 +371,16 @@ final class ElementSession: @unchecked Sendable {
                 if case .learnt(let transport) = report { ServiceMemory.shared.set(transport, of: plan.service) }
                 onReport(report)
             })
+    }
+
+    /// Of all media paths, those to come included; any thread.
+    func setAudio(_ isWanted: Bool) {
+        media.wantsAudio.store(isWanted, ordering: .releasing)
+        queue.async { [media] in
+            // The newest word counts, whichever comes here first.
+            let isWanted = media.wantsAudio.load(ordering: .acquiring)
+            for path in media.all.withLock({ Array($0.values) }) { path.setAudio(isWanted) }
+        }
     }
 
     var statistics: PeerConnectionStatistics? { media.newest?.statistics }

@@ -57,6 +57,7 @@ struct TransformSettings: Sendable {
     var muteVideo = false
     /// nil: none. Not checked before it is made.
     var processor: String?
+    var muteAudio = false
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true

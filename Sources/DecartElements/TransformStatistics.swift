@@ -10,7 +10,8 @@ enum TransformStatistics {
     static let name = "application/x-decarttransform-stats"
 
     static func structure(
-        input: InputCounters, processor: ProcessorStage.Condition, output: OutputCounters, snapshot: SessionSnapshot?,
+        input: InputCounters, processor: ProcessorStage.Condition, output: OutputCounters,
+        audio: (input: InputCounters, output: AudioOutputCounters), snapshot: SessionSnapshot?,
         transport: PeerConnectionStatistics?, receivedSize: (width: Int, height: Int)?, glassToGlassTime: Int64?
     ) -> Structure {
         let stats = Structure(name)
@@ -23,6 +24,13 @@ enum TransformStatistics {
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallback)
         stats["frames-late"] = GValueBox(uint64: output.late)
+        stats["audio-buffers-in"] = GValueBox(uint64: audio.input.framesIn)
+        stats["audio-buffers-dropped"] = GValueBox(uint64: audio.input.framesDropped)
+        stats["audio-buffers-sent"] = GValueBox(uint64: audio.input.framesSent)
+        stats["audio-buffers-received"] = GValueBox(uint64: audio.output.received)
+        stats["audio-buffers-out"] = GValueBox(uint64: audio.output.pushed)
+        stats["audio-buffers-silence"] = GValueBox(uint64: audio.output.silence)
+        stats["audio-buffers-late"] = GValueBox(uint64: audio.output.late)
         let rate = transport?.bitrateTarget
         stats["target-bitrate"] = GValueBox(int64: rate?.target ?? -1)
         stats["estimated-bitrate"] = GValueBox(int64: rate?.estimate ?? -1)

@@ -60,7 +60,10 @@ package final class Buffer: @unchecked Sendable {
         set { setFlag(GST_BUFFER_FLAG_DISCONT, newValue) }
     }
     package var isDeltaUnit: Bool { hasFlag(GST_BUFFER_FLAG_DELTA_UNIT) }
-    package var isGap: Bool { hasFlag(GST_BUFFER_FLAG_GAP) }
+    package var isGap: Bool {
+        get { hasFlag(GST_BUFFER_FLAG_GAP) }
+        set { setFlag(GST_BUFFER_FLAG_GAP, newValue) }
+    }
 
     private func hasFlag(_ flag: GstBufferFlags) -> Bool {
         guard let pointerStorage else { return false }

@@ -18,6 +18,7 @@ final class DecartSource: ElementImplementation {
         pads: [
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),
+            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
         ],
         properties: SourceSettings.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
 
@@ -43,6 +44,8 @@ final class DecartSource: ElementImplementation {
         var settings = SourceSettings()
         var parts: Parts?
         var preview: PreviewBranch?
+        var microphone: Microphone?
+        var sound: GhostPad?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
     }
@@ -62,6 +65,7 @@ final class DecartSource: ElementImplementation {
             if let target = parts.transform.element.staticPad("src") { source?.setTarget(target) }
             state.withLock { $0.parts = parts }
             parts.updateShape()
+            forwardSound(of: parts.transform.element)
         } catch { state.withLock { $0.buildError = error } }
         guard let source else { return }
         handle.unowned.add(source)
@@ -102,6 +106,32 @@ final class DecartSource: ElementImplementation {
             transform: CarriedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
             mirror: mirror,
             tee: tee, stage: stage, camera: camera)
+    }
+
+    /// The transform's `audio_src` comes and goes with the negotiation.
+    private func forwardSound(of transform: Element) {
+        transform.connect("pad-added") { [weak self] arguments in
+            guard let self, let pad = arguments.first?.pad, pad.name == "audio_src",
+                let sound = self.handle.makeGhostPad(template: "audio_src")
+            else { return nil }
+            sound.setTarget(pad)
+            sound.setActive(true)
+            self.state.withLock { $0.sound = sound }
+            self.handle.unowned.add(sound)
+            return nil
+        }
+        transform.connect("pad-removed") { [weak self] arguments in
+            guard let self, arguments.first?.pad?.name == "audio_src" else { return nil }
+            let sound = self.state.withLock { state in
+                defer { state.sound = nil }
+                return state.sound
+            }
+            if let sound {
+                sound.setActive(false)
+                self.handle.unowned.remove(sound)
+            }
+            return nil
+        }
     }
 
     func requestPad(template: String) -> Pad? {
@@ -251,8 +281,13 @@ final class DecartSource: ElementImplementation {
         parts.updateShape()
         do throws(ElementFailure) {
             try parts.camera.start()
+            if let microphone = try Microphone(settings.audioSource) {
+                try microphone.attach(to: handle.unowned, parts.transform.element)
+                state.withLock { $0.microphone = microphone }
+            }
             return true
         } catch {
+            parts.camera.stop()
             parts.transform.disconnectAnsweredSignals()
             handle.unowned.postError(error.problem)
             return false
@@ -261,6 +296,11 @@ final class DecartSource: ElementImplementation {
 
     private func stop(_ parts: Parts) {
         parts.camera.stop()
+        let microphone = state.withLock { state in
+            defer { state.microphone = nil }
+            return state.microphone
+        }
+        microphone?.remove(from: handle.unowned, parts.transform.element)
         parts.transform.disconnectAnsweredSignals()
     }
 
@@ -275,9 +315,13 @@ final class DecartSource: ElementImplementation {
 
     // MARK: Events and messages
 
-    /// A camera's error is the camera's: others can take its place.
+    /// A camera's error is the camera's: others can take its place. A microphone's leaves the pictures.
     func handleMessage(_ message: Message) -> Message? {
-        message.kind == .error && parts?.camera.takesOver(message) == true ? nil : message
+        guard message.kind == .error else { return message }
+        if parts?.camera.takesOver(message) == true { return nil }
+        guard let sound = state.withLock(\.microphone)?.takesOver(message), sound.isOurs else { return message }
+        if let warning = sound.warning { handle.unowned.postWarning(ElementProblem(.resourceRead, warning)) }
+        return nil
     }
 
     func sendEvent(_ event: Event) -> Bool? {

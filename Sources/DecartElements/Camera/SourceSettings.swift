@@ -16,8 +16,11 @@ struct SourceSettings: Sendable {
     var crop = ""
     var muteReleasesCamera = false
 
+    var audioSource = Self.noSound
+
     static let automatic = "auto"
     static let test = "test"
+    static let noSound = "none"
 
     mutating func set(_ name: String, _ value: GValueBox) {
         switch name {
@@ -30,6 +33,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
         case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
+        case "audio-source": audioSource = value.string.flatMap { $0.isEmpty ? nil : $0 } ?? Self.noSound
         default: break
         }
     }
@@ -45,6 +49,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
         case "mute-releases-camera": GValueBox(muteReleasesCamera)
+        case "audio-source": GValueBox(audioSource)
         default: nil
         }
     }
@@ -97,6 +102,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Close the camera, or other source, while mute-video is set, so that its light goes out, and open it again afterwards; black goes out meanwhile, and session and output stay. A camera that cannot be opened again is a lost one: a warning, and the next",
             .boolean(default: false), mutability: .playing),
+        PropertySpec(
+            "audio-source", nick: "Audio source",
+            blurb:
+                "Where sound comes from: none, auto (the default microphone), or a gst-launch description with one output of raw audio, whose errors end the element. What comes back leaves at audio_src",
+            .string(default: noSound)),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:

@@ -53,6 +53,7 @@ struct PaintingBin {
                     if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
                 }
                 guard let picture, !faults.isOn(.silent) else { return .drop }
+                if hold > 0 { picture.pts = picture.pts.map { $0 &+ UInt64(hold) } }
                 Self.stamp(picture, now: size?.currentRunningTime)
                 painter.noteSent()
                 _ = painted.push(picture)

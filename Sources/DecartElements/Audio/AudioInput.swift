@@ -1,0 +1,133 @@
+// From any raw audio to what the encoder takes, on one streaming thread of its own: the counterpart of `InputChain`. It
+// knows samples; it must not know sessions. Buffers end in `deliver`, which never blocks and never fails.
+import GStreamerKit
+import Synchronization
+
+/// Samples as the encoder takes them.
+struct AudioFrame {
+    let buffer: Buffer
+    let channels: Int
+    let runningTime: ClockTime?
+}
+
+// @unchecked: elements and pads lock themselves; what changes is in the mutex.
+final class AudioInput: @unchecked Sendable {
+    /// What a sink pad may take; the same text stands in the pad template.
+    static let caps = "audio/x-raw"
+
+    let pad: GhostPad
+    private let gate: InputGate
+    private let queue: Element
+    private let elements: [Element]
+    private let end = Pad(name: "audio_raw_out", direction: .sink)
+    private let element: ElementHandle
+
+    private struct State {
+        var segment: Event?
+        var channels = 1
+    }
+    private let state = Mutex(State())
+
+    /// Everything in the element, but for the pad: `add` shows that.
+    init(
+        in element: ElementHandle, gate: InputGate, onTag: @escaping @Sendable (Event) -> Void,
+        deliver: @escaping @Sendable (AudioFrame) -> Void
+    ) throws(GStreamerError) {
+        self.element = element
+        self.gate = gate
+        queue = try Element(factory: "queue", name: "audio-queue")
+        queue.set("max-size-buffers", 0)
+        queue.set("max-size-bytes", 0)
+        queue.set("max-size-time", "200000000")
+        let convert = try Element(factory: "audioconvert", name: "audio-convert")
+        let resample = try Element(factory: "audioresample", name: "audio-resample")
+        let filter = try Element(factory: "capsfilter", name: "audio-plain")
+        filter.set("caps", caps: try Caps(AudioFormat.sentCaps))
+        elements = [queue, convert, resample, filter]
+        guard let pad = element.makeGhostPad(template: "audio_sink"), let entry = queue.staticPad("sink"),
+            let exit = filter.staticPad("src")
+        else { throw GStreamerError(.linkFailed, "the audio queue has no pads") }
+        self.pad = pad
+        watch(entry, onTag)
+        watchEnd(deliver)
+        let bin = element.unowned
+        bin.add(elements)
+        do throws(GStreamerError) {
+            try bin.linkChain(elements)
+            try exit.link(end)
+        } catch {
+            takeDown()
+            throw error
+        }
+        gate.onLiveness { [queue] isLive in queue.set("leaky", isLive ? "downstream" : "no") }
+        // Weakly, for the gate's handler holds the queue.
+        queue.connect("overrun") { [weak gate] _ in
+            if gate?.isLive == true { _ = gate?.countDropped() }
+            return nil
+        }
+        pad.setTarget(entry)
+    }
+
+    func add(isActive: Bool) {
+        for element in elements.reversed() { element.syncStateWithParent() }
+        if isActive { pad.setActive(true) }
+        element.unowned.add(pad)
+    }
+
+    /// The door, on upstream's thread.
+    private func watch(_ entry: Pad, _ onTag: @escaping @Sendable (Event) -> Void) {
+        // A wrapper lives no longer than who holds it: the probe holds its own pad without a reference.
+        let (own, gate, element) = (pad.unowned, gate, element)
+        pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak gate] item in
+            guard let gate else { return .drop }
+            guard case .event(let event) = item else {
+                guard case .buffer(let buffer) = item else { return .pass }
+                return gate.admit(buffer, pad: own, element: element.unowned) ? .pass : .drop
+            }
+            switch event.kind {
+            case .segment: gate.take(segment: event)
+            case .flushStart: gate.set(flushing: true)
+            case .flushStop: gate.set(flushing: false)
+            case .tag: onTag(event)
+            // The sound ends, the session does not; what comes after it, behind another stream-start, is sent again.
+            case .eos: return .drop
+            default: break
+            }
+            return .pass
+        }
+    }
+
+    private func watchEnd(_ deliver: @escaping @Sendable (AudioFrame) -> Void) {
+        end.setChainFunction { [weak self] buffer in
+            guard let self else { return .ok }
+            let (segment, channels) = self.state.withLock { ($0.segment, $0.channels) }
+            let time = buffer.pts.flatMap { segment?.runningTime(of: $0) }
+            deliver(AudioFrame(buffer: buffer, channels: channels, runningTime: time))
+            return .ok
+        }
+        end.setEventFunction { [weak self] event in
+            if event.kind == .segment { self?.state.withLock { $0.segment = event } }
+            if let channels = event.caps?.first?.int("channels") { self?.state.withLock { $0.channels = channels } }
+            return .handled(true)
+        }
+        end.setActive(true)
+    }
+
+    /// Takes everything out of the element again; whoever pushes just now is refused.
+    func remove() {
+        gate.set(flushing: true)
+        takeDown()
+        pad.setActive(false)
+        element.unowned.remove(pad)
+        end.setActive(false)
+    }
+
+    private func takeDown() {
+        let bin = element.unowned
+        for element in elements {
+            element.setLockedState(true)
+            element.setState(.null)
+        }
+        for element in elements { bin.remove(element) }
+    }
+}

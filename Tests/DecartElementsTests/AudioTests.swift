@@ -1,0 +1,405 @@
+import CGStreamer
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// Sound beside the picture, by samples.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct AudioTests {
+        @Test func aToneComesBack() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn, frequency: 440)) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(sound.waitForTone(440))
+                    let seen = sound.seen.value
+                    #expect(seen.events.filter { $0 != .tag }.prefix(3) == [.streamStart, .caps, .segment])
+                    #expect(seen.caps.contains("S16LE") && seen.caps.contains("rate=(int)48000"))
+                    #expect(seen.share(of: 880) < 0.1)
+                    for field in ["in", "sent", "received", "out"] {
+                        #expect(pipeline.count("audio-buffers-\(field)") > 0, "\(field)")
+                    }
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// One stream of samples, each where the last one ended, from the beginning of the pad to the end of the input.
+        @Test func samplesFollowOneAnother() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    let before = sound.seen.value
+                    #expect(sound.wait { $0.buffers > before.buffers + 100 })
+                    let seen = sound.seen.value
+                    #expect(seen.holes.isEmpty, "\(seen.holes)")
+                    // With the picture's time, and no later than it is said to be.
+                    let now = try #require(pipeline.pipeline.currentRunningTime)
+                    let delay = Int64(now) - Int64(try #require(seen.end))
+                    #expect(delay < 1_000_000_000 && delay > -200_000_000, "\(delay) ns")
+                    let latency = try #require(pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.queryPeerLatency())
+                    #expect(latency.live && latency.minimum >= 120_000_000 && latency.minimum < 200_000_000)
+                }
+            }
+        }
+
+        /// While PLAYING, three times: the picture goes on, the session is the same, and nothing stays.
+        @Test func itComesAndGoes() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    let picture = PictureWatch(pipeline.sink)
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(20))
+                    let id = pipeline.transform.string("session-id")
+                    let usual = picture.longestGap(since: .now - .milliseconds(900))
+                    let start = ContinuousClock.now
+                    var threads = 0
+                    for round in 0..<3 {
+                        let branch = try SoundBranch(TransformPipeline.tone(440 + 220 * round), on: pipeline)
+                        let sound = try branch.sound()
+                        #expect(sound.waitForTone(Float(440 + 220 * round)), "round \(round)")
+                        branch.release()
+                        #expect(branch.isGone.wait(seconds: 10) { $0 }, "audio_src stays, round \(round)")
+                        #expect(sound.seen.value.isEnded)
+                        #expect(pipeline.transform.staticPad("audio_src") == nil)
+                        #expect(pipeline.transform.staticPad("audio_sink") == nil)
+                        branch.end()
+                        #expect(pipeline.waitForFrames(10), "round \(round)")
+                        // What the first one leaves to the connection is there to be used again.
+                        if round == 0 {
+                            threads = Process.threadCount
+                        } else {
+                            #expect(eventually { Process.threadCount <= threads }, "\(Process.threadCount), not \(threads)")
+                        }
+                    }
+                    let longest = picture.longestGap(since: start)
+                    #expect(longest < usual + .milliseconds(500), "\(longest), usually \(usual)")
+                    #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func thereIsOneOfEach() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    // In NULL and, given back, in PLAYING.
+                    for _ in 0..<2 {
+                        let first = try #require(pipeline.transform.requestPad("audio_sink"))
+                        #expect(try requestAgain(pipeline.transform) == nil)
+                        pipeline.transform.releaseRequestPad(first)
+                        #expect(pipeline.transform.staticPad("audio_sink") == nil)
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(2))
+                    }
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        /// By the template: asked by the name of a pad that is there, GStreamer complains itself.
+        private func requestAgain(_ transform: Element) throws -> UnsafeMutablePointer<GstPad>? {
+            let element = transform.raw.assumingMemoryBound(to: GstElement.self)
+            let template = try #require(gst_element_get_pad_template(element, "audio_sink"))
+            return gst_element_request_pad(element, template, nil, nil)
+        }
+
+        @Test func silenceGoesOutWhileItIsMuted() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    let id = pipeline.transform.string("session-id")
+                    pipeline.transform.set("mute-audio", true)
+                    #expect(sound.waitForSilence())
+                    let (sent, received) = (pipeline.count("audio-buffers-sent"), pipeline.count("audio-buffers-received"))
+                    let isSent = eventually {
+                        pipeline.count("audio-buffers-sent") > sent && pipeline.count("audio-buffers-received") > received
+                    }
+                    #expect(isSent)
+                    #expect(pipeline.waitForFrames(20))
+                    #expect(sound.seen.value.isSilent)
+                    pipeline.transform.set("mute-audio", false)
+                    #expect(sound.waitForTone(440))
+                    #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// The service dies and comes back: one stream of sound, with silence in between.
+        @Test func aReconnectKeepsThePad() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn, "max-retries=5 fallback=freeze")) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    let picture = PictureWatch(pipeline.sink)
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    let start = ContinuousClock.now
+                    standIn.server.closeSessions(code: 1011)
+                    #expect(standIn.wait { $0.count == 2 && $0.last?.isGenerating == true })
+                    // On the new way: it has been silent, or what came before is over.
+                    let received = pipeline.count("audio-buffers-received")
+                    #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-received") > received + 20 })
+                    #expect(sound.waitForTone(440))
+                    let seen = sound.seen.value
+                    #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
+                    #expect(seen.unsaidHoles.isEmpty, "\(seen.holes)")
+                    let gaps = (sound.longestGap(since: start), picture.longestGap(since: start))
+                    #expect(gaps.0 < .milliseconds(700) && gaps.1 < .milliseconds(700), "\(gaps)")
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                }
+            }
+        }
+
+        // MARK: Ends
+
+        @Test func theEndOfThePictureEndsTheSound() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    pipeline.transform.send(Event.eos())
+                    #expect(pipeline.wait(seconds: 5) { $0.isEnded })
+                    #expect(sound.wait(seconds: 5, until: \.isEnded))
+                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func theEndOfTheInputsSoundEndsNothingElse() throws {
+            try StandIn.run { standIn in
+                let tone = "audiotestsrc is-live=true freq=440 volume=0.4 num-buffers=150 samplesperbuffer=960"
+                try TransformPipeline.run(try .withSound(standIn, sound: tone)) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    #expect(sound.waitForSilence())
+                    let before = sound.seen.value
+                    #expect(pipeline.waitForFrames(20))
+                    let after = sound.seen.value
+                    #expect(after.buffers > before.buffers && !after.isEnded && !pipeline.isEnded)
+                    #expect(after.unsaidHoles.isEmpty)
+                }
+            }
+        }
+
+        @Test func aFlushIsSurvived() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
+                    let sound = try branch.sound()
+                    #expect(sound.waitForTone(440))
+                    let pad = try #require(pipeline.transform.staticPad("audio_sink"))
+                    let before = pipeline.count("audio-buffers-sent")
+                    pad.send(Event.flushStart())
+                    pad.send(Event.flushStop())
+                    pad.send(Event.streamStart(id: "another", groupID: Event.nextGroupID()))
+                    pad.send(Event.caps(try Caps("audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)1, layout=(string)interleaved")))
+                    pad.send(Event.timeSegment())
+                    // The source may have been told while it was flushing, and then has ended its task.
+                    branch.source.setState(.ready)
+                    branch.source.syncStateWithParent()
+                    #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-sent") > before + 50 })
+                    #expect(sound.waitForTone(440))
+                    #expect(!sound.seen.value.isEnded)
+                    branch.release()
+                    #expect(branch.isGone.wait(seconds: 10) { $0 })
+                    branch.end()
+                }
+            }
+        }
+
+        @Test func nullInEveryPhase() throws {
+            try StandIn.run { standIn in
+                for milliseconds in [0, 20, 80, 160, 300, 600, 1200, 2000] {
+                    try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                        pipeline.play()
+                        _ = pipeline.collect(milliseconds: milliseconds)
+                        #expect(pipeline.takeProblems().isEmpty)
+                    }
+                }
+                // And again with the same element, by way of READY.
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    for round in 0..<3 {
+                        let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
+                        pipeline.play()
+                        #expect(try branch.sound().waitForTone(440), "round \(round)")
+                        #expect(pipeline.pipeline.setState(round == 1 ? .null : .ready) == .success)
+                        #expect(branch.isGone.value && pipeline.transform.staticPad("audio_src") == nil)
+                        #expect(pipeline.count("audio-buffers-in") == 0)
+                        branch.release()
+                        branch.end()
+                    }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        // MARK: What stands still
+
+        /// Without a session, or with one that takes no sound, whoever gives it is not held up.
+        @Test func aLiveInputIsNeverHeldUp() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn, "auto-connect=false")) { pipeline in
+                    pipeline.play()
+                    #expect(eventually { pipeline.count("audio-buffers-in") > 100 })
+                    #expect(pipeline.count("audio-buffers-dropped") > 90)
+                    #expect(pipeline.count("audio-buffers-sent") == 0)
+                    #expect(pipeline.transform.staticPad("audio_src") == nil)
+                }
+            }
+        }
+
+        @Test func aSinkThatStandsStillHoldsNobodyUp() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    let isHeld = Watched(false)
+                    pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.addProbe(.buffer) { _ in
+                        _ = isHeld.wait(seconds: 20) { !$0 }
+                        return .pass
+                    }
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    isHeld.change { $0 = true }
+                    let sent = pipeline.count("audio-buffers-sent")
+                    #expect(pipeline.waitForFrames(80))
+                    #expect(pipeline.count("audio-buffers-sent") > sent + 200)
+                    #expect(pipeline.count("audio-buffers-late") > 10)
+                    isHeld.change { $0 = false }
+                    let now = try #require(pipeline.pipeline.currentRunningTime)
+                    #expect(sound.wait { ($0.end ?? 0) > now })
+                    #expect(sound.waitForTone(440))
+                    #expect(sound.seen.value.unsaidHoles.isEmpty)
+                }
+            }
+        }
+
+        /// It waits for both: silence fills what nobody says.
+        @Test func aMuxerGoesOnWithoutSound() throws {
+            try TemporaryFolder.with { folder in
+                let file = folder.path("both.mkv")
+                try StandIn.run { standIn in
+                    try TransformPipeline.run(
+                        try TransformPipeline(
+                            description: """
+                                decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
+                                \(TransformPipeline.custom) source=test audio-source="appsrc is-live=true format=time \
+                                caps=audio/x-raw,format=S16LE,rate=48000,channels=1,layout=interleaved" \
+                                matroskamux name=mux ! filesink name=out location=\(file) async=false \
+                                t.src ! queue ! jpegenc ! mux. t.audio_src ! queue ! mux.
+                                """)
+                    ) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(60, seconds: 30))
+                        #expect(pipeline.count("audio-buffers-silence") > 50)
+                        pipeline.pipeline.send(Event.eos())
+                        #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                    }
+                }
+                let played = try Pipeline(
+                    description: "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=sound sync=false")
+                let sound = SoundWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
+                played.setState(.playing)
+                defer { played.setState(.null) }
+                #expect(sound.wait(until: \.isEnded))
+                #expect(sound.seen.value.buffers > 50 && sound.seen.value.isSilent)
+            }
+        }
+
+        // MARK: Inputs
+
+        @Test(arguments: [
+            "format=F32LE,rate=44100,channels=2", "format=U8,rate=8000,channels=1", "format=S24_32BE,rate=96000,channels=6",
+            "format=F64LE,rate=11025,channels=8,channel-mask=(bitmask)0", "format=S16LE,rate=48000,channels=2,layout=non-interleaved",
+        ])
+        func everyFormatIsTaken(caps: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .withSound(
+                        standIn,
+                        sound: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
+                ) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(sound.waitForTone(440))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        /// A file: it waits for the session, and comes at the clock's pace.
+        @Test func whatIsNotLiveIsPaced() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .withSound(
+                        standIn, sound: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=400",
+                        source: TransformPipeline.source("num-buffers=100"))
+                ) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    let time = measured {
+                        #expect(sound.waitForTone(440))
+                        #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-in") >= 390 })
+                    }
+                    #expect(time > .seconds(3.8), "four seconds came in \(time)")
+                    #expect(pipeline.count("audio-buffers-dropped") < 100)
+                }
+            }
+        }
+
+        // MARK: decartsrc
+
+        @Test func aCameraHasSoundToo() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try TransformPipeline(
+                        description: """
+                            decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
+                            \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))" \
+                            t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=sound sync=false async=false
+                            """)
+                ) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(sound.waitForTone(660))
+                    pipeline.transform.set("mute-audio", true)
+                    #expect(sound.waitForSilence())
+                    pipeline.transform.set("mute-audio", false)
+                    #expect(sound.waitForTone(660))
+                    #expect(pipeline.pipeline.setState(.ready) == .success)
+                    #expect(pipeline.transform.staticPad("audio_src") == nil)
+                    // Another time, and this time none.
+                    pipeline.transform.set("audio-source", GValueBox("none"))
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(pipeline.count("audio-buffers-in") == 0)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test(arguments: [("auto", "There is no microphone"), ("nosuchelement", "audio-source cannot be made"), ("fakesink", "audio-source")])
+        func aSourceThatIsNone(text: String, says: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "\(CameraTests.still) audio-source=\"\(text)\"")
+                ) { pipeline in
+                    #expect(pipeline.play() == .failure)
+                    #expect(pipeline.waitForError()?.text.contains(says) == true)
+                }
+            }
+        }
+    }
+}
