@@ -182,7 +182,7 @@ struct Negotiation: Sendable {
 
     /// No answer came: what was agreed before holds, and another offer may be made.
     mutating func forgetOffer() {
-        guard step == .offered, isConnected else { return }
+        guard step == .offered else { return }
         step = .settled
     }
 
