@@ -119,7 +119,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     private func sending() throws {
         guard let publisher = peers?.publisher else { return }
-        if !isSending {
+        if !isSending, publisher.sendParameters != nil {
             isSending = true
             try path.send(through: publisher)
         }
