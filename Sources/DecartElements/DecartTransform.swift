@@ -37,10 +37,13 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var input: InputChain?
         var output: VideoOutput?
+        /// Of one start.
+        var track = VideoTrack()
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
         /// Told when a room is what the service speaks.
         var codecWarning: String?
+        var timing: CaptureTiming?
         var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
@@ -174,6 +177,9 @@ final class DecartTransform: ElementImplementation {
         case "fallback": applyFallback()
         case "mute-video": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
+        case "processor":
+            let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
+            if isRunning { input?.processing.change(to: text) }
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
@@ -198,12 +204,19 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func statistics() -> Structure {
-        let (input, output, snapshot, session) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.session) }
-        return TransformStatistics.structure(
-            input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
-            audio: (audio.gate.counters, audio.counters),
-            snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
-            receivedSize: session?.receivedSize)
+        let (input, output, snapshot, session, timing) = state.withLock {
+            ($0.input, $0.output, $0.snapshot, $0.session, $0.timing)
+        }
+        let transport = session?.statistics
+        let stats = TransformStatistics.structure(
+            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
+            output: output?.counters ?? OutputCounters(),
+            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, transport: transport,
+            receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
+        let (track, label) = state.withLock { ($0.track, $0.settings.trackLabel) }
+        let (publication, sid) = session?.publication ?? (.none, nil)
+        track.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
+        return stats
     }
 
     /// The session's queue, for an image is read from a file.
@@ -326,6 +339,7 @@ final class DecartTransform: ElementImplementation {
     private func setPlaying(_ playing: Bool) {
         let (input, output) = state.withLock { ($0.input, $0.output) }
         input?.gate.set(playing: playing)
+        input?.processing.rest()
         output?.set(playing: playing)
         audio.set(playing: playing)
     }
@@ -370,8 +384,10 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
+        let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
+        let track = VideoTrack()
         let host = MediaHost(
-            element: handle, input: input, output: output, audio: audio, log: Self.log,
+            element: handle, input: input, output: output, audio: audio, track: track, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -382,6 +398,8 @@ final class DecartTransform: ElementImplementation {
         if audio.isWanted { session.setAudio(true) }
         state.withLock {
             $0.session = session
+            $0.timing = timing
+            $0.track = track
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }
@@ -398,7 +416,8 @@ final class DecartTransform: ElementImplementation {
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
-            waits: follows)
+            captureLatency: settings.timestamps == .capture ? UInt64(settings.minLatency) &* 1_000_000 : nil, waits: follows)
+        output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
             // Somebody has decided by now.
@@ -415,19 +434,24 @@ final class DecartTransform: ElementImplementation {
         applyFallback()
         applyMute()
         applyStatisticsInterval()
-        let (session, connects) = state.withLock { ($0.session, $0.settings.autoConnect) }
+        let (session, connects, input, processor) = state.withLock {
+            ($0.session, $0.settings.autoConnect, $0.input, $0.settings.processor)
+        }
+        input?.processing.start(processor, element: handle)
         if connects { session?.controller.start() }
     }
 
     private func end() {
         let session = state.withLock { state in
-            defer { state.session = nil }
+            defer { (state.session, state.timing) = (nil, nil) }
             return state.session
         }
         session?.stop()
         audio.stop()
         statisticsTimer.stop()
-        state.withLock(\.input)?.setMuted(false, element: handle)
+        let input = state.withLock(\.input)
+        input?.processing.stop()
+        input?.setMuted(false, element: handle)
         let raw = state.withLock { state in
             defer { state.rawFallback = nil }
             return state.rawFallback
@@ -541,6 +565,7 @@ final class DecartTransform: ElementImplementation {
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
         case .note(let text): Self.log(.debug, handle.unowned, text)
+        case .learnt: break
         }
     }
 
@@ -566,10 +591,12 @@ final class DecartTransform: ElementImplementation {
 
     /// A child's error must not stop the pipeline while the session can deal with it.
     func handleMessage(_ message: Message) -> Message? {
-        let session = state.withLock(\.session)
+        let (session, input) = state.withLock { ($0.session, $0.input) }
         switch message.kind {
         case .eos: return nil
-        case .error, .warning: return session?.takesOver(message) == true ? nil : message
+        case .error, .warning:
+            let isTaken = input?.processing.takesOver(message) == true || session?.takesOver(message) == true
+            return isTaken ? nil : message
         default: return message
         }
     }

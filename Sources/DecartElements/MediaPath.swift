@@ -16,7 +16,10 @@ struct MediaHost: Sendable {
     let input: InputChain
     let output: VideoOutput
     let audio: AudioTrack
+    let track: VideoTrack
     let log: DebugCategory
+    /// For `timestamps=capture`.
+    var timing: CaptureTiming?
     /// An encoder was made: the application may set it up.
     let onEncoder: @Sendable (Element) -> Void
 }
@@ -38,6 +41,7 @@ struct MediaSettings: Sendable {
     var bitrate: Int
     var encoder: String
     var followsReceived: Bool
+    var label = TrackLabel()
     /// Rooms are reached with the same trust as the control channel.
     var room: RoomAccess?
 }
@@ -61,6 +65,10 @@ protocol ElementMedia: MediaTransport {
     func setAudio(_ isWanted: Bool)
     /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
     func setVideoPublished(_ isPublished: Bool)
+    /// The far side takes our pictures.
+    var isPublished: Bool { get }
+    /// A room's name for our track.
+    var trackSID: String? { get }
 }
 
 // @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
@@ -77,6 +85,7 @@ final class MediaPath: @unchecked Sendable {
     private let sentBefore = Atomic<UInt64>(0)
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
+    let isPublished = Atomic(false)
     private let stopped = Atomic(false)
     // What other threads may ask for, until `stop`. The connection is the one that sends.
     private let shared = Mutex<PeerConnection?>(nil)
@@ -86,6 +95,8 @@ final class MediaPath: @unchecked Sendable {
     private let door = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
+    /// Set once, by `init`.
+    private var marks: PictureMarks?
 
     /// Higher for a newer attempt.
     private let rank: Int
@@ -103,6 +114,11 @@ final class MediaPath: @unchecked Sendable {
         self.settings = settings
         self.onEvent = onEvent
         audio = AudioPath(rank: rank, track: host.audio)
+        if let timing = host.timing {
+            marks = PictureMarks(rank: rank, timing: timing) { [weak self] take in
+                perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
+            }
+        }
     }
 
     deinit { stop() }
@@ -141,6 +157,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Sound may be sent, and pictures, unless ours are withdrawn; any thread.
     func open() {
+        isPublished.store(true, ordering: .releasing)
         host.audio.gate.open(rank: rank)
         door.withLock { door in
             door.isOpen = true
@@ -240,9 +257,11 @@ final class MediaPath: @unchecked Sendable {
         encoder.bin.syncStateWithParent()
         announce(on: input)
         let sent = Mutex((width: 0, height: 0))
-        host.input.addDelivery(rank: rank) { [weak self, encoder] frame in
+        host.input.addDelivery(rank: rank) { [weak self, encoder, marks] frame in
             guard let self else { return }
-            self.follow(encoder)
+            let bytesSent = self.sender?.bytesSent ?? 0
+            self.follow(encoder, bytesSent: bytesSent)
+            self.host.track.sent(frame.size, bytes: bytesSent, at: self.host.element.unowned.currentRunningTime)
             let changed = sent.withLock { sent in
                 defer { sent = frame.size }
                 return sent != frame.size
@@ -251,7 +270,7 @@ final class MediaPath: @unchecked Sendable {
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil
-            _ = input.push(buffer)
+            _ = input.push(marks?.mark(buffer, size: frame.size, at: time) ?? buffer)
         }
     }
 
@@ -267,7 +286,7 @@ final class MediaPath: @unchecked Sendable {
     }
 
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
-        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived)
+        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived, marks: marks)
         receiver.withLock { $0 = chain }
         let decoded = host.output.makeInput(rank: rank, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
             self?.frameArrived()
@@ -316,8 +335,7 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
-    private func follow(_ encoder: VideoEncoderBin) {
-        let bytesSent = shared.withLock { $0 }?.bytesSent
+    private func follow(_ encoder: VideoEncoderBin, bytesSent: UInt64) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target?.target else { return (nil, nil) }
             if rate.ladder == nil {
@@ -341,6 +359,7 @@ final class MediaPath: @unchecked Sendable {
     /// The decoder's thread.
     private func frameArrived() {
         received.wrappingAdd(1, ordering: .relaxed)
+        host.track.received(at: host.element.unowned.currentRunningTime)
         if !firstFrame.exchange(true, ordering: .relaxed) { onEvent(.firstFrame) }
     }
 

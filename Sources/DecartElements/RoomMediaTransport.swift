@@ -21,6 +21,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var isSending = false
     private var isReceiving = false
     private var audio = AudioLink()
+    private let sid = Mutex<String?>(nil)
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -33,6 +34,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     var traffic: MediaTraffic { path.traffic }
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
+    var isPublished: Bool { path.isPublished.load(ordering: .acquiring) }
+    var trackSID: String? { sid.withLock { $0 } }
 
     /// What was sent is of the publisher, what was received of the subscriber.
     var statistics: PeerConnectionStatistics? {
@@ -52,6 +55,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             room: RoomConfiguration(
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
+        configuration.room.trackName = settings.label.roomName
+        configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = access.allowsInsecure
@@ -104,7 +109,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             self.subscriber.withLock { $0 = subscriber }
             path.add(publisher)
             path.add(subscriber)
-        case .published:
+        case .published(let sid):
+            self.sid.withLock { $0 = sid }
             attempt(sending)
         case .subscribed:
             attempt(receiving)

@@ -60,6 +60,7 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout))
+            if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
             if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {
@@ -71,6 +72,9 @@ extension SessionPlan {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }
     }
+
+    /// Whose transport it is that `auto` finds out.
+    var service: ServiceMemory.Service { ServiceMemory.Service(url: base.description, model: model.name) }
 
     func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
 
@@ -88,6 +92,7 @@ extension SessionPlan {
             bitrate: settings.startBitrate(generation), encoder: settings.encoder,
             followsReceived: settings.outputSize == .received)
         media.format = format
+        media.label = settings.trackLabel
         media.connection.codec = settings.videoCodec(generation)
         media.connection.bitrateRange = range
         media.connection.startBitrate = settings.startBitrate(generation)
@@ -102,7 +107,7 @@ extension SessionPlan {
     /// Query items of the control channel.
     private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
         var options: [Option] = []
-        if settings.transport != .webrtc { options.append(("livekit_early_room_info", "true")) }
+        if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
         if settings.speed == .fast {
             guard model.supportsFastSpeed else {
@@ -138,10 +143,12 @@ extension SessionPlan {
 
     /// The control channel of one attempt, with the key that counts now: the application's answer, else a fresh one
     /// from the backend, else the configured one.
+    /// - Parameter path: how the media will go; nil: the service is to tell.
     func makeChannel(
-        applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
-        let (base, model, trust, options) = (base, model, trust, options)
+        let (base, model, trust) = (base, model, trust)
+        let options = (path == .webrtc ? [] : [("livekit_early_room_info", "true")]) + options
         let open = { @Sendable (key: APIKey, onEvent: @escaping @Sendable (SignallingEvent) -> Void) -> any SignallingChannel in
             var configuration = WebSocketChannel.Configuration()
             configuration.trust = trust
@@ -251,6 +258,8 @@ extension TransformSettings {
     /// Of servers that the service, or the user, names beside it: they may have certificates of everybody's.
     var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
+    var trackLabel: TrackLabel { TrackLabel(name: trackName, source: trackSource) }
+
     var maximumDuration: Duration? { maxSessionDuration > 0 ? .seconds(maxSessionDuration) : nil }
 
     var retryPolicy: RetryPolicy {
@@ -335,8 +344,8 @@ final class ElementSession: @unchecked Sendable {
         let scheduler = DispatchScheduler(queue: queue)
         controller = SessionController(
             configuration: plan.configuration, queue: queue,
-            makeChannel: { _, onEvent throws(SessionError) in
-                try plan.makeChannel(applicationKey: requestKey(), onEvent: onEvent)
+            makeChannel: { _, path, onEvent throws(SessionError) in
+                try plan.makeChannel(path: path, applicationKey: requestKey(), onEvent: onEvent)
             },
             makeMedia: { attempt, start, onEvent in
                 let rank = Int(clamping: attempt.number)
@@ -357,7 +366,11 @@ final class ElementSession: @unchecked Sendable {
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },
-            onChange: onChange, onEvent: onReport)
+            onChange: onChange,
+            onEvent: { report in
+                if case .learnt(let transport) = report { ServiceMemory.shared.set(transport, of: plan.service) }
+                onReport(report)
+            })
     }
 
     /// Of all media paths, those to come included; any thread.
@@ -376,6 +389,11 @@ final class ElementSession: @unchecked Sendable {
     func takesOver(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.takesOver(message) } }
 
     var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
+
+    /// How our track stands on the newest media path, and its name in a room.
+    var publication: (state: VideoTrack.Publication, sid: String?) {
+        media.newest.map { ($0.isPublished ? .published : .publishing, $0.trackSID) } ?? (.none, nil)
+    }
 
     /// Runs on the session's queue, after what is there already.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }

@@ -9,7 +9,9 @@ struct TransformSettings: Sendable {
     enum Transport: Int, Sendable, CaseIterable { case auto, livekit, webrtc }
     enum Resolution: Int, Sendable, CaseIterable { case standard, hd, fullHD }
     enum Speed: Int, Sendable, CaseIterable { case standard, fast }
+    enum Timestamps: Int, Sendable, CaseIterable { case arrival, capture }
     enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
+    enum TrackSource: Int, Sendable, CaseIterable { case camera, screen }
     enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
 
     var baseURL = ServiceURL.defaultBase
@@ -44,10 +46,18 @@ struct TransformSettings: Sendable {
     var codec = Codec.auto
     var encoder = ""
     var latency = 100
+    var timestamps = Timestamps.arrival
+    /// ms.
+    var minLatency = 500
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
+    /// nil: by the source.
+    var trackName: String?
+    var trackSource = TrackSource.camera
     var muteVideo = false
     var muteAudio = false
+    /// nil: none. Not checked before it is made.
+    var processor: String?
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true

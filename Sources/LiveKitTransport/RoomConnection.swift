@@ -28,8 +28,9 @@ package struct RoomConnectionConfiguration: Sendable {
 package enum RoomEvent: Sendable {
     /// Made, not yet negotiated: their bins belong into the pipeline now.
     case peers(publisher: PeerConnection, subscriber: PeerConnection)
-    /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say; again when they change.
-    case published
+    /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows the picture by
+    /// this name; again when they change.
+    case published(sid: String?)
     /// The result comes, as the subscriber's `negotiatedCodec` and `audioDirection` say; again when they change.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
@@ -220,13 +221,13 @@ package final class RoomConnection: @unchecked Sendable {
             return tell(.warning("The room's answer to a change is ignored: \(error.message)"))
         }
         isPublished = true
-        tell(.published)
+        tell(.published(sid: machine.trackSID))
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         attempt(.publisher) { () throws(PeerConnectionError) in
             var common = self.configuration.peer
-            common.iceServers += self.usable(servers)
+            common.iceServers = self.iceServers(with: servers)
             if relayOnly { common.iceTransportPolicy = .relay }
             var (ours, theirs) = (common, common)
             ours.direction = .sendonly
@@ -250,16 +251,19 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    private func usable(_ servers: [LiveKitICEServer]) -> [ICEServer] {
-        let all = servers.flatMap { server in
+    /// Ours and the room's. Only one STUN server is asked, and the room knows better which.
+    private func iceServers(with theirs: [LiveKitICEServer]) -> [ICEServer] {
+        let room = theirs.flatMap { server in
             server.urls.prefix(8).compactMap { url in
                 try? ICEServer(
                     url: url, username: server.username.isEmpty ? nil : server.username,
                     credential: server.credential.isEmpty ? nil : server.credential)
             }
         }
+        let own = configuration.peer.iceServers
+        let stun = room.first { $0.kind == .stun } ?? own.first { $0.kind == .stun }
         // Each costs sockets and time.
-        return Array(all.prefix(16))
+        return Array(([stun].compactMap(\.self) + (own + room).filter { $0.kind == .turn }).prefix(16))
     }
 
     private func answer(_ offer: String, _ id: UInt32) throws(PeerConnectionError) {

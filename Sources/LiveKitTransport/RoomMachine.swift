@@ -18,6 +18,10 @@ package struct RoomConfiguration: Sendable, Equatable {
     /// Our names for the tracks, as in the offer's `msid`.
     package var trackID = "camera"
     package var audioTrackID = "microphone"
+    /// What others know it by.
+    package var trackName = "camera"
+    /// The pictures are of a screen, not of a camera.
+    package var isScreen = false
     package var width: Int
     package var height: Int
     /// At most, bit/s.
@@ -90,6 +94,8 @@ package struct RoomMachine: Sendable {
     private var phase = Phase.opening
     /// The newest, for whoever joins anew.
     package private(set) var token: Secret
+    /// The room's name for our track.
+    package private(set) var trackSID: String?
     private var needsSubscriber = true
     private var connected: Set<Int> = []
     /// What becomes of a track of ours.
@@ -194,6 +200,7 @@ package struct RoomMachine: Sendable {
                 publications[kind] == .asked
             else { return }
             publications[kind] = .known(sid: published.track.sid)
+            if kind == .video { trackSID = published.track.sid.isEmpty ? nil : published.track.sid.printable(limit: 64) }
             offerIfDue()
         case .trackUnpublished(let unpublished):
             lost(unpublished.trackSid)
@@ -333,9 +340,9 @@ package struct RoomMachine: Sendable {
         }
         return .with {
             $0.cid = configuration.trackID
-            $0.name = "camera"
+            $0.name = configuration.trackName
             $0.type = .video
-            $0.source = .camera
+            $0.source = configuration.isScreen ? .screenShare : .camera
             $0.width = layer.width
             $0.height = layer.height
             $0.layers = [layer]

@@ -28,6 +28,8 @@ package struct PeerConnectionStatistics: Sendable {
     /// What we may send, and why.
     package var bitrateTarget: BitrateTarget?
     package var selectedPair: ICECandidatePair?
+    /// Where another connection receives: its own.
+    package var receivingPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?
     /// Packets from the network that were not authentic, replayed or malformed.
@@ -47,6 +49,7 @@ package struct PeerConnectionStatistics: Sendable {
         nacksSent &+= other.nacksSent
         plisSent &+= other.plisSent
         (packetsLost, jitter) = (other.packetsLost, other.jitter)
+        receivingPair = other.selectedPair
         guard let received = other.audio else { return }
         var all = audio ?? AudioStatistics()
         all.packetsReceived &+= received.packetsReceived

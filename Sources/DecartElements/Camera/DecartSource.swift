@@ -156,6 +156,7 @@ final class DecartSource: ElementImplementation {
         guard let parts else { return }
         if parts.transform.has(property: name) {
             parts.transform.set(name, value)
+            if name == "mute-video" { applyMute(parts) }
             return
         }
         state.withLock { $0.settings.set(name, value) }
@@ -167,6 +168,7 @@ final class DecartSource: ElementImplementation {
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
+        case "mute-releases-camera": applyMute(parts)
         case "crop":
             if let request = CropRequest(settings.crop) {
                 parts.stage.set(request: request)
@@ -192,6 +194,12 @@ final class DecartSource: ElementImplementation {
         guard let parts else { return }
         parts.transform.propertiesChanged(names)
         parts.updateShape()
+    }
+
+    /// The camera is let go when black goes out in its place.
+    private func applyMute(_ parts: Parts) {
+        let releases = state.withLock(\.settings.muteReleasesCamera)
+        parts.camera.setMuted(releases && parts.transform.value("mute-video")?.bool == true)
     }
 
     private func apply(_ orientation: TransformSettings.OrientationChoice, _ parts: Parts) {

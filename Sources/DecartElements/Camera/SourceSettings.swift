@@ -14,6 +14,7 @@ struct SourceSettings: Sendable {
     var captureCaps: Caps?
     /// As the user wrote it; a text that is no crop counts as none.
     var crop = ""
+    var muteReleasesCamera = false
 
     var audioSource = Self.noSound
 
@@ -32,6 +33,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
         case "audio-source": audioSource = value.string.flatMap { $0.isEmpty ? nil : $0 } ?? Self.noSound
+        case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
         default: break
         }
     }
@@ -47,6 +49,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
         case "audio-source": GValueBox(audioSource)
+        case "mute-releases-camera": GValueBox(muteReleasesCamera)
         default: nil
         }
     }
@@ -99,6 +102,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Where sound comes from: none, auto (the default microphone), or a gst-launch description with one output of raw audio, whose errors end the element. What comes back leaves at audio_src",
             .string(default: noSound)),
+        PropertySpec(
+            "mute-releases-camera", nick: "Mute releases camera",
+            blurb:
+                "Close the camera, or other source, while mute-video is set, so that its light goes out, and open it again afterwards; black goes out meanwhile, and session and output stay. A camera that cannot be opened again is a lost one: a warning, and the next",
+            .boolean(default: false), mutability: .playing),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:

@@ -198,11 +198,13 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Media
 
+    private var carriesMarker: Bool { request.wantsLatencyMarker && services.answersLatencyMarker }
+
     /// The painter outlives the client's connections to the room.
     private func openRoom(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let painter = FramePainter(look: look, carriesLatencyMarker: request.wantsLatencyMarker) {
+        let painter = FramePainter(look: look, carriesLatencyMarker: carriesMarker, delay: services.delay) {
             [board = services.board] count in
             board.wake()
             guard count == 1 else { return }
@@ -235,7 +237,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                 handler.carryOut(event(&handler.conversation), context)
             }
         }
-        let painter = FramePainter(look: look, carriesLatencyMarker: request.wantsLatencyMarker) {
+        let painter = FramePainter(look: look, carriesLatencyMarker: carriesMarker, delay: services.delay) {
             [board = services.board] count in
             board.wake()
             if count == 1 { tell { $0.mediaFlows() } }

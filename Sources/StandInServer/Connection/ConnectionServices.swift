@@ -6,6 +6,10 @@ struct ConnectionServices: Sendable {
     let engine: any MediaEngine
     let faults: FaultBoard
     let rooms = RoomBoard()
+    let roomICE: RoomICE
+    /// How long a model thinks.
+    let delay: Duration
+    let answersLatencyMarker: Bool
     let log: @Sendable (String) -> Void
     /// Entered once for every media session, left when it is torn down.
     let mediaGroup = DispatchGroup()

@@ -28,6 +28,7 @@ struct RoomConversation {
 
     private let room: RoomIdentity
     private let isSubscribedToAll: Bool
+    private let ice: RoomICE
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
     private static let maximumTrackCount = 20
@@ -49,8 +50,9 @@ struct RoomConversation {
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
     /// - Parameter isSubscribedToAll: without being asked for single tracks.
-    init(room: RoomIdentity, isSubscribedToAll: Bool) {
+    init(room: RoomIdentity, isSubscribedToAll: Bool, ice: RoomICE) {
         self.room = room
+        self.ice = ice
         self.isSubscribedToAll = isSubscribedToAll
         wanted = isSubscribedToAll ? Set(MediaKind.allCases) : []
     }
@@ -68,6 +70,7 @@ struct RoomConversation {
         join.serverInfo.version = "1.9.0"
         join.serverInfo.protocol = 16
         join.subscriberPrimary = true
+        ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
         join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in

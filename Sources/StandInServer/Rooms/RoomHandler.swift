@@ -27,7 +27,8 @@ final class RoomHandler: ChannelInboundHandler {
         self.room = room
         self.visit = visit
         self.services = services
-        conversation = RoomConversation(room: room.identity, isSubscribedToAll: visit.isSubscribedToAll)
+        conversation = RoomConversation(
+            room: room.identity, isSubscribedToAll: visit.isSubscribedToAll, ice: services.roomICE)
     }
 
     // MARK: Channel
@@ -136,6 +137,10 @@ final class RoomHandler: ChannelInboundHandler {
     private func carryOut(_ order: RoomConversation.Order, _ context: ChannelHandlerContext) {
         switch order {
         case .send(let response):
+            if case .trackPublished(let published) = response.message {
+                let track = published.track
+                services.board.update(room.number) { $0.note(track: "\(track.source) \(track.name) \(track.sid)") }
+            }
             guard let bytes: [UInt8] = try? response.serializedBytes() else { return }
             write(.binary, ByteBuffer(bytes: bytes), context)
         case .startMedia: startMedia(context)
