@@ -176,10 +176,10 @@ final class DecartTransform: ElementImplementation {
         case "orientation": applyOrientation()
         case "fallback": applyFallback()
         case "mute-video": applyMute()
+        case "mute-audio": audio.setMuted(value.bool ?? false)
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
             if isRunning { input?.processing.change(to: text) }
-        case "mute-audio": audio.setMuted(value.bool ?? false)
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
@@ -210,8 +210,8 @@ final class DecartTransform: ElementImplementation {
         let transport = session?.statistics
         let stats = TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
-            output: output?.counters ?? OutputCounters(), audio: (audio.gate.counters, audio.counters),
-            snapshot: session == nil ? nil : snapshot, transport: transport,
+            output: output?.counters ?? OutputCounters(),
+            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, transport: transport,
             receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
         let (track, label) = state.withLock { ($0.track, $0.settings.trackLabel) }
         let (publication, sid) = session?.publication ?? (.none, nil)

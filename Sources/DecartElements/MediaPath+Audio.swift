@@ -10,7 +10,8 @@ extension MediaPath {
         guard let bin, let parameters = connection.audioSendParameters,
             let sink = connection.bin.staticPad("audio_rtp_sink")
         else { return }
-        try audio.send(through: try AudioEncoderBin.make(parameters: parameters), to: sink, in: bin)
+        try audio.send(
+            to: sink, through: { () throws(GStreamerError) in try AudioEncoderBin.make(parameters: parameters) }, in: bin)
     }
 
     /// The decoder, behind a connection that may receive sound; called once for a connection, before the first packet.

@@ -17,11 +17,11 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var room: RoomConnection?
     private var peers: (publisher: PeerConnection, subscriber: PeerConnection)?
     private let subscriber = Mutex<PeerConnection?>(nil)
-    private let sid = Mutex<String?>(nil)
     private var wish = MediaWish()
     private var isSending = false
     private var isReceiving = false
     private var audio = AudioLink()
+    private let sid = Mutex<String?>(nil)
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -125,7 +125,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     private func sending() throws {
         guard let publisher = peers?.publisher else { return }
-        if !isSending {
+        if !isSending, publisher.sendParameters != nil {
             isSending = true
             try path.send(through: publisher)
         }

@@ -205,14 +205,14 @@ enum TransformProperties {
             blurb: "Send black at 5 pictures a second in place of the input; track and session stay",
             .boolean(default: false), mutability: .playing),
         PropertySpec(
+            "mute-audio", nick: "Mute audio",
+            blurb: "Send silence in place of what audio_sink is given; track and session stay",
+            .boolean(default: false), mutability: .playing),
+        PropertySpec(
             "processor", nick: "Processor",
             blurb:
                 "Works on each picture before it is encoded, and before fallback=passthrough shows it: a gst-launch description that takes and gives raw video, for background blur or overlays (NULL = none). Replaced while playing, the new one takes over with its first picture. One that fails, or gives nothing for 2 s, is bypassed with a warning; set again, it is tried again. Black pictures of mute-video never meet it",
             .string(default: nil), mutability: .playing),
-        PropertySpec(
-            "mute-audio", nick: "Mute audio",
-            blurb: "Send silence in place of what audio_sink is given; track and session stay",
-            .boolean(default: false), mutability: .playing),
         PropertySpec(
             "auto-connect", nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does", .boolean(default: true)),
@@ -330,8 +330,8 @@ extension TransformSettings {
         case "track-name": trackName = value.string.flatMap { $0.isEmpty ? nil : $0 }
         case "track-source": trackSource = value.int.flatMap(TrackSource.init) ?? .camera
         case "mute-video": muteVideo = value.bool ?? false
-        case "processor": processor = value.string.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         case "mute-audio": muteAudio = value.bool ?? false
+        case "processor": processor = value.string.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         case "statistics-interval": statisticsInterval = value.int ?? 0
         case "auto-connect": autoConnect = value.bool ?? true
         case "max-retries": maxRetries = value.int ?? 5
@@ -378,8 +378,8 @@ extension TransformSettings {
         case "track-name": GValueBox(trackName)
         case "track-source": GValueBox(enumeration: "GstDecartTrackSource", trackSource.rawValue)
         case "mute-video": GValueBox(muteVideo)
-        case "processor": GValueBox(processor)
         case "mute-audio": GValueBox(muteAudio)
+        case "processor": GValueBox(processor)
         case "statistics-interval": GValueBox(uint: statisticsInterval)
         case "auto-connect": GValueBox(autoConnect)
         case "max-retries": GValueBox(int: maxRetries)

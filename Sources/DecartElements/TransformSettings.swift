@@ -55,9 +55,9 @@ struct TransformSettings: Sendable {
     var trackName: String?
     var trackSource = TrackSource.camera
     var muteVideo = false
+    var muteAudio = false
     /// nil: none. Not checked before it is made.
     var processor: String?
-    var muteAudio = false
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true

@@ -28,9 +28,9 @@ package struct RoomConnectionConfiguration: Sendable {
 package enum RoomEvent: Sendable {
     /// Made, not yet negotiated: their bins belong into the pipeline now.
     case peers(publisher: PeerConnection, subscriber: PeerConnection)
-    /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows our video by
+    /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows the picture by
     /// this name; again when they change.
-    case published(videoSID: String?)
+    case published(sid: String?)
     /// The result comes, as the subscriber's `negotiatedCodec` and `audioDirection` say; again when they change.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
@@ -51,6 +51,8 @@ package final class RoomConnection: @unchecked Sendable {
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
     private var wish = MediaWish()
+    /// An answer to an offer of ours was taken.
+    private var isPublished = false
     private var timers: [RoomTimer: UInt64] = [:]
     private var timerVersion: UInt64 = 0
     private var isStopped = false
@@ -182,9 +184,8 @@ package final class RoomConnection: @unchecked Sendable {
         case .makeOffer(let kinds):
             attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
                 guard let publisher else { return }
-                // Without its picture the first offer makes the connection all the same.
                 publisher.setMedia(
-                    video: kinds.contains(.video) ? .sendonly : .inactive, audio: kinds.contains(.audio) ? .sendonly : nil)
+                    video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil)
                 self.handle(.offerMade(sdp: try publisher.createOffer()))
             }
         case .forgetOffer:
@@ -213,13 +214,14 @@ package final class RoomConnection: @unchecked Sendable {
     private func applyAnswer(_ sdp: String) {
         guard let publisher else { return }
         do throws(PeerConnectionError) {
-            let isFirst = publisher.videoDirection == nil
-            do throws(PeerConnectionError) { try publisher.setAnswer(sdp) } catch where !isFirst {
-                publisher.forgetOffer()
-                return tell(.warning("The room's answer to a change is ignored: \(error.message)"))
-            }
-        } catch { return handle(.peerFailed(SessionError(error), .publisher)) }
-        tell(.published(videoSID: machine.trackSID))
+            try publisher.setAnswer(sdp)
+        } catch {
+            guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
+            publisher.forgetOffer()
+            return tell(.warning("The room's answer to a change is ignored: \(error.message)"))
+        }
+        isPublished = true
+        tell(.published(sid: machine.trackSID))
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {

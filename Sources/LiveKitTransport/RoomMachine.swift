@@ -17,11 +17,11 @@ package import WebRTCTransport
 package struct RoomConfiguration: Sendable, Equatable {
     /// Our names for the tracks, as in the offer's `msid`.
     package var trackID = "camera"
+    package var audioTrackID = "microphone"
     /// What others know it by.
     package var trackName = "camera"
     /// The pictures are of a screen, not of a camera.
     package var isScreen = false
-    package var audioTrackID = "microphone"
     package var width: Int
     package var height: Int
     /// At most, bit/s.
@@ -185,6 +185,7 @@ package struct RoomMachine: Sendable {
             self.wish = wish
             if hadSound != wish.audio { wish.audio ? subscribeToAll() : unsubscribe(from: .audio) }
             publish()
+            checkConnected()
         case .stop:
             if phase != .opening { order(.send(.leave(goodbye))) }
             end()
@@ -303,10 +304,12 @@ package struct RoomMachine: Sendable {
 
     private mutating func offerIfDue() {
         let known = Set(publications.filter { $0.value != .asked }.keys)
-        guard phase == .publishing || phase == .connected, !isOffering, known != offered,
+        // The first one waits for the picture, where there is to be one; with nothing in it there is none.
+        guard phase == .publishing || phase == .connected, !isOffering, known != offered ?? [],
             offered != nil || !wish.video || known.contains(.video)
         else { return }
-        if offered != nil { order(.schedule(.answer, after: Self.laterAnswerTimeout)) }
+        // Whoever waits for the connection waits for the answer too.
+        if phase == .connected || offered != nil { order(.schedule(.answer, after: Self.laterAnswerTimeout)) }
         isOffering = true
         offered = known
         order(.makeOffer(known))
@@ -428,7 +431,8 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func checkConnected() {
-        guard phase == .publishing, connected.contains(LiveKitSignalTarget.publisher.rawValue),
+        let needsPublisher = wish.video || !needsSubscriber
+        guard phase == .publishing, !needsPublisher || connected.contains(LiveKitSignalTarget.publisher.rawValue),
             !needsSubscriber || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
         else { return }
         phase = .connected

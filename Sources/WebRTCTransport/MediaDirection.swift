@@ -10,14 +10,23 @@ package enum MediaDirection: String, Sendable {
         }
     }
 
+    private init(sends: Bool, receives: Bool) {
+        switch (sends, receives) {
+        case (true, true): self = .sendrecv
+        case (true, false): self = .sendonly
+        case (false, true): self = .recvonly
+        case (false, false): self = .inactive
+        }
+    }
+
     /// No more than the other does.
     func limited(to other: MediaDirection) -> MediaDirection {
-        switch (sends && other.sends, receives && other.receives) {
-        case (true, true): .sendrecv
-        case (true, false): .sendonly
-        case (false, true): .recvonly
-        case (false, false): .inactive
-        }
+        MediaDirection(sends: sends && other.sends, receives: receives && other.receives)
+    }
+
+    /// All that one of both does.
+    func united(with other: MediaDirection) -> MediaDirection {
+        MediaDirection(sends: sends || other.sends, receives: receives || other.receives)
     }
 }
 

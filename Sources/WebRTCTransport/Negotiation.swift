@@ -15,10 +15,14 @@ struct AgreedVideo: Sendable {
     /// The far side's, where it declares them.
     var ssrcs: [UInt32]
 
-    init(_ remote: RemoteVideo, _ direction: MediaDirection) {
-        (mid, codec, extensions, ssrcs) = (remote.mid, remote.codec, remote.extensions, remote.ssrcs)
+    /// - Parameter other: of another m-line of the same session, where sending and receiving have one each.
+    init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
+        (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        self.direction = direction
+        // The first is the one that sends.
+        if let other { (mid, codec, extensions) = (other.mid, other.codec, other.extensions) }
+        ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
+        self.direction = direction.united(with: other?.direction ?? .inactive)
     }
 }
 
@@ -29,9 +33,12 @@ struct AgreedAudio: Sendable {
     var direction: MediaDirection
     var ssrcs: [UInt32]
 
-    init(_ remote: RemoteAudio, _ direction: MediaDirection) {
-        (mid, payloadType, extensions, ssrcs) = (remote.mid, remote.payloadType, remote.extensions, remote.ssrcs)
-        self.direction = direction
+    /// As of the video.
+    init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: AgreedAudio? = nil) {
+        (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
+        if let other { (mid, payloadType, extensions) = (other.mid, other.payloadType, other.extensions) }
+        ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
+        self.direction = direction.united(with: other?.direction ?? .inactive)
     }
 }
 
@@ -42,6 +49,8 @@ struct Negotiation: Sendable {
         enum Content: Equatable { case media(MediaKind), application }
         var content: Content
         var mid: String
+        /// What it may be used for.
+        var role: MediaDirection
         var direction = MediaDirection.inactive
         var isRefused = false
 
@@ -55,6 +64,8 @@ struct Negotiation: Sendable {
 
     let identity: LocalIdentity
     let hasDataChannels: Bool
+    /// Our offers have m-lines of their own for sending and for receiving; both are of one RTP session.
+    let separatesDirections: Bool
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
     /// What the next description holds.
     private(set) var wanted: WantedMedia
@@ -71,8 +82,12 @@ struct Negotiation: Sendable {
     /// nil: none was ever agreed upon, or the far side refuses it.
     private(set) var audio: AgreedAudio?
 
-    init(identity: LocalIdentity, wanted: WantedMedia, codec: VideoCodec, hasDataChannels: Bool) {
-        (self.identity, self.wanted, self.codec, self.hasDataChannels) = (identity, wanted, codec, hasDataChannels)
+    init(identity: LocalIdentity, configuration: PeerConnectionConfiguration) {
+        self.identity = identity
+        wanted = WantedMedia(video: configuration.direction, audio: configuration.audio)
+        codec = configuration.codec
+        hasDataChannels = configuration.acceptsDataChannels
+        separatesDirections = configuration.separatesDirections
     }
 
     static let wrongState = PeerConnectionError(
@@ -96,19 +111,25 @@ struct Negotiation: Sendable {
 
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard mayOffer else { throw Self.wrongState }
-        if hasDataChannels, wanted == WantedMedia() { add(.application) }
-        for kind in MediaKind.allCases where wanted[kind] != nil { add(.media(kind)) }
+        if hasDataChannels, wanted == WantedMedia() { add(.application, .inactive) }
+        let roles: [MediaDirection] = separatesDirections ? [.sendonly, .recvonly] : [.sendrecv]
+        for role in roles {
+            for kind in MediaKind.allCases where (wanted[kind] ?? .inactive).limited(to: role) != .inactive || wanted[kind] == .inactive {
+                add(.media(kind), role)
+            }
+        }
         guard !lines.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
         for index in lines.indices {
-            if case .media(let kind) = lines[index].content { lines[index].direction = wanted[kind] ?? .inactive }
+            guard case .media(let kind) = lines[index].content else { continue }
+            lines[index].direction = (wanted[kind] ?? .inactive).limited(to: lines[index].role)
         }
         step = .offered
         return describe(lines.map(described), transport)
     }
 
-    private mutating func add(_ content: Line.Content) {
-        guard !lines.contains(where: { $0.content == content }) else { return }
-        lines.append(Line(content: content, mid: String(lines.count)))
+    private mutating func add(_ content: Line.Content, _ role: MediaDirection) {
+        guard !lines.contains(where: { $0.content == content && $0.role == role }) else { return }
+        lines.append(Line(content: content, mid: String(lines.count), role: role))
     }
 
     private func described(_ line: Line) -> LocalDescription.Line {
@@ -134,31 +155,34 @@ struct Negotiation: Sendable {
         guard step == .offered else { throw Self.wrongState }
         let remote = try RemoteDescription(answer: text, to: lines.map(\.kind))
         try checkTransport(remote)
+        var (picture, sound): (AgreedVideo?, AgreedAudio?)
         for (index, line) in lines.enumerated() where !line.isRefused {
-            guard case .media(let kind) = line.content else { continue }
-            switch kind {
-            case .video:
+            switch line.content {
+            case .application: break
+            case .media(.video):
                 if let found = try remote.video(at: index, available: { $0 == codec }) {
-                    video = AgreedVideo(found, line.direction.limited(to: found.direction.reversed))
-                } else if line.direction == .inactive {
-                    video?.direction = .inactive
-                } else {
+                    picture = AgreedVideo(found, line.direction.limited(to: found.direction.reversed), beside: picture)
+                } else if line.direction.sends {
                     throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
                 }
-            case .audio:
-                audio = remote.audio(at: index).map {
-                    AgreedAudio($0, line.direction.limited(to: $0.direction.reversed))
+            case .media(.audio):
+                if let found = remote.audio(at: index) {
+                    sound = AgreedAudio(found, line.direction.limited(to: found.direction.reversed), beside: sound)
+                } else {
+                    lines[index].isRefused = true
                 }
-                lines[index].isRefused = audio == nil
             }
         }
+        // A picture that was there keeps its session.
+        if let picture { video = picture } else { video?.direction = .inactive }
+        audio = sound
         step = .settled
         return remote
     }
 
     /// No answer came: what was agreed before holds, and another offer may be made.
     mutating func forgetOffer() {
-        guard step == .offered, isConnected else { return }
+        guard step == .offered else { return }
         step = .settled
     }
 

@@ -36,7 +36,7 @@ extension PeerConnection {
         }
     }
 
-    /// The answer to a later offer did not come: another may be made.
+    /// The answer to our offer did not come: another may be made.
     package func forgetOffer() { negotiation.withLock { $0.value.forgetOffer() } }
 
     /// Takes an offer and gives our answer; the first one starts gathering.

@@ -77,11 +77,7 @@ package final class PeerConnection: @unchecked Sendable {
             cname: cname, videoName: name,
             audioName: configuration.audioMSID ?? "\(name.prefix { $0 != " " }) \(cname)-audio", ssrc: number,
             retransmissionSSRC: number + 1, audioSSRC: number + 2)
-        negotiation = Mutex(
-            NegotiationSlot(
-                value: Negotiation(
-                    identity: identity, wanted: WantedMedia(video: configuration.direction, audio: configuration.audio),
-                    codec: configuration.codec, hasDataChannels: configuration.acceptsDataChannels)))
+        negotiation = Mutex(NegotiationSlot(value: Negotiation(identity: identity, configuration: configuration)))
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "could not make a certificate: \(error)")
         }

@@ -35,6 +35,15 @@ extension ElementTests {
             try runChild("manyProcessorsLeaveNothing", cycles: 6)
         }
 
+        /// Sound that is there from the beginning, or comes and goes.
+        @Test func manySoundsLeaveNothing() throws {
+            guard !Self.isChild else {
+                try manySounds()
+                return
+            }
+            try runChild("manySoundsLeaveNothing", cycles: 8)
+        }
+
         private func runChild(_ name: String, cycles: Int) throws {
             try TemporaryFolder.with { folder in
                 let log = folder.path("objects.log")
@@ -159,6 +168,38 @@ extension ElementTests {
                             "processor", GValueBox(cycle % 2 == 0 ? ProcessorTests.flip : "identity sleep-time=500000"))
                     }
                     if cycle <= 2 { early = Figures() }
+                }
+                _ = eventually(seconds: 20) {
+                    Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
+                }
+                let end = Figures()
+                #expect(end.descriptors <= early.descriptors && end.threads <= early.threads, "\(early); \(end)")
+                standIn.expectGoodConduct()
+            }
+            Self.tellWhatIsAlive()
+        }
+
+        private func manySounds() throws {
+            let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 8
+            try StandIn.run { standIn in
+                var early = Figures()
+                for cycle in 1...count {
+                    try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                        let sound = try pipeline.watchSound()
+                        pipeline.play()
+                        #expect(sound.waitForTone(440), "cycle \(cycle)")
+                    }
+                    try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
+                        let branch = try SoundBranch(TransformPipeline.tone(660), on: pipeline)
+                        #expect(try branch.sound().waitForTone(660), "cycle \(cycle)")
+                        branch.release()
+                        if cycle % 2 == 0 { #expect(branch.isGone.wait(seconds: 10) { $0 }, "cycle \(cycle)") }
+                        branch.end()
+                    }
+                    #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } })
+                    if cycle == 2 { early = Figures() }
                 }
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors

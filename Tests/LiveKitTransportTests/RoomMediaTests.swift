@@ -125,11 +125,38 @@ struct RoomMediaTests {
         #expect(driver.take() == [.makeOffer([.video])])
     }
 
-    @Test func withoutAPictureTheConnectionIsMadeAllTheSame() {
+    /// Nothing is offered, and what comes to us is enough to be connected; the picture may come later.
+    @Test func aPictureThatIsWithheldFromTheStart() {
         var driver = RoomDriver()
         driver.tell(.wish(MediaWish(video: false)))
         driver.walkToPublishing()
-        #expect(driver.take().last == .makeOffer([]))
+        #expect(driver.take() == [.makePeers(RoomDriver.join.iceServers, relayOnly: false)])
+        driver.tell(.peerConnected(.subscriber))
+        #expect(driver.take() == [.reportConnected])
+        driver.tell(.wish(MediaWish()))
+        driver.server(published("camera", "TR_c"))
+        #expect(driver.take().last == .makeOffer([.video]))
+        driver.wait(.seconds(11))
+        #expect(driver.take().contains(.forgetOffer))
+    }
+
+    @Test func soundAlone() {
+        var driver = RoomDriver()
+        driver.tell(.wish(MediaWish(video: false, audio: true)))
+        driver.walkToPublishing()
+        driver.server(published("microphone", "TR_m"))
+        #expect(driver.take().last == .makeOffer([.audio]))
+    }
+
+    @Test func withdrawnWhileConnecting() {
+        var driver = RoomDriver()
+        driver.walkToOffered()
+        driver.tell(.peerConnected(.subscriber))
+        _ = driver.take()
+        driver.tell(.wish(MediaWish(video: false)))
+        #expect(driver.take() == [.reportConnected])
+        driver.server(.answer(.with { $0.sdp = "their answer" }))
+        #expect(driver.take() == [.applyAnswer(sdp: "their answer"), .makeOffer([])])
     }
 
     @Test func soundIsListenedToOnlyWhileItIsWanted() {

@@ -166,7 +166,6 @@ class Peer:
         self.connection.on("iceconnectionstatechange", self.report_state)
         self.connection.on("track", self.consume)
         self.source = Echo(options.fps) if options.echo else Pattern(options)
-        self.has_transceivers = False
 
     def report_state(self):
         emit("state", connectionState=self.connection.connectionState,
@@ -174,14 +173,13 @@ class Peer:
 
     # Description and candidates
 
-    def add_transceiver(self):
-        # Later offers change what these do.
-        if self.has_transceivers:
-            return
-        self.has_transceivers = True
-        transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
-        self.prefer(transceiver)
-        if self.options.tone:
+    def add_transceivers(self, has_sound):
+        """Once each: later offers change what they do. aiortc cannot answer with one that the offer lacks."""
+        kinds = {transceiver.kind for transceiver in self.connection.getTransceivers()}
+        if "video" not in kinds:
+            transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
+            self.prefer(transceiver)
+        if self.options.tone and has_sound and "audio" not in kinds:
             self.connection.addTransceiver(Tone(self.options.tone), direction=self.options.direction)
 
     def prefer(self, transceiver):
@@ -191,13 +189,13 @@ class Peer:
             if codec.mimeType.lower() in (wanted, "video/rtx")])
 
     async def offer(self):
-        self.add_transceiver()
+        self.add_transceivers(has_sound=True)
         await self.connection.setLocalDescription(await self.connection.createOffer())
         self.watch()
         self.send_description()
 
     async def answer(self, sdp):
-        self.add_transceiver()
+        self.add_transceivers("m=audio" in sdp)
         await self.connection.setRemoteDescription(RTCSessionDescription(sdp=sdp, type="offer"))
         await self.add_early_candidates()
         if self.options.dtls_role:

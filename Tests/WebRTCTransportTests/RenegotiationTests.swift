@@ -116,5 +116,35 @@ extension Transport {
                 #expect(sdp.media[0].has("sendonly") && sdp.media[0].value("msid") == "camera cid")
             }
         }
+
+        /// Sending and receiving each have an m-line, of one RTP session; what is received may be refused, or come later.
+        @Test func linesOfTheirOwnForEachDirection() throws {
+            GStreamerRuntime.initialise()
+            var configuration = PeerConnectionConfiguration()
+            (configuration.separatesDirections, configuration.audio) = (true, .recvonly)
+            let connection = try PeerConnection(configuration: configuration) { _ in }
+            defer {
+                connection.close()
+                connection.dismantle()
+            }
+            let offer = try SDPDescription(parsing: connection.createOffer())
+            #expect(offer.media.map(\.kind) == ["video", "video", "audio"])
+            #expect(offer.media[0].has("sendonly") && offer.media[1].has("recvonly") && offer.media[2].has("recvonly"))
+            #expect(offer.media[1].value("msid") == nil && offer.media[0].value("msid") != nil)
+            func line(_ text: String, mid: String, _ direction: String) -> String {
+                text.replacing("actpass", with: "active").replacing("a=mid:1", with: "a=mid:\(mid)")
+                    .replacing("a=mid:0", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
+            }
+            let sending = line(SampleOffer.video(), mid: "0", "recvonly")
+            let sound = line(SampleOffer.audio, mid: "2", "inactive")
+            let refused = line(SampleOffer.video(), mid: "1", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
+            try connection.setAnswer(SampleOffer.session + sending + refused + sound)
+            #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
+            _ = try connection.createOffer()
+            let receiving = line(SampleOffer.video(), mid: "1", "sendonly")
+            try connection.setAnswer(SampleOffer.session + sending + receiving + sound)
+            #expect(connection.videoDirection == .sendrecv)
+            #expect(connection.sendParameters?.payloadType == 96)
+        }
     }
 }

@@ -1,21 +1,20 @@
 // The sound of one media path: encoder and decoder, beside those of the picture. It knows RTP and the element's sound; it
 // must not know connections.
 //
-// Every method runs on the session's queue, which may block in GStreamer, unless it says otherwise.
+// Every method runs on the session's queue, which may block in GStreamer.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: fields belong to the session's queue, but for what is in the mutex.
+// @unchecked: fields belong to the session's queue.
 final class AudioPath: @unchecked Sendable {
     private let rank: Int
     private let track: AudioTrack
-    private var encoder: (bin: Bin, entry: Pad)?
-    /// Stays with its connection, whatever becomes of the decoder: a jitter buffer that finds nobody there stops for good.
+    /// Stays with its connection: packets of one source are numbered through, or SRTP takes the later ones for repeats.
+    private var encoder: (entry: Pad, sink: Pad)?
+    /// These too, whatever becomes of the decoder: a jitter buffer that finds nobody there stops for good.
     private var doors: [(source: Pad, door: PacketDoor)] = []
     private var decoder: (elements: [Element], exit: Pad, door: PacketDoor)?
-    /// Of the decoder, for other threads.
-    private let decoding = Mutex<[Element]>([])
 
     init(rank: Int, track: AudioTrack) {
         self.rank = rank
@@ -23,17 +22,15 @@ final class AudioPath: @unchecked Sendable {
     }
 
     /// - Parameter sink: takes RTP.
-    func send(through encoder: Bin, to sink: Pad, in bin: Bin) throws {
-        stopSending(in: bin)
-        bin.add(encoder)
-        let entry = Pad(name: "audio_raw_in", direction: .source)
-        self.encoder = (encoder, entry)
-        guard let encoderSink = encoder.staticPad("sink"), let encoderSource = encoder.staticPad("src") else { return }
-        try encoderSource.link(sink)
-        entry.setActive(true)
-        try entry.link(encoderSink)
-        encoder.syncStateWithParent()
-        entry.push(Event.streamStart(id: "decart/raw-audio", groupID: Event.nextGroupID()))
+    func send(to sink: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
+        let entry: Pad
+        if let encoder, encoder.sink.raw == sink.raw {
+            entry = encoder.entry
+        } else {
+            entry = Pad(name: "audio_raw_in", direction: .source)
+            try build(try make(), from: entry, to: sink, in: bin)
+            encoder = (entry, sink)
+        }
         let announced = Mutex(0)
         track.addDelivery(rank: rank) { frame in
             let isNew = announced.withLock { channels in
@@ -49,6 +46,16 @@ final class AudioPath: @unchecked Sendable {
             buffer.dts = nil
             _ = entry.push(buffer)
         }
+    }
+
+    private func build(_ encoder: Bin, from entry: Pad, to sink: Pad, in bin: Bin) throws {
+        bin.add(encoder)
+        guard let encoderSink = encoder.staticPad("sink"), let encoderSource = encoder.staticPad("src") else { return }
+        try encoderSource.link(sink)
+        entry.setActive(true)
+        try entry.link(encoderSink)
+        encoder.syncStateWithParent()
+        entry.push(Event.streamStart(id: "decart/raw-audio", groupID: Event.nextGroupID()))
     }
 
     /// - Parameter source: gives RTP, sooner or later.
@@ -71,7 +78,6 @@ final class AudioPath: @unchecked Sendable {
         bin.add(chain)
         let exit = Pad(name: "audio_decoded", direction: .sink)
         self.decoder = (chain, exit, door)
-        decoding.withLock { $0 = chain }
         exit.setChainFunction { [track, rank] buffer in
             track.submit(buffer, rank: rank)
             return .ok
@@ -85,42 +91,30 @@ final class AudioPath: @unchecked Sendable {
         try door.link(to: first)
     }
 
-    /// What was built for sound goes, the connections stay. More than once.
+    /// Nothing is sent or decoded any more; the connections stay. More than once.
     func stop(in bin: Bin) {
-        stopSending(in: bin)
+        track.removeDelivery(rank: rank)
         stopReceiving(in: bin)
     }
 
-    /// After the connections have been taken apart.
+    /// After the connections have been taken apart, and the bin with the encoder.
     func close() {
+        encoder?.entry.setActive(false)
+        encoder = nil
         for (_, door) in doors { door.close() }
         doors.removeAll()
-    }
-
-    private func stopSending(in bin: Bin) {
-        track.removeDelivery(rank: rank)
-        guard let (encoder, entry) = encoder else { return }
-        self.encoder = nil
-        entry.setActive(false)
-        if let sink = entry.peer { entry.unlink(sink) }
-        takeDown([encoder], from: bin)
     }
 
     private func stopReceiving(in bin: Bin) {
         guard let (elements, exit, door) = decoder else { return }
         decoder = nil
-        decoding.withLock { $0 = [] }
         door.unlink()
-        takeDown(elements, from: bin)
-        exit.setActive(false)
-    }
-
-    private func takeDown(_ elements: [Element], from bin: Bin) {
         for element in elements {
             // Otherwise the parent could raise it again while it goes down.
             element.setLockedState(true)
             element.setState(.null)
         }
         for element in elements { bin.remove(element) }
+        exit.setActive(false)
     }
 }

@@ -32,8 +32,8 @@ struct SourceSettings: Sendable {
         case "orientation": orientation = value.int.flatMap(TransformSettings.OrientationChoice.init) ?? orientation
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
-        case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
         case "audio-source": audioSource = value.string.flatMap { $0.isEmpty ? nil : $0 } ?? Self.noSound
+        case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
         default: break
         }
     }
@@ -48,8 +48,8 @@ struct SourceSettings: Sendable {
         case "orientation": GValueBox(enumeration: "GstDecartOrientation", orientation.rawValue)
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
-        case "mute-releases-camera": GValueBox(muteReleasesCamera)
         case "audio-source": GValueBox(audioSource)
+        case "mute-releases-camera": GValueBox(muteReleasesCamera)
         default: nil
         }
     }
@@ -98,15 +98,15 @@ struct SourceSettings: Sendable {
                 "Part of the camera's picture to use: left,top,width,height in its own pixels, before turning and mirroring, or an aspect ratio of what is displayed such as 16:9 (empty = all that fits the model's shape)",
             .string(default: ""), mutability: .playing),
         PropertySpec(
-            "mute-releases-camera", nick: "Mute releases camera",
-            blurb:
-                "Close the camera, or other source, while mute-video is set, so that its light goes out, and open it again afterwards; black goes out meanwhile, and session and output stay. A camera that cannot be opened again is a lost one: a warning, and the next",
-            .boolean(default: false), mutability: .playing),
-        PropertySpec(
             "audio-source", nick: "Audio source",
             blurb:
                 "Where sound comes from: none, auto (the default microphone), or a gst-launch description with one output of raw audio, whose errors end the element. What comes back leaves at audio_src",
             .string(default: noSound)),
+        PropertySpec(
+            "mute-releases-camera", nick: "Mute releases camera",
+            blurb:
+                "Close the camera, or other source, while mute-video is set, so that its light goes out, and open it again afterwards; black goes out meanwhile, and session and output stay. A camera that cannot be opened again is a lost one: a warning, and the next",
+            .boolean(default: false), mutability: .playing),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:
