@@ -27,6 +27,7 @@ struct StandInCommand: ParsableCommand {
             A reference image tints the picture; its bytes choose the tint, and it goes together with a prompt. Models \
             that take no image refuse it. Passthrough returns the pictures as they came. So does a session that offers \
             before a prompt, image or passthrough was accepted: a client that must not show its camera is caught.
+            Sound (Opus) goes back as it came, whether it is offered at once, later, or withdrawn in between.
 
             FAULTS
               --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault knows \
