@@ -156,6 +156,7 @@ final class DecartTransform: ElementImplementation {
         case "orientation": applyOrientation()
         case "fallback": applyFallback()
         case "mute-video": applyMute()
+        case "publish-video": state.withLock(\.session)?.setVideoPublished(value.bool ?? true)
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
             if isRunning { input?.processing.change(to: text) }
@@ -367,6 +368,7 @@ final class DecartTransform: ElementImplementation {
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
+        if !settings.publishVideo { session.setVideoPublished(false) }
         state.withLock {
             $0.session = session
             $0.track = track

@@ -61,6 +61,11 @@ protocol ElementMedia: MediaTransport {
     var isPublished: Bool { get }
     /// A room's name for our track.
     var trackSID: String? { get }
+    /// Whether sound is to go both ways; the session's queue, any number of times between start and stop, and
+    /// remembered before there is a connection. The picture never stops for it.
+    func setAudio(_ isWanted: Bool)
+    /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
+    func setVideoPublished(_ isPublished: Bool)
 }
 
 // @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.

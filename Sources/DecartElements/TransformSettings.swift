@@ -51,6 +51,7 @@ struct TransformSettings: Sendable {
     var trackName: String?
     var trackSource = TrackSource.camera
     var muteVideo = false
+    var publishVideo = true
     /// nil: none. Not checked before it is made.
     var processor: String?
     /// ms; 0 = never.

@@ -38,6 +38,11 @@ private final class ProbeBox {
     init(_ handler: @escaping (ProbeItem) -> ProbeVerdict) { self.handler = handler }
 }
 
+private final class GateBox: Sendable {
+    let lets: @Sendable () -> Bool
+    init(_ lets: @escaping @Sendable () -> Bool) { self.lets = lets }
+}
+
 extension Pad {
     /// The handler runs on whichever thread uses the pad and must hold its owner weakly.
     @discardableResult
@@ -50,6 +55,19 @@ extension Pad {
             }, Unmanaged.passRetained(ProbeBox(handler)).toOpaque(),
             { data in if let data { Unmanaged<ProbeBox>.fromOpaque(data).release() } })
         return ProbeID(id: id)
+    }
+
+    /// Takes out what passes, single buffers and lists of them, while `lets` says no; asked on whichever thread uses the
+    /// pad.
+    package func addGate(_ lets: @escaping @Sendable () -> Bool) {
+        let kinds = GST_PAD_PROBE_TYPE_BUFFER.rawValue | GST_PAD_PROBE_TYPE_BUFFER_LIST.rawValue
+        gst_pad_add_probe(
+            pad, GstPadProbeType(rawValue: kinds),
+            { _, _, data in
+                guard let data else { return GST_PAD_PROBE_OK }
+                return Unmanaged<GateBox>.fromOpaque(data).takeUnretainedValue().lets() ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP
+            }, Unmanaged.passRetained(GateBox(lets)).toOpaque(),
+            { data in if let data { Unmanaged<GateBox>.fromOpaque(data).release() } })
     }
 
     package func removeProbe(_ probe: ProbeID) { gst_pad_remove_probe(pad, probe.id) }

@@ -12,6 +12,33 @@ final class Counters: Sendable {
     /// −1 = none came yet.
     let remoteEstimate = Atomic<Int>(-1)
 
+    /// A packet of so many bytes.
+    func sent(_ bytes: Int) {
+        packetsSent.wrappingAdd(1, ordering: .relaxed)
+        bytesSent.wrappingAdd(UInt64(clamping: bytes), ordering: .relaxed)
+    }
+
+    func received(_ bytes: Int) {
+        packetsReceived.wrappingAdd(1, ordering: .relaxed)
+        bytesReceived.wrappingAdd(UInt64(clamping: bytes), ordering: .relaxed)
+    }
+
+    /// - Parameter session: rtpsession's `stats`.
+    func audio(_ session: Structure?) -> AudioStatistics {
+        var audio = AudioStatistics()
+        audio.packetsSent = packetsSent.load(ordering: .relaxed)
+        audio.bytesSent = bytesSent.load(ordering: .relaxed)
+        audio.packetsReceived = packetsReceived.load(ordering: .relaxed)
+        audio.bytesReceived = bytesReceived.load(ordering: .relaxed)
+        for source in session?.structures("source-stats") ?? []
+        where !(source["internal"]?.bool ?? false) && source["is-sender"]?.bool ?? false {
+            audio.packetsLost = source.int("packets-lost")
+            // In clock units of 1/48000 s.
+            if let units = source.int("jitter") { audio.jitter = .nanoseconds(Int64(clamping: units) &* 20_833) }
+        }
+        return audio
+    }
+
     func fill(_ statistics: inout PeerConnectionStatistics) {
         statistics.packetsSent = packetsSent.load(ordering: .relaxed)
         statistics.bytesSent = bytesSent.load(ordering: .relaxed)
@@ -37,7 +64,7 @@ package enum MonotonicTime {
 
 extension PeerConnectionStatistics {
     /// From rtpsession's `stats` structure: one source is ours, the others are the far side's.
-    mutating func read(_ session: Structure, localSSRC: UInt32) {
+    mutating func read(_ session: Structure) {
         nacksSent = UInt64(clamping: session.int("sent-nack-count") ?? 0)
         nacksReceived = UInt64(clamping: session.int("recv-nack-count") ?? 0)
         for source in session.structures("source-stats") {

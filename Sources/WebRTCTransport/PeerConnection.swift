@@ -14,10 +14,7 @@ package final class PeerConnection: @unchecked Sendable {
     private let network = NetworkThread.shared
     private let graph: RTPGraph
     private let certificate: DTLSCertificate
-    private let cname: String
-    private let ssrc: UInt32
-    private let retransmissionSSRC: UInt32
-    private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
+    let identity: LocalIdentity
 
     // What streaming threads need to send; set once, cleared by close().
     private struct Outward {
@@ -26,23 +23,15 @@ package final class PeerConnection: @unchecked Sendable {
     }
     private let outward = Mutex(Outward())
     private let counters = Counters()
+    private let audioCounters = Counters()
     private let rateControl: SendRateControl
 
-    /// One offer and its answer, or an answer to each offer of the far side: what a caller may do next.
-    private enum Step { case new, offered, settled, offeredMore, complete, answering, answered, closed }
-    private struct Negotiated {
-        var step = Step.new
-        var parameters: RTPSendParameters?
-        /// Of the m-line that the transport belongs to.
-        var transportMid = "0"
-        var transportIndex = 0
+    struct NegotiationSlot {
+        var value: Negotiation
+        var isBusy = false
+        var isClosed = false
     }
-    private let negotiated = Mutex(Negotiated())
-    /// What the answers hold from the first one on; touched while `answering` only.
-    private var answers: Answers?
-    /// Of a connection that began with an offer of data channels; touched by the one who negotiates only.
-    private var dataChannelTransport: TransportParameters?
-    private var addedCodec: VideoCodec?
+    let negotiation: Mutex<NegotiationSlot>
 
     // MARK: network
     private var agent: ICEAgent?
@@ -59,6 +48,10 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteSSRC: UInt32?
     private var usesREMB = false
     private var mediaPayloadType = -1
+    private var router = BundleRouter()
+    /// Of the m-line that the transport belongs to.
+    private var transportMid = "0"
+    private var transportIndex = 0
     private var iceStarted: ContinuousClock.Instant?
     private var iceConnectedAt: ContinuousClock.Instant?
     private var connectedAt: ContinuousClock.Instant?
@@ -73,168 +66,32 @@ package final class PeerConnection: @unchecked Sendable {
         self.configuration = configuration
         self.onEvent = onEvent
         estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
-        let number = UInt32.random(in: 1...UInt32.max)
-        ssrc = number
-        retransmissionSSRC = number == .max ? 1 : number + 1
+        // Three in a row that do not wrap.
+        let number = UInt32.random(in: 1...(UInt32.max - 2))
         rateControl = SendRateControl(
             range: configuration.bitrateRange, start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
             ssrc: number)
-        cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
+        let cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
+        let name = configuration.msid ?? "\(cname) \(cname)-video"
+        identity = LocalIdentity(
+            cname: cname, videoName: name,
+            audioName: configuration.audioMSID ?? "\(name.prefix { $0 != " " }) \(cname)-audio", ssrc: number,
+            retransmissionSSRC: number + 1, audioSSRC: number + 2)
+        negotiation = Mutex(
+            NegotiationSlot(
+                value: Negotiation(
+                    identity: identity, wanted: WantedMedia(video: configuration.direction, audio: configuration.audio),
+                    codec: configuration.codec, hasDataChannels: configuration.acceptsDataChannels)))
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "could not make a certificate: \(error)")
         }
-        do { graph = try RTPGraph() } catch { throw PeerConnectionError(.missingElement, error.message) }
+        do { graph = try RTPGraph(latency: configuration.jitterBufferLatency, cname: cname) } catch {
+            throw PeerConnectionError(.missingElement, error.message)
+        }
         bin = graph.bin
     }
 
-    // MARK: Negotiation
-
-    /// Our offer with one video m-line; gathering starts.
-    package func createOffer() throws(PeerConnectionError) -> String {
-        try take(.offered, after: [.new])
-        let agent = try makeAgent(isControlling: true)
-        let video = LocalDescription.Video(
-            mid: "0", codec: LocalDescription.offeredCodec(configuration.codec),
-            extensions: LocalDescription.offeredExtensions, direction: configuration.direction)
-        let description = describe([.video(video)], localTransport(agent, setup: "actpass"))
-        try start(agent)
-        return description.sdp().text(sessionID: sdpSessionID, version: 2)
-    }
-
-    /// An offer of data channels alone, which makes the transport: no channel ever opens. Gathering starts.
-    package func createDataChannelOffer() throws(PeerConnectionError) -> String {
-        try take(.offered, after: [.new])
-        let agent = try makeAgent(isControlling: true)
-        let transport = localTransport(agent, setup: "actpass")
-        dataChannelTransport = transport
-        try start(agent)
-        return describe([.application(mid: "0")], transport).sdp().text(sessionID: sdpSessionID, version: 2)
-    }
-
-    /// Adds our video to a connection that began with data channels.
-    package func createOffer(adding codec: VideoCodec) throws(PeerConnectionError) -> String {
-        guard let transport = dataChannelTransport else { throw Self.wrongState }
-        try take(.offeredMore, after: [.settled])
-        addedCodec = codec
-        let video = LocalDescription.Video(
-            mid: "1", codec: LocalDescription.offeredCodec(codec), extensions: LocalDescription.offeredExtensions,
-            direction: configuration.direction)
-        return describe([.application(mid: "0"), .video(video)], transport).sdp().text(sessionID: sdpSessionID, version: 3)
-    }
-
-    private func setDataChannelAnswer(_ sdp: String) throws(PeerConnectionError) {
-        let codec = addedCodec
-        let remote = try RemoteDescription(parsing: sdp, isOffer: false, requiresVideo: codec != nil) { $0 == codec }
-        guard let codec else {
-            try take(.settled, after: [.offered])
-            return try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
-        }
-        guard let video = remote.video, video.mediaIndex == 1, video.codec.codec == codec else {
-            throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer")
-        }
-        try take(.complete, after: [.offeredMore])
-        try configure(video)
-    }
-
-    /// Takes the far side's answer to our latest offer.
-    package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
-        guard dataChannelTransport == nil else { return try setDataChannelAnswer(sdp) }
-        let offered = configuration.codec
-        let remote = try RemoteDescription(parsing: sdp, isOffer: false) { $0 == offered }
-        guard let video = remote.video, video.mediaIndex == 0 else {
-            throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer")
-        }
-        try take(.settled, after: [.offered])
-        try configure(video)
-        try setUp(remote, role: remote.transport.setup == "active" ? .server : .client)
-    }
-
-    /// Takes an offer and gives our answer; the first one starts gathering. m-lines other than one video, and data
-    /// channels where they are accepted, are refused.
-    ///
-    /// Later offers may bring the video or take it away, on the same transport; another video than the first, or other
-    /// ICE credentials, are an error, after which the connection is to be made anew.
-    /// - Parameter wants: which video may be taken, by its `msid`.
-    package func createAnswer(
-        to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }
-    ) throws(PeerConnectionError) -> String {
-        let remote = try RemoteDescription(
-            parsing: offer, isOffer: true, requiresVideo: !configuration.acceptsDataChannels,
-            onlySending: !configuration.direction.sends, taken: answers?.video?.mid, wants: wants
-        ) { $0.isAvailable }
-        try take(.answering, after: [.new, .answered])
-        let text = try answer(remote)
-        try take(.answered, after: [.answering])
-        return text
-    }
-
-    private func answer(_ remote: RemoteDescription) throws(PeerConnectionError) -> String {
-        guard var answers else { return try firstAnswer(remote) }
-        guard remote.transport.usernameFragment == answers.remoteUsernameFragment else {
-            throw PeerConnectionError(.badDescription, "the far side restarts ICE, which is not done here")
-        }
-        if let video = remote.video {
-            if let known = answers.video {
-                guard known.mid == video.mid, known.codec == video.codec.codec else {
-                    throw PeerConnectionError(.badDescription, "the far side's video became another one")
-                }
-            } else {
-                try configure(video)
-                answers.video = (video.mid, video.codec.codec)
-            }
-        }
-        answers.version &+= 1
-        self.answers = answers
-        return describe(lines(answering: remote), answers.transport).sdp().text(
-            sessionID: sdpSessionID, version: answers.version)
-    }
-
-    private func firstAnswer(_ remote: RemoteDescription) throws(PeerConnectionError) -> String {
-        let agent = try makeAgent(isControlling: remote.isLite)
-        // As answerer we open the handshake (RFC 8842 5.3), unless the offerer insists on doing so.
-        let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
-        let transport = localTransport(agent, setup: role == .client ? "active" : "passive")
-        answers = Answers(
-            transport: transport, remoteUsernameFragment: remote.transport.usernameFragment,
-            video: remote.video.map { ($0.mid, $0.codec.codec) })
-        if let video = remote.video { try configure(video) }
-        let description = describe(lines(answering: remote), transport)
-        try setUp(remote, role: role)
-        try start(agent)
-        return description.sdp().text(sessionID: sdpSessionID, version: 2)
-    }
-
-    private struct Answers {
-        let transport: TransportParameters
-        let remoteUsernameFragment: String
-        var video: (mid: String, codec: VideoCodec)?
-        var version: UInt32 = 2
-    }
-
-    private func lines(answering remote: RemoteDescription) -> [LocalDescription.Line] {
-        zip(remote.kinds, remote.mids).enumerated().map { index, line in
-            if let video = remote.video, video.mediaIndex == index { return .video(localVideo(answering: video)) }
-            if line.0 == "application", configuration.acceptsDataChannels { return .application(mid: line.1) }
-            return .refused(kind: line.0, mid: line.1)
-        }
-    }
-
-    private func localVideo(answering remote: RemoteVideo) -> LocalDescription.Video {
-        var codec = remote.codec
-        codec.feedback.formIntersection(LocalDescription.offeredFeedback)
-        if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
-        var extensions = remote.extensions
-        if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        return LocalDescription.Video(
-            mid: remote.mid, codec: codec, extensions: extensions,
-            direction: remote.direction.reversed.limited(to: configuration.direction))
-    }
-
-    private func describe(_ lines: [LocalDescription.Line], _ transport: TransportParameters) -> LocalDescription {
-        LocalDescription(
-            lines: lines, transport: transport, cname: cname, msid: configuration.msid ?? "\(cname) \(cname)-video",
-            ssrc: ssrc, retransmissionSSRC: retransmissionSSRC)
-    }
+    // MARK: For the negotiation
 
     /// nil = the far side has no more candidates. Early ones wait for its description, in order.
     package func addRemoteCandidate(_ candidate: ICECandidate?) {
@@ -248,11 +105,7 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
-    /// What the far side accepted; nil before the answer.
-    package var sendParameters: RTPSendParameters? { negotiated.withLock(\.parameters) }
-    package var negotiatedCodec: VideoCodec? { sendParameters?.codec }
-
-    private func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
+    func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
         let settings = ICEConfiguration(
             servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
             openTunnel: configuration.openTunnel)
@@ -264,25 +117,13 @@ package final class PeerConnection: @unchecked Sendable {
         } catch { throw PeerConnectionError(.ice, "could not make the ICE agent: \(error)") }
     }
 
-    private func localTransport(_ agent: ICEAgent, setup: String) -> TransportParameters {
+    func localTransport(_ agent: ICEAgent, setup: String) -> TransportParameters {
         TransportParameters(
             usernameFragment: agent.localUsernameFragment, password: agent.localPassword,
             fingerprints: [certificate.fingerprint], setup: setup)
     }
 
-    private func take(_ next: Step, after expected: Set<Step>) throws(PeerConnectionError) {
-        let taken = negotiated.withLock { negotiated in
-            guard expected.contains(negotiated.step) else { return false }
-            negotiated.step = next
-            return true
-        }
-        guard taken else { throw Self.wrongState }
-    }
-
-    private static let wrongState = PeerConnectionError(
-        .wrongState, "a connection makes one offer, or answers only, and nothing after it is closed")
-
-    private func start(_ agent: ICEAgent) throws(PeerConnectionError) {
+    func start(_ agent: ICEAgent) throws(PeerConnectionError) {
         let started = network.sync { [self] in
             // close() may have come from another thread: it has not seen this agent.
             guard state != .closed else { return false }
@@ -294,45 +135,52 @@ package final class PeerConnection: @unchecked Sendable {
         }
         guard started else {
             agent.close()
-            throw Self.wrongState
+            throw Negotiation.wrongState
         }
         change(.connecting)
         agent.gatherCandidates()
     }
 
-    /// Makes the RTP session of the one video.
-    private func configure(_ remote: RemoteVideo) throws(PeerConnectionError) {
-        var ids = remote.extensions
-        if !remote.codec.usesTransportCC { ids.transportWideCC = nil }
-        let session = RTPSessionParameters(
-            codec: remote.codec, extensions: ids, ssrc: ssrc, retransmissionSSRC: retransmissionSSRC,
-            latency: configuration.jitterBufferLatency)
-        negotiated.withLock {
-            $0.parameters = RTPSendParameters(
-                codec: remote.codec.codec, payloadType: remote.codec.payloadType, ssrc: ssrc,
-                transportWideCCExtension: ids.transportWideCC.map(Int.init))
-        }
-        let writer = HeaderExtensionWriter(ids: ids, mid: remote.mid)
-        do {
-            try graph.configure(
-                session, onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
-                onRTCP: { [weak self] packet in self?.send(rtcp: packet) })
+    /// Makes the RTP sessions that are agreed upon and not there yet, and lets both send or not.
+    func apply(_ negotiation: Negotiation) throws(PeerConnectionError) {
+        do throws(GStreamerError) {
+            if let video = negotiation.video {
+                if !graph.video.isConfigured { try configure(video) }
+                if graph.video.setSending(video.direction.sends), video.direction.sends {
+                    graph.video.requestKeyFrameFromEncoder()
+                }
+            }
+            if let audio = negotiation.audio, graph.audio == nil { try configure(audio) }
+            _ = graph.audio?.setSending(negotiation.audio?.direction.sends ?? false)
         } catch { throw PeerConnectionError(.missingElement, error.message) }
+    }
+
+    private func configure(_ video: AgreedVideo) throws(GStreamerError) {
+        let writer = HeaderExtensionWriter(ids: video.extensions, mid: video.mid)
+        try graph.configureVideo(
+            RTPSessionParameters(video, identity), onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
+            onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
-            usesREMB = remote.codec.usesREMB && !remote.codec.usesTransportCC
-            mediaPayloadType = remote.codec.payloadType
+            router.take(video)
+            usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
+            mediaPayloadType = video.codec.payloadType
             // Otherwise it begins with the connection.
             if state == .connected, usesREMB { sendREMB() }
         }
     }
 
-    private func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
-        negotiated.withLock {
-            $0.transportIndex = remote.transportIndex
-            $0.transportMid = remote.mids[remote.transportIndex]
-        }
+    private func configure(_ audio: AgreedAudio) throws(GStreamerError) {
+        let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
+        try graph.configureAudio(
+            RTPSessionParameters(audio), onRTP: { [weak self] packet in self?.send(audio: packet, writer) },
+            onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
+        network.async { [self] in router.take(audio) }
+    }
+
+    func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
         let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
             guard state != .closed else { return nil }
+            (transportIndex, transportMid) = (remote.transportIndex, remote.mids[remote.transportIndex])
             // An early datagram made a server, for a ClientHello; the answer may want a client after all.
             if dtls?.role != role {
                 do throws(DTLSError) {
@@ -367,8 +215,7 @@ package final class PeerConnection: @unchecked Sendable {
             return
         }
         // Everything is bundled onto one transport: candidates of other m-lines belong to none.
-        let (mid, line) = negotiated.withLock { ($0.transportMid, $0.transportIndex) }
-        if let index = candidate.sdpMLineIndex, index != 0, index != line, candidate.sdpMid != mid { return }
+        if let index = candidate.sdpMLineIndex, index != 0, index != transportIndex, candidate.sdpMid != transportMid { return }
         agent?.addRemoteCandidate(candidate.candidate)
     }
 
@@ -377,8 +224,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func handle(_ event: ICEEvent) {
         switch event {
         case .localCandidate(let text):
-            let (mid, line) = negotiated.withLock { ($0.transportMid, $0.transportIndex) }
-            onEvent(.localCandidate(ICECandidate(candidate: text, sdpMid: mid, sdpMLineIndex: line)))
+            onEvent(.localCandidate(ICECandidate(candidate: text, sdpMid: transportMid, sdpMLineIndex: transportIndex)))
         case .gatheringComplete: onEvent(.gatheringComplete)
         case .warning(let text): onEvent(.warning(text))
         case .stateChanged(.connected), .stateChanged(.ready):
@@ -433,7 +279,7 @@ package final class PeerConnection: @unchecked Sendable {
             change(.connected)
             onEvent(.bitrateTarget(rateControl.target))
             watchRate()
-            graph.requestKeyFrameFromEncoder()
+            graph.video.requestKeyFrameFromEncoder()
             // After the state, which changes in the thread's queue: an estimate is for a connection that is up.
             if usesREMB { network.async { [weak self] in self?.sendREMB() } }
         case .failed(let error):
@@ -485,16 +331,28 @@ package final class PeerConnection: @unchecked Sendable {
             if let target = rateControl.received(rtcp: packet, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds) {
                 onEvent(.bitrateTarget(target))
             }
-            graph.received(rtcp: packet)
+            receive(rtcp: packet)
         } else {
-            counters.packetsReceived.wrappingAdd(1, ordering: .relaxed)
-            counters.bytesReceived.wrappingAdd(UInt64(length), ordering: .relaxed)
-            if Int(packet[1] & 0x7f) == mediaPayloadType {
-                remoteSSRC = packet[8..<12].reduce(0) { $0 << 8 | UInt32($1) }
-                estimator.packet(sequence: UInt16(packet[2]) << 8 | UInt16(packet[3]))
-            }
-            graph.received(rtp: packet)
+            receive(rtp: packet)
         }
+    }
+
+    private func receive(rtcp packet: UnsafeRawBufferPointer) {
+        guard router.isSplit, let audio = graph.audio else { return graph.video.received(rtcp: packet) }
+        for (kind, session) in [(MediaKind.video, graph.video), (.audio, audio)] {
+            router.part(of: packet, for: kind).withUnsafeBytes { if !$0.isEmpty { session.received(rtcp: $0) } }
+        }
+    }
+
+    private func receive(rtp packet: UnsafeRawBufferPointer) {
+        let owner = router.owner(rtp: packet)
+        (owner == .video ? counters : audioCounters).received(packet.count)
+        guard owner == .video else { return graph.audio?.received(rtp: packet) ?? () }
+        if Int(packet[1] & 0x7f) == mediaPayloadType {
+            remoteSSRC = packet.bigEndian32(at: 8)
+            estimator.packet(sequence: packet.bigEndian16(at: 2))
+        }
+        graph.video.received(rtp: packet)
     }
 
     /// aiortc stays at 500 kbit/s until it hears an estimate.
@@ -502,8 +360,8 @@ package final class PeerConnection: @unchecked Sendable {
         guard case .connected = state else { return }
         estimator.update()
         if let remoteSSRC {
-            let packet = RTCPFeedback.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
-            packet.withUnsafeBytes(send(rtcp:))
+            let packet = RTCPFeedback.makeREMB(bitrate: estimator.estimate, senderSSRC: identity.ssrc, mediaSSRC: remoteSSRC)
+            packet.withUnsafeBytes { send(rtcp: $0, of: .video) }
         }
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
     }
@@ -544,17 +402,29 @@ package final class PeerConnection: @unchecked Sendable {
         else { return }
         rateControl.willSend(
             rtp: UnsafeRawBufferPointer(rebasing: buffer[..<length]), extensionID: writer.transportWideCC, now: now)
-        guard let protected = srtp.protectRTP(buffer, length: length) else { return }
-        if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) {
-            counters.packetsSent.wrappingAdd(1, ordering: .relaxed)
-            counters.bytesSent.wrappingAdd(UInt64(protected), ordering: .relaxed)
-        }
+        send(buffer, length: length, agent, srtp, counters)
     }
 
-    private func send(rtcp packet: UnsafeRawBufferPointer) {
+    /// Sound takes no part in the congestion control: it is little, and never less.
+    private func send(audio packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
+        let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
+        guard let agent, let srtp,
+            let (buffer, length) = writer.write(packet, sendTime: 0, reserve: SRTPTransform.maximumOverhead)
+        else { return }
+        send(buffer, length: length, agent, srtp, audioCounters)
+    }
+
+    private func send(
+        _ buffer: UnsafeMutableRawBufferPointer, length: Int, _ agent: ICEAgent, _ srtp: SRTPTransform, _ counters: Counters
+    ) {
+        guard let protected = srtp.protectRTP(buffer, length: length) else { return }
+        if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { counters.sent(protected) }
+    }
+
+    private func send(rtcp packet: UnsafeRawBufferPointer, of kind: MediaKind) {
         let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
         guard let agent, let srtp, packet.count + SRTPTransform.maximumOverhead <= 1500 else { return }
-        rateControl.willSend(rtcp: packet, now: MonotonicTime.nanoseconds)
+        if kind == .video { rateControl.willSend(rtcp: packet, now: MonotonicTime.nanoseconds) }
         withUnsafeTemporaryAllocation(byteCount: 1500, alignment: 16) { scratch in
             scratch.copyMemory(from: packet)
             guard let protected = srtp.protectRTCP(scratch, length: packet.count) else { return }
@@ -568,7 +438,7 @@ package final class PeerConnection: @unchecked Sendable {
     /// `dismantle()`.
     package func close() {
         outward.withLock { $0.srtp = nil }
-        negotiated.withLock { $0.step = .closed }
+        negotiation.withLock { $0.isClosed = true }
         network.async { [self] in
             if let dtls, iceIsUp {
                 dtls.close()
@@ -596,7 +466,7 @@ package final class PeerConnection: @unchecked Sendable {
     /// After `bin` reached NULL.
     package func dismantle() { graph.dismantle() }
 
-    /// Of SRTP packets; any thread.
+    /// Of the video's SRTP packets; any thread.
     package var bytesSent: UInt64 { counters.bytesSent.load(ordering: .relaxed) }
 
     package func statistics() -> PeerConnectionStatistics {
@@ -607,7 +477,8 @@ package final class PeerConnection: @unchecked Sendable {
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
             return (agent?.selectedPair, ice, handshake, rateControl.target)
         }
-        if let session = graph.sessionStatistics() { statistics.read(session, localSSRC: ssrc) }
+        if let session = graph.video.internals?.structure("stats") { statistics.read(session) }
+        if let session = graph.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }
         return statistics
     }
 }

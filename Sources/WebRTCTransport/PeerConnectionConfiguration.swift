@@ -7,12 +7,16 @@ package struct PeerConnectionConfiguration: Sendable {
     package var openTunnel: RelayTunnelOpener?
     /// What an offer holds; an answerer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
-    /// Which way an offer's video goes, and at most an answer's.
-    package var direction: MediaDirection = .sendrecv
+    /// Which way an offer's video goes, and at most an answer's; nil: none at first, see `setMedia`.
+    package var direction: MediaDirection? = .sendrecv
+    /// The same of sound, Opus at 48 kHz; nil: none is offered and what the far side offers is refused.
+    package var audio: MediaDirection?
     /// What the far side is to know our track by, `stream track`; nil = a name of our own.
     package var msid: String?
-    /// An answerer takes data channels' m-lines as far as the transport goes, so that an offer of nothing else connects;
-    /// no channel ever opens.
+    /// The same of sound; one stream for both keeps them in step.
+    package var audioMSID: String?
+    /// Data channels' m-lines are taken as far as the transport goes, so that an offer of nothing else connects, and are
+    /// what we offer when there is nothing else; no channel ever opens.
     package var acceptsDataChannels = false
     /// How long the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
@@ -82,6 +86,16 @@ package enum PeerConnectionEvent: Sendable {
     /// What the encoder should send from now on; the first comes when the connection is up.
     case bitrateTarget(BitrateTarget)
     case warning(String)
+}
+
+/// What the sound's payloader needs to know of the negotiation.
+package struct AudioSendParameters: Sendable, Equatable {
+    package var payloadType: Int
+    package var ssrc: UInt32
+
+    package init(payloadType: Int, ssrc: UInt32) {
+        (self.payloadType, self.ssrc) = (payloadType, ssrc)
+    }
 }
 
 /// What a payloader needs to know of the negotiation.

@@ -1,6 +1,16 @@
 package import ICE
 
-/// Counters since the connection was made; nil = not known (yet).
+/// Of the sound, as `PeerConnectionStatistics` of the picture.
+package struct AudioStatistics: Sendable, Equatable {
+    package var packetsSent: UInt64 = 0
+    package var bytesSent: UInt64 = 0
+    package var packetsReceived: UInt64 = 0
+    package var bytesReceived: UInt64 = 0
+    package var packetsLost: Int?
+    package var jitter: Duration?
+}
+
+/// Counters of the picture since the connection was made; nil = not known (yet).
 package struct PeerConnectionStatistics: Sendable {
     package var packetsSent: UInt64 = 0
     package var bytesSent: UInt64 = 0
@@ -24,6 +34,8 @@ package struct PeerConnectionStatistics: Sendable {
     package var packetsRefused: UInt64 = 0
     /// Media from the network while there were no keys: a DTLS server may send some before its own last flight.
     package var packetsWithoutKeys: UInt64 = 0
+    /// nil: there is no sound.
+    package var audio: AudioStatistics?
     package init() {}
 
     /// What came in, of another connection that is the other half of the same media path.
@@ -35,5 +47,11 @@ package struct PeerConnectionStatistics: Sendable {
         nacksSent &+= other.nacksSent
         plisSent &+= other.plisSent
         (packetsLost, jitter) = (other.packetsLost, other.jitter)
+        guard let received = other.audio else { return }
+        var all = audio ?? AudioStatistics()
+        all.packetsReceived &+= received.packetsReceived
+        all.bytesReceived &+= received.bytesReceived
+        (all.packetsLost, all.jitter) = (received.packetsLost, received.jitter)
+        audio = all
     }
 }

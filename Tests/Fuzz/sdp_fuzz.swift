@@ -7,10 +7,13 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     GStreamerRuntime.initialise()
     let text = String(decoding: UnsafeBufferPointer(start: data, count: count), as: UTF8.self)
     for (isOffer, requiresVideo) in [(true, true), (true, false), (false, true)] {
-        guard
-            let remote = try? RemoteDescription(
-                parsing: text, isOffer: isOffer, requiresVideo: requiresVideo, available: { _ in true })
+        var choice = RemoteDescription.Choice()
+        (choice.requiresVideo, choice.takesAudio) = (requiresVideo, true)
+        guard let remote = try? RemoteDescription(parsing: text, isOffer: isOffer, choice: choice, available: { _ in true })
         else { continue }
+        if let audio = remote.audio {
+            precondition(remote.kinds.indices.contains(audio.mediaIndex) && (0...127).contains(audio.payloadType))
+        }
         precondition(remote.kinds.indices.contains(remote.transportIndex) && remote.kinds.count == remote.mids.count)
         guard let video = remote.video else { continue }
         precondition(remote.kinds.indices.contains(video.mediaIndex))

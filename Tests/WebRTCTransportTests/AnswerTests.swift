@@ -6,9 +6,11 @@ import WebRTCTransport
 extension Transport {
     @Suite(.timeLimit(.minutes(1)))
     struct AnswerTests {
-        private func answer(_ offer: String) throws -> SDPDescription {
+        private func answer(_ offer: String, audio: MediaDirection? = nil) throws -> SDPDescription {
             GStreamerRuntime.initialise()
-            let connection = try PeerConnection(configuration: PeerConnectionConfiguration()) { _ in }
+            var configuration = PeerConnectionConfiguration()
+            configuration.audio = audio
+            let connection = try PeerConnection(configuration: configuration) { _ in }
             defer {
                 connection.close()
                 connection.dismantle()
@@ -31,6 +33,34 @@ extension Transport {
             #expect(Set(video.values("rtcp-fb")) == ["96 nack", "96 nack pli", "96 ccm fir", "96 goog-remb", "96 transport-cc"])
             #expect(video.values("fingerprint").count == 1)
             #expect(video.values("ssrc").count == 2)
+        }
+
+        @Test func soundIsTakenWhereItIsWanted() throws {
+            // As libwebrtc has it: several codecs, transport attributes on the first m-line of the bundle alone.
+            let many = SampleOffer.audio.replacing("SAVPF 111", with: "SAVPF 63 111 9 0")
+                .replacing("a=rtpmap:111 ", with: "a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:9 G722/8000\r\na=rtpmap:111 ")
+            let bare = SampleOffer.video(without: ["a=ice-ufrag", "a=ice-pwd", "a=fingerprint", "a=setup"])
+            let first = try answer(SampleOffer.session + many + bare, audio: .sendrecv)
+            #expect(first.media.map(\.port) == [9, 9])
+            #expect(first.values("group") == ["BUNDLE 0 1"])
+            let sound = first.media[0]
+            #expect(sound.formats == ["111"] && sound.values("rtpmap") == ["111 opus/48000/2"])
+            #expect(sound.values("fmtp") == ["111 minptime=10;useinbandfec=1"])
+            #expect(sound.has("sendrecv") && sound.has("rtcp-mux") && sound.values("ssrc").count == 1)
+            // One stream and one CNAME, so that the far side keeps lips in step.
+            let streams = first.media.map { $0.value("msid")?.split(separator: " ").first }
+            let names = first.media.map { $0.value("ssrc")?.split(separator: " ").last }
+            #expect(streams[0] == streams[1] && names[0] == names[1] && names[0]?.hasPrefix("cname:") == true)
+
+            let second = try answer(SampleOffer.session + SampleOffer.video() + SampleOffer.audio, audio: .recvonly)
+            #expect(second.media.map(\.kind) == ["video", "audio"] && second.media.map(\.port) == [9, 9])
+            #expect(second.media[1].has("recvonly") && second.media[1].value("msid") == nil)
+        }
+
+        @Test(arguments: ["PCMU/8000", "opus/48000/1", "opus/8000/2", "opus"])
+        func soundWithoutOpusIsRefused(codec: String) throws {
+            let offer = SampleOffer.session + SampleOffer.audio.replacing("opus/48000/2", with: codec) + SampleOffer.video()
+            #expect(try answer(offer, audio: .sendrecv).media.map(\.port) == [0, 9])
         }
 
         @Test(arguments: [("sendrecv", "sendrecv"), ("sendonly", "recvonly"), ("recvonly", "sendonly"), ("inactive", "inactive")])

@@ -53,7 +53,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
                 throw PeerConnectionError(.wrongState, "the pipeline does not start")
             }
             busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
-            onEvent(.offered(sdp: try subscriber.createDataChannelOffer()))
+            onEvent(.offered(sdp: try subscriber.createOffer()))
         }
     }
 
@@ -81,7 +81,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     func offerTrack() {
         work("the track could not be offered") { [self] in
             guard let subscriber, let codec else { return }
-            onEvent(.offered(sdp: try subscriber.createOffer(adding: codec)))
+            subscriber.setMedia(video: .sendonly, audio: nil, codec: codec)
+            onEvent(.offered(sdp: try subscriber.createOffer()))
         }
     }
 
@@ -106,7 +107,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         configuration.jitterBufferLatency = latency
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         configuration.acceptsDataChannels = true
-        configuration.direction = side == .publisher ? .recvonly : .sendonly
+        // A first offer holds data channels alone.
+        configuration.direction = side == .publisher ? .recvonly : nil
         configuration.msid = msid
         // Candidates are found while the description is still being made: by way of the queue they follow it.
         return try PeerConnection(configuration: configuration) { [weak self] event in

@@ -50,6 +50,7 @@ final class TestPeer: @unchecked Sendable {
         var warnings: [String] = []
     }
     let seen = Watched(Seen())
+    let heard = Watched(Heard())
     let pipeline: Pipeline
     let connection: PeerConnection
     private let sink: Element
@@ -178,6 +179,13 @@ final class TestPeer: @unchecked Sendable {
         pipeline.remove(connection.bin)
         connection.dismantle()
     }
+}
+
+/// A later offer of the first, and its answer.
+func renegotiate(
+    _ a: TestPeer, _ b: TestPeer, mangleAnswer: (String) -> String = { $0 }
+) throws {
+    try a.connection.setAnswer(mangleAnswer(b.connection.createAnswer(to: a.connection.createOffer())))
 }
 
 /// Joins two peers by handing descriptions and candidates over directly.

@@ -1,0 +1,56 @@
+package import GStreamerKit
+
+/// Raw sound in ("sink"), RTP out ("src"): Opus, tuned for a live conversation.
+package enum AudioEncoderBin {
+    package static func make(parameters: AudioSendParameters) throws(GStreamerError) -> Bin {
+        let bin = Bin()
+        let convert = try Element(factory: "audioconvert")
+        let resample = try Element(factory: "audioresample")
+        let format = try Element(factory: "capsfilter")
+        format.set(
+            "caps", caps: try Caps("audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[1, 2], layout=(string)interleaved"))
+        let encoder = try Element(factory: "opusenc")
+        // `generic`, not `voice`: talk, music and what a camera hears alike.
+        encoder.set("audio-type", "generic")
+        encoder.set("bitrate", 48_000)
+        encoder.set("frame-size", "20")
+        encoder.set("inband-fec", true)
+        // What the far side's concealment is prepared for; without it no correction is sent along.
+        encoder.set("packet-loss-percentage", 5)
+        let payloader = try Element(factory: "rtpopuspay")
+        payloader.set("pt", parameters.payloadType)
+        payloader.set("ssrc", Int(parameters.ssrc))
+        // The first numbers stay clear of a wrap, where a lost packet would desynchronise SRTP (RFC 3711 3.3.1).
+        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
+        let elements = [convert, resample, format, encoder, payloader]
+        bin.add(elements)
+        try bin.linkChain(elements)
+        guard let sink = convert.staticPad("sink"), let source = payloader.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "the sound's encoder has no pads")
+        }
+        bin.add(try GhostPad(name: "sink", target: sink))
+        bin.add(try GhostPad(name: "src", target: source))
+        return bin
+    }
+}
+
+/// RTP in ("sink"), raw sound at 48 kHz out ("src"); what is lost is repaired or concealed.
+package enum AudioDecoderBin {
+    package static func make() throws(GStreamerError) -> Bin {
+        let bin = Bin()
+        let depayloader = try Element(factory: "rtpopusdepay")
+        let decoder = try Element(factory: "opusdec")
+        decoder.set("plc", true)
+        decoder.set("use-inband-fec", true)
+        // A broken packet is silence, never an error that stops the pipeline.
+        decoder.set("max-errors", "-1")
+        bin.add([depayloader, decoder])
+        try depayloader.link(decoder)
+        guard let sink = depayloader.staticPad("sink"), let source = decoder.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "the sound's decoder has no pads")
+        }
+        bin.add(try GhostPad(name: "sink", target: sink))
+        bin.add(try GhostPad(name: "src", target: source))
+        return bin
+    }
+}

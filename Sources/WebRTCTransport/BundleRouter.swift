@@ -1,0 +1,80 @@
+// Which RTP session a packet of the bundle belongs to (RFC 8843 9.2). A value; it knows bytes and what was negotiated.
+
+struct BundleRouter {
+    private struct Section {
+        var types: Set<Int> = []
+        var mid: [UInt8] = []
+        var midExtension: UInt8?
+    }
+    private var video = Section()
+    private var audio = Section()
+    /// Declared by the far side, or learnt from its packets.
+    private var owners: [UInt32: MediaKind] = [:]
+    private static let mostOwners = 64
+
+    /// There is more than one session to choose from.
+    private(set) var isSplit = false
+
+    mutating func take(_ video: AgreedVideo) {
+        let types = [video.codec.payloadType, video.codec.retransmissionPayloadType].compactMap { $0 }
+        self.video = Section(types: Set(types), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
+        for ssrc in video.ssrcs { learn(ssrc, .video) }
+    }
+
+    mutating func take(_ audio: AgreedAudio) {
+        isSplit = true
+        self.audio = Section(
+            types: [audio.payloadType], mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
+        for ssrc in audio.ssrcs { learn(ssrc, .audio) }
+    }
+
+    /// - Parameter packet: RTP, 12 bytes or more.
+    mutating func owner(rtp packet: UnsafeRawBufferPointer) -> MediaKind {
+        guard isSplit else { return .video }
+        let type = Int(packet[1] & 0x7f)
+        let ssrc = packet.bigEndian32(at: 8)
+        let (isVideo, isAudio) = (video.types.contains(type), audio.types.contains(type))
+        let owner = isVideo != isAudio ? (isAudio ? .audio : .video) : owners[ssrc] ?? owner(byMid: packet)
+        if owners[ssrc] != owner { learn(ssrc, owner) }
+        return owner
+    }
+
+    func owner(of ssrc: UInt32) -> MediaKind? { owners[ssrc] }
+
+    private func owner(byMid packet: UnsafeRawBufferPointer) -> MediaKind {
+        guard let id = audio.midExtension, let value = OneByteExtension.value(id, in: packet) else { return .video }
+        return packet[value].elementsEqual(audio.mid) ? .audio : .video
+    }
+
+    private mutating func learn(_ ssrc: UInt32, _ owner: MediaKind) {
+        // Only a far side that makes up new ones all the time has so many.
+        if owners.count >= Self.mostOwners { owners.removeAll() }
+        owners[ssrc] = owner
+    }
+
+    // MARK: RTCP
+
+    /// What one session is to see of a compound packet: all, but a sender report of another session's stream, which
+    /// would make a stream of its own there, becomes the receiver report that is in it (RFC 3550 6.4).
+    func part(of compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
+        var result: [UInt8] = []
+        result.reserveCapacity(compound.count)
+        var at = 0
+        while compound.count - at >= 8 {
+            let length = Int(compound.bigEndian16(at: at + 2)) * 4 + 4
+            guard compound[at] >> 6 == 2, length >= 8, length <= compound.count - at else { break }
+            let type = compound[at + 1]
+            if type == 200, length >= 28, owners[compound.bigEndian32(at: at + 4)] != kind {
+                let words = (length - 20) / 4 - 1
+                result += [compound[at], 201, UInt8(truncatingIfNeeded: words >> 8), UInt8(truncatingIfNeeded: words)]
+                result += compound[(at + 4)..<(at + 8)]
+                result += compound[(at + 28)..<(at + length)]
+            } else if kind == .video || type != 205 || compound[at] & 0x1f != 15 {
+                // transport-cc is the video's.
+                result += compound[at..<(at + length)]
+            }
+            at += length
+        }
+        return result
+    }
+}

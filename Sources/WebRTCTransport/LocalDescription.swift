@@ -1,0 +1,152 @@
+// Our own offer or answer, as text.
+import GStreamerKit
+import MediaSecurity
+
+/// What the far side knows us by.
+struct LocalIdentity: Sendable {
+    /// One for sound and picture, by which the far side knows that they belong together (RFC 3550 6.5.1).
+    var cname: String
+    /// `stream track` (RFC 8830); one stream for both.
+    var videoName: String
+    var audioName: String
+    var ssrc: UInt32
+    var retransmissionSSRC: UInt32
+    var audioSSRC: UInt32
+}
+
+struct LocalDescription: Sendable {
+    /// Our part of a video m-line.
+    struct Video: Sendable {
+        var mid: String
+        var codec: NegotiatedCodec
+        var extensions: HeaderExtensionIDs
+        var direction: MediaDirection
+    }
+
+    /// Our part of an audio m-line.
+    struct Audio: Sendable {
+        var mid: String
+        var payloadType: Int
+        var extensions: HeaderExtensionIDs
+        var direction: MediaDirection
+    }
+
+    enum Line: Sendable {
+        case video(Video)
+        case audio(Audio)
+        /// Data channels: the transport is accepted, no association is ever made on it.
+        case application(mid: String)
+        case refused(kind: String, mid: String)
+    }
+
+    var lines: [Line]
+    var transport: TransportParameters
+    var identity: LocalIdentity
+
+    static let offeredFeedback: Set<String> = ["nack", "nack pli", "ccm fir", "transport-cc", "goog-remb"]
+    static let offeredAudioPayloadType = 111
+
+    static func offeredCodec(_ codec: VideoCodec) -> NegotiatedCodec {
+        NegotiatedCodec(
+            codec: codec, payloadType: 96, retransmissionPayloadType: 97, feedback: offeredFeedback,
+            formatParameters: codec.formatParameters)
+    }
+
+    static var offeredExtensions: HeaderExtensionIDs {
+        var ids = offeredAudioExtensions
+        (ids.absoluteSendTime, ids.transportWideCC) = (2, 3)
+        return ids
+    }
+
+    static var offeredAudioExtensions: HeaderExtensionIDs {
+        var ids = HeaderExtensionIDs()
+        ids.mid = 1
+        return ids
+    }
+
+    func sdp() -> SDPDescription {
+        var sdp = SDPDescription()
+        sdp.media = lines.map(media)
+        let taken = sdp.media.filter { $0.port != 0 }.compactMap { $0.value("mid") }
+        sdp.attributes = [
+            SDPAttribute("group", (["BUNDLE"] + taken).joined(separator: " ")), SDPAttribute("extmap-allow-mixed"),
+            SDPAttribute("msid-semantic", " WMS *"),
+        ]
+        return sdp
+    }
+
+    private func media(_ line: Line) -> SDPMedia {
+        switch line {
+        case .video(let video):
+            return media(video)
+        case .audio(let audio):
+            return media(audio)
+        case .application(let mid):
+            var media = SDPMedia(
+                kind: "application", port: 9, transport: "UDP/DTLS/SCTP", formats: ["webrtc-datachannel"])
+            media.attributes = transportLines(mid: mid) + [SDPAttribute("sctp-port", "5000")]
+            return media
+        case .refused(let kind, let mid):
+            var refused = SDPMedia(
+                kind: kind, port: 0, transport: kind == "application" ? "UDP/DTLS/SCTP" : "UDP/TLS/RTP/SAVPF",
+                formats: [kind == "application" ? "webrtc-datachannel" : "0"])
+            refused.attributes = [SDPAttribute("mid", mid), SDPAttribute("inactive")]
+            return refused
+        }
+    }
+
+    private func transportLines(mid: String) -> [SDPAttribute] {
+        let lines = [
+            SDPAttribute("ice-ufrag", transport.usernameFragment), SDPAttribute("ice-pwd", transport.password),
+            SDPAttribute("ice-options", "trickle"),
+        ]
+        return lines + transport.fingerprints.map { SDPAttribute("fingerprint", $0.sdpValue) }
+            + [SDPAttribute("setup", transport.setup), SDPAttribute("mid", mid)]
+    }
+
+    private func rtpLines(mid: String, _ extensions: HeaderExtensionIDs, _ direction: MediaDirection) -> [SDPAttribute] {
+        [SDPAttribute("rtcp", "9 IN IP4 0.0.0.0")] + transportLines(mid: mid)
+            + extensions.extmap.map { SDPAttribute("extmap", $0) }
+            + [SDPAttribute(direction.rawValue), SDPAttribute("rtcp-mux")]
+    }
+
+    /// Of what we send: track, and SSRCs in order of their importance.
+    private func sourceLines(_ name: String, _ ssrcs: [UInt32]) -> [SDPAttribute] {
+        var lines = [SDPAttribute("msid", name)]
+        if ssrcs.count == 2 { lines.append(SDPAttribute("ssrc-group", "FID \(ssrcs[0]) \(ssrcs[1])")) }
+        return lines + ssrcs.map { SDPAttribute("ssrc", "\($0) cname:\(identity.cname)") }
+    }
+
+    private func media(_ video: Video) -> SDPMedia {
+        let codec = video.codec
+        var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(codec.payloadType)])
+        if let retransmission = codec.retransmissionPayloadType { media.formats.append(String(retransmission)) }
+        var lines = rtpLines(mid: video.mid, video.extensions, video.direction)
+        let type = codec.payloadType
+        lines.append(SDPAttribute("rtpmap", "\(type) \(codec.codec.encodingName)/90000"))
+        lines += codec.feedback.sorted().map { SDPAttribute("rtcp-fb", "\(type) \($0)") }
+        if let parameters = codec.formatParameters { lines.append(SDPAttribute("fmtp", "\(type) \(parameters)")) }
+        if let retransmission = codec.retransmissionPayloadType {
+            lines.append(SDPAttribute("rtpmap", "\(retransmission) rtx/90000"))
+            lines.append(SDPAttribute("fmtp", "\(retransmission) apt=\(type)"))
+        }
+        if video.direction.sends {
+            let isRepeated = codec.retransmissionPayloadType != nil
+            lines += sourceLines(
+                identity.videoName, isRepeated ? [identity.ssrc, identity.retransmissionSSRC] : [identity.ssrc])
+        }
+        media.attributes = lines
+        return media
+    }
+
+    private func media(_ audio: Audio) -> SDPMedia {
+        let type = audio.payloadType
+        var media = SDPMedia(kind: "audio", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(type)])
+        media.attributes =
+            rtpLines(mid: audio.mid, audio.extensions, audio.direction) + [
+                SDPAttribute("rtpmap", "\(type) opus/48000/2"), SDPAttribute("fmtp", "\(type) minptime=10;useinbandfec=1"),
+            ]
+        if audio.direction.sends { media.attributes += sourceLines(identity.audioName, [identity.audioSSRC]) }
+        return media
+    }
+}

@@ -1,0 +1,245 @@
+// Offers and answers of one connection (RFC 8829): whose turn it is, which m-lines there are, and what came of them. A
+// value: it knows no agent, no pipeline and no thread.
+//
+// The side that offered first goes on offering. m-lines only become more: one that is not wanted any more is `inactive`
+// and may come back, and one that the far side refused stays refused. All share the transport of the first description.
+
+import GStreamerKit
+
+/// What both sides want of the video; `direction` is ours.
+struct AgreedVideo: Sendable {
+    var mid: String
+    var codec: NegotiatedCodec
+    var extensions: HeaderExtensionIDs
+    var direction: MediaDirection
+    /// The far side's, where it declares them.
+    var ssrcs: [UInt32]
+
+    init(_ remote: RemoteVideo, _ direction: MediaDirection) {
+        (mid, codec, extensions, ssrcs) = (remote.mid, remote.codec, remote.extensions, remote.ssrcs)
+        if !codec.usesTransportCC { extensions.transportWideCC = nil }
+        self.direction = direction
+    }
+}
+
+struct AgreedAudio: Sendable {
+    var mid: String
+    var payloadType: Int
+    var extensions: HeaderExtensionIDs
+    var direction: MediaDirection
+    var ssrcs: [UInt32]
+
+    init(_ remote: RemoteAudio, _ direction: MediaDirection) {
+        (mid, payloadType, extensions, ssrcs) = (remote.mid, remote.payloadType, remote.extensions, remote.ssrcs)
+        self.direction = direction
+    }
+}
+
+struct Negotiation: Sendable {
+    private enum Step { case new, offered, settled, answered }
+    /// One of our offers' m-lines, at the place in the list that it keeps.
+    private struct Line {
+        enum Content: Equatable { case media(MediaKind), application }
+        var content: Content
+        var mid: String
+        var direction = MediaDirection.inactive
+        var isRefused = false
+
+        var kind: String {
+            switch content {
+            case .media(let kind): kind.rawValue
+            case .application: "application"
+            }
+        }
+    }
+
+    let identity: LocalIdentity
+    let hasDataChannels: Bool
+    private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
+    /// What the next description holds.
+    private(set) var wanted: WantedMedia
+    private var codec: VideoCodec
+
+    private var step = Step.new
+    private var lines: [Line] = []
+    private var version: UInt32 = 1
+    /// Ours, as the first description says; all later ones say the same.
+    private(set) var transport: TransportParameters?
+    private var remoteUsernameFragment: String?
+    /// nil: none was ever agreed upon. What was stays, if only `inactive`.
+    private(set) var video: AgreedVideo?
+    /// nil: none was ever agreed upon, or the far side refuses it.
+    private(set) var audio: AgreedAudio?
+
+    init(identity: LocalIdentity, wanted: WantedMedia, codec: VideoCodec, hasDataChannels: Bool) {
+        (self.identity, self.wanted, self.codec, self.hasDataChannels) = (identity, wanted, codec, hasDataChannels)
+    }
+
+    static let wrongState = PeerConnectionError(
+        .wrongState, "a connection makes one offer at a time, or answers only, and nothing after it is closed")
+
+    /// A first answer was taken or given.
+    var isConnected: Bool { remoteUsernameFragment != nil }
+
+    /// What the next description holds; the codec is that of the first video that is offered.
+    mutating func want(_ media: WantedMedia, codec: VideoCodec?) {
+        wanted = media
+        if let codec, !lines.contains(where: { $0.content == .media(.video) }) { self.codec = codec }
+    }
+
+    /// As `want` of the other has it, which may have been called meanwhile.
+    mutating func want(as other: Negotiation) { want(other.wanted, codec: other.codec) }
+
+    // MARK: Offering
+
+    var mayOffer: Bool { step == .new || step == .settled }
+
+    mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
+        guard mayOffer else { throw Self.wrongState }
+        if hasDataChannels, wanted == WantedMedia() { add(.application) }
+        for kind in MediaKind.allCases where wanted[kind] != nil { add(.media(kind)) }
+        guard !lines.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
+        for index in lines.indices {
+            if case .media(let kind) = lines[index].content { lines[index].direction = wanted[kind] ?? .inactive }
+        }
+        step = .offered
+        return describe(lines.map(described), transport)
+    }
+
+    private mutating func add(_ content: Line.Content) {
+        guard !lines.contains(where: { $0.content == content }) else { return }
+        lines.append(Line(content: content, mid: String(lines.count)))
+    }
+
+    private func described(_ line: Line) -> LocalDescription.Line {
+        guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
+        switch line.content {
+        case .application:
+            return .application(mid: line.mid)
+        case .media(.video):
+            return .video(
+                LocalDescription.Video(
+                    mid: line.mid, codec: LocalDescription.offeredCodec(codec),
+                    extensions: LocalDescription.offeredExtensions, direction: line.direction))
+        case .media(.audio):
+            return .audio(
+                LocalDescription.Audio(
+                    mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
+                    extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))
+        }
+    }
+
+    /// The answer to our offer. Sound may be refused, a picture that we offer may not.
+    mutating func take(answer text: String) throws(PeerConnectionError) -> RemoteDescription {
+        guard step == .offered else { throw Self.wrongState }
+        let remote = try RemoteDescription(answer: text, to: lines.map(\.kind))
+        try checkTransport(remote)
+        for (index, line) in lines.enumerated() where !line.isRefused {
+            guard case .media(let kind) = line.content else { continue }
+            switch kind {
+            case .video:
+                if let found = try remote.video(at: index, available: { $0 == codec }) {
+                    video = AgreedVideo(found, line.direction.limited(to: found.direction.reversed))
+                } else if line.direction == .inactive {
+                    video?.direction = .inactive
+                } else {
+                    throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
+                }
+            case .audio:
+                audio = remote.audio(at: index).map {
+                    AgreedAudio($0, line.direction.limited(to: $0.direction.reversed))
+                }
+                lines[index].isRefused = audio == nil
+            }
+        }
+        step = .settled
+        return remote
+    }
+
+    /// No answer came: what was agreed before holds, and another offer may be made.
+    mutating func forgetOffer() {
+        guard step == .offered, isConnected else { return }
+        step = .settled
+    }
+
+    // MARK: Answering
+
+    var mayAnswer: Bool { step == .new || step == .answered }
+
+    func read(offer text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError) -> RemoteDescription {
+        guard mayAnswer else { throw Self.wrongState }
+        var choice = RemoteDescription.Choice()
+        choice.requiresVideo = !hasDataChannels
+        choice.takesAudio = wanted.audio != nil || audio != nil
+        choice.onlySending = !(wanted.video ?? .inactive).sends
+        choice.taken = Set([video?.mid, audio?.mid].compactMap { $0 })
+        return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { $0.isAvailable }
+    }
+
+    /// Our answer to an offer. m-lines other than one video, one Opus audio, and data channels where they are accepted,
+    /// are refused. Another video than the first, or other ICE credentials, are an error.
+    mutating func answer(
+        _ remote: RemoteDescription, _ transport: TransportParameters
+    ) throws(PeerConnectionError) -> String {
+        try checkTransport(remote)
+        if let found = remote.video {
+            if let video, video.mid != found.mid || video.codec.codec != found.codec.codec {
+                throw PeerConnectionError(.badDescription, "the far side's video became another one")
+            }
+            video = AgreedVideo(found, found.direction.reversed.limited(to: wanted.video ?? .inactive))
+        } else {
+            video?.direction = .inactive
+        }
+        var takesAudio = false
+        if let found = remote.audio {
+            // The session is made for one payload type, and what it sends for one m-line.
+            if audio.map({ $0.payloadType == found.payloadType && $0.mid == found.mid }) ?? true {
+                audio = AgreedAudio(found, found.direction.reversed.limited(to: wanted.audio ?? .inactive))
+                takesAudio = true
+            }
+        }
+        if !takesAudio { audio?.direction = .inactive }
+        step = .answered
+        return describe(answers(to: remote, takesAudio: takesAudio), transport)
+    }
+
+    private func answers(to remote: RemoteDescription, takesAudio: Bool) -> [LocalDescription.Line] {
+        zip(remote.kinds, remote.mids).enumerated().map { index, line in
+            if let video, remote.video?.mediaIndex == index { return .video(answered(video)) }
+            if let audio, takesAudio, remote.audio?.mediaIndex == index {
+                return .audio(
+                    LocalDescription.Audio(
+                        mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions,
+                        direction: audio.direction))
+            }
+            if line.0 == "application", hasDataChannels { return .application(mid: line.1) }
+            return .refused(kind: line.0, mid: line.1)
+        }
+    }
+
+    private func answered(_ video: AgreedVideo) -> LocalDescription.Video {
+        var codec = video.codec
+        codec.feedback.formIntersection(LocalDescription.offeredFeedback)
+        if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
+        return LocalDescription.Video(
+            mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction)
+    }
+
+    // MARK: Both
+
+    /// One transport serves all descriptions.
+    private mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
+        let fragment = remote.transport.usernameFragment
+        guard (remoteUsernameFragment ?? fragment) == fragment else {
+            throw PeerConnectionError(.badDescription, "the far side restarts ICE, which is not done here")
+        }
+        remoteUsernameFragment = fragment
+    }
+
+    private mutating func describe(_ lines: [LocalDescription.Line], _ transport: TransportParameters) -> String {
+        self.transport = transport
+        version &+= 1
+        return LocalDescription(lines: lines, transport: transport, identity: identity).sdp()
+            .text(sessionID: sdpSessionID, version: version)
+    }
+}

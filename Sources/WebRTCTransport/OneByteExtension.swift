@@ -1,0 +1,26 @@
+/// One-byte header extensions of a packet from the network (RFC 8285 section 4.2).
+enum OneByteExtension {
+    /// Where the value is; nil where there is none, or the packet is not sound.
+    static func value(_ id: UInt8, in packet: UnsafeRawBufferPointer) -> Range<Int>? {
+        guard packet.count >= 12, packet[0] & 0x10 != 0 else { return nil }
+        let fixed = 12 + Int(packet[0] & 0x0f) * 4
+        guard packet.count >= fixed + 4, packet.bigEndian16(at: fixed) == 0xbede else { return nil }
+        let end = fixed + 4 + Int(packet.bigEndian16(at: fixed + 2)) * 4
+        guard packet.count >= end else { return nil }
+        var at = fixed + 4
+        while at < end {
+            let head = packet[at]
+            if head == 0 {
+                at += 1
+                continue
+            }
+            // 15 ends the list.
+            guard head >> 4 != 15 else { return nil }
+            let length = Int(head & 0x0f) + 1
+            guard at + 1 + length <= end else { return nil }
+            if head >> 4 == id { return (at + 1)..<(at + 1 + length) }
+            at += 1 + length
+        }
+        return nil
+    }
+}

@@ -1,0 +1,249 @@
+// One RTP session of rtpbin and the four bare pads around it: the boundary between packets and the pipeline. It knows
+// payload types and pads; it must not know ICE, DTLS or SDP.
+import GStreamerKit
+internal import Synchronization
+
+/// What the negotiation fixed for an RTP session.
+struct RTPSessionParameters: Sendable {
+    /// Of what may come in, by payload type.
+    var caps: [Int: Caps]
+    /// Where repeated packets are sent apart (RFC 4588).
+    var retransmission: Retransmission?
+
+    struct Retransmission: Sendable {
+        var payloadType: Int
+        var ofPayloadType: Int
+        var ssrc: UInt32
+        var ofSSRC: UInt32
+    }
+}
+
+extension RTPSessionParameters {
+    /// Only `nack pli` is named: with `ccm fir` in the caps rtpsession would send FIR in place of PLI.
+    init(_ video: AgreedVideo, _ identity: LocalIdentity) {
+        let codec = video.codec
+        let type = codec.payloadType
+        var text = "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(type), "
+        text += "encoding-name=(string)\(codec.codec.encodingName), rtcp-fb-nack=(boolean)true, rtcp-fb-nack-pli=(boolean)true"
+        if codec.usesTransportCC, let id = video.extensions.transportWideCC {
+            text += ", rtcp-fb-transport-cc=(boolean)true, extmap-\(id)=(string)\"\(HeaderExtensionIDs.transportWideCCURI)\""
+        }
+        if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
+        caps = [:]
+        caps[type] = try? Caps(text)
+        guard let repeated = codec.retransmissionPayloadType else { return }
+        caps[repeated] = try? Caps(
+            "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(repeated), "
+                + "encoding-name=(string)RTX, apt=(string)\(type)")
+        retransmission = Retransmission(
+            payloadType: repeated, ofPayloadType: type, ssrc: identity.retransmissionSSRC, ofSSRC: identity.ssrc)
+    }
+
+    init(_ audio: AgreedAudio) {
+        caps = [:]
+        caps[audio.payloadType] = try? Caps(
+            "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(audio.payloadType), "
+                + "encoding-name=(string)OPUS, encoding-params=(string)2")
+    }
+}
+
+// @unchecked: set up on one thread before packets flow, taken apart on one thread after that, as `life` sees to;
+// `announced` is the network thread's.
+final class RTPSession: @unchecked Sendable {
+    let number: Int
+    private let rtpbin: Element
+    private let bin: Bin
+    /// Outward: rtpbin's packets leave through these sink pads.
+    private let rtpOut: Pad
+    private let rtcpOut: Pad
+    /// Inward: the network thread pushes into these.
+    private let rtpIn: Pad
+    private let rtcpIn: Pad
+    private let sendPad: GhostPad
+    private let receivePad: GhostPad
+    /// Between rtpbin and whoever receives: what goes wrong there, and nobody at all, must not reach the jitter buffer,
+    /// which would stop for good.
+    private let shield: (arrived: Pad, handedOn: Pad)?
+    private var announced = false
+    private var requested: [Pad] = []
+    private let configured = Atomic(false)
+    private enum Life { case new, configuring, configured, dismantled }
+    private let life = Mutex(Life.new)
+    private let stopped = Atomic(false)
+    private let isSending = Atomic(true)
+    private let parameters = Mutex<RTPSessionParameters?>(nil)
+
+    /// - Parameters:
+    ///   - bin: gets `PREFIXrtp_sink` and `PREFIXrtp_src`.
+    ///   - isShielded: the receiver may come and go while packets come in.
+    init(number: Int, prefix: String, isShielded: Bool, rtpbin: Element, bin: Bin) {
+        (self.number, self.rtpbin, self.bin) = (number, rtpbin, bin)
+        rtpOut = Pad(name: "\(prefix)rtp_out", direction: .sink)
+        rtcpOut = Pad(name: "\(prefix)rtcp_out", direction: .sink)
+        rtpIn = Pad(name: "\(prefix)rtp_in", direction: .source)
+        rtcpIn = Pad(name: "\(prefix)rtcp_in", direction: .source)
+        sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
+        receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
+        shield = isShielded ? Self.makeShield(prefix) : nil
+        bin.add(sendPad)
+        bin.add(receivePad)
+    }
+
+    private static func makeShield(_ prefix: String) -> (arrived: Pad, handedOn: Pad) {
+        let arrived = Pad(name: "\(prefix)arrived", direction: .sink)
+        let handedOn = Pad(name: "\(prefix)handed_on", direction: .source)
+        arrived.setChainFunction { [own = handedOn.unowned] buffer in
+            _ = own.push(buffer)
+            return .ok
+        }
+        arrived.setEventFunction { [own = handedOn.unowned] event in
+            own.push(event)
+            return .handled(true)
+        }
+        handedOn.setEventFunction { [own = arrived.unowned] event in .handled(own.push(event)) }
+        arrived.setActive(true)
+        handedOn.setActive(true)
+        return (arrived, handedOn)
+    }
+
+    /// rtpbin has a new stream from the far side: it replaces the one before.
+    func receive(from pad: Pad) {
+        guard let shield else {
+            receivePad.setTarget(pad)
+            return
+        }
+        if let former = shield.arrived.peer { former.unlink(shield.arrived) }
+        try? pad.link(shield.arrived)
+    }
+
+    /// Makes the session. `onRTP`/`onRTCP` get plain packets on streaming threads.
+    func configure(
+        _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
+        onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
+    ) throws(GStreamerError) {
+        let isFirst = life.withLock { life in
+            guard life == .new else { return false }
+            life = .configuring
+            return true
+        }
+        guard isFirst else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
+        defer {
+            // The end may have come from another thread meanwhile: then taking apart was left to this one.
+            let isOver = life.withLock { life in
+                guard life == .configuring else { return true }
+                life = .configured
+                return false
+            }
+            if isOver { takeApart() }
+        }
+        self.parameters.withLock { $0 = parameters }
+        rtpOut.setChainFunction { buffer in
+            _ = buffer.withBytes(onRTP)
+            return .ok
+        }
+        rtcpOut.setChainFunction { buffer in
+            _ = buffer.withBytes(onRTCP)
+            return .ok
+        }
+        // Without a latency event no sender report is ever sent: a real sink would send one, bare pads must.
+        rtpOut.setEventFunction { [own = rtpOut.unowned] event in
+            if event.kind == .segment { own.push(Event.latency(0)) }
+            return .handled(true)
+        }
+        rtcpOut.setEventFunction { _ in .handled(true) }
+        for pad in [rtpOut, rtcpOut, rtpIn, rtcpIn] { pad.setActive(true) }
+
+        let sendSink = try request("send_rtp_sink_\(number)")
+        guard let sendSource = rtpbin.staticPad("send_rtp_src_\(number)") else {
+            throw GStreamerError(.linkFailed, "rtpbin gave no pad to send from")
+        }
+        sendSink.addGate { [weak self] in self?.isSending.load(ordering: .relaxed) ?? false }
+        try sendSource.link(rtpOut)
+        try request("send_rtcp_src_\(number)").link(rtcpOut)
+        try rtpIn.link(request("recv_rtp_sink_\(number)"))
+        try rtcpIn.link(request("recv_rtcp_sink_\(number)"))
+        sendPad.setTarget(sendSink)
+        if let shield { receivePad.setTarget(shield.handedOn) }
+        configured.store(true, ordering: .releasing)
+        if stopped.load(ordering: .acquiring) { stop() }
+    }
+
+    private func request(_ name: String) throws(GStreamerError) -> Pad {
+        guard let pad = rtpbin.requestPad(name) else { throw GStreamerError(.linkFailed, "rtpbin refused pad \(name)") }
+        requested.append(pad)
+        return pad
+    }
+
+    var isConfigured: Bool { configured.load(ordering: .acquiring) }
+    /// nil before it is configured.
+    var internals: GObject? {
+        guard isConfigured else { return nil }
+        return rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object
+    }
+    func caps(of payloadType: Int) -> Caps? { parameters.withLock { $0?.caps[payloadType] } }
+    var retransmission: RTPSessionParameters.Retransmission? { parameters.withLock { $0?.retransmission } }
+
+    /// Whether what reaches `sendPad` leaves; otherwise it is dropped before the session counts it. Whether that is news.
+    func setSending(_ sends: Bool) -> Bool { isSending.exchange(sends, ordering: .relaxed) != sends }
+
+    /// Asks whoever sends for a key frame.
+    func requestKeyFrameFromEncoder() { rtpOut.push(Event.forceKeyUnitUpstream()) }
+
+    // MARK: Network thread
+
+    /// A decrypted packet from the far side.
+    func received(rtp packet: UnsafeRawBufferPointer) { push(packet, into: rtpIn) }
+    func received(rtcp packet: UnsafeRawBufferPointer) { push(packet, into: rtcpIn) }
+
+    private func push(_ packet: UnsafeRawBufferPointer, into pad: Pad) {
+        guard configured.load(ordering: .acquiring), let now = bin.currentRunningTime else { return }
+        announce()
+        let buffer = Buffer(copying: packet)
+        buffer.pts = now
+        buffer.dts = now
+        _ = pad.push(buffer)
+    }
+
+    private func announce() {
+        guard !announced else { return }
+        announced = true
+        for (pad, caps) in [(rtpIn, "application/x-rtp"), (rtcpIn, "application/x-rtcp")] {
+            pad.push(Event.streamStart(id: "gst-decart/\(caps)/\(number)", groupID: Event.nextGroupID()))
+            if let caps = try? Caps(caps) { pad.push(Event.caps(caps)) }
+            pad.push(Event.timeSegment())
+        }
+    }
+
+    // MARK: End
+
+    /// Stops packets both ways; the owner then takes the bin to NULL.
+    func stop() {
+        stopped.store(true, ordering: .releasing)
+        configured.store(false, ordering: .releasing)
+        for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
+        if let shield {
+            shield.arrived.setActive(false)
+            shield.handedOn.setActive(false)
+        }
+    }
+
+    /// After the bin reached NULL: breaks the references between rtpbin and the bare pads.
+    func dismantle() {
+        let isMine = life.withLock { life in
+            defer { life = .dismantled }
+            return life == .configured
+        }
+        if isMine { takeApart() }
+    }
+
+    private func takeApart() {
+        sendPad.setTarget(nil)
+        receivePad.setTarget(nil)
+        if let shield { shield.arrived.peer?.unlink(shield.arrived) }
+        for pad in requested {
+            if let peer = pad.peer { pad.name.contains("sink") ? peer.unlink(pad) : pad.unlink(peer) }
+            rtpbin.releaseRequestPad(pad)
+        }
+        requested.removeAll()
+    }
+}

@@ -1,0 +1,197 @@
+import Glibc
+import GStreamerKit
+import ICE
+import Testing
+import WebRTCTransport
+
+/// Sound beside the picture on one connection: from the start, later, refused, and away again.
+extension Transport {
+    @Suite(.timeLimit(.minutes(2)))
+    struct AudioTests {
+        private func configuration(audio: MediaDirection?) -> PeerConnectionConfiguration {
+            var configuration = PeerConnectionConfiguration()
+            configuration.audio = audio
+            return configuration
+        }
+
+        /// Two peers whose pictures flow.
+        private func withPair(
+            _ first: MediaDirection?, _ second: MediaDirection?, mangleOffer: (String) -> String = { $0 },
+            _ body: (TestPeer, TestPeer) throws -> Void
+        ) throws {
+            let a = try TestPeer(configuration(audio: first))
+            let b = try TestPeer(configuration(audio: second))
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b, mangleOffer: mangleOffer)
+            try a.startMedia()
+            try b.startMedia()
+            try body(a, b)
+        }
+
+        private func picturesGoOn(_ a: TestPeer, _ b: TestPeer) -> Bool {
+            let (before, after) = (a.frames, b.frames)
+            return a.waitForFrames(before + 30) && b.waitForFrames(after + 30)
+        }
+
+        @Test func fromTheStart() throws {
+            try withPair(.sendrecv, .sendrecv) { a, b in
+                #expect(a.connection.audioDirection == .sendrecv && b.connection.audioDirection == .sendrecv)
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(b.waitToHear(440) && a.waitToHear(1000))
+                #expect(picturesGoOn(a, b))
+                let statistics = a.connection.statistics()
+                let audio = try #require(statistics.audio)
+                #expect(audio.packetsSent > 10 && audio.packetsReceived > 10)
+                // The picture's own figures are without the sound.
+                #expect(statistics.packetsRefused == 0 && statistics.bytesSent > audio.bytesSent)
+            }
+        }
+
+        @Test func laterWhilePicturesFlow() throws {
+            try withPair(nil, .sendrecv) { a, b in
+                #expect(a.waitForFrames(10) && b.waitForFrames(10))
+                #expect(a.connection.audioSendParameters == nil && a.connection.bin.staticPad("audio_rtp_sink") == nil)
+                let before = Self.mediaThreads
+                a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                try renegotiate(a, b)
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(b.waitToHear(440) && a.waitToHear(1000))
+                #expect(picturesGoOn(a, b))
+                #expect(a.seen.value.longestGap < .seconds(1) && b.seen.value.longestGap < .seconds(1))
+                // RTCP, and the jitter buffer with its timer, a peer; and its test source.
+                let added = Self.mediaThreads.subtracting(before)
+                #expect(added.count <= 2 * 4, "\(added)")
+            }
+        }
+
+        @Test func refused() throws {
+            try withPair(.sendrecv, nil) { a, b in
+                #expect(a.connection.audioDirection == nil && a.connection.audioSendParameters == nil)
+                #expect(a.connection.videoDirection == .sendrecv)
+                #expect(picturesGoOn(a, b))
+                // It stays refused, at its place.
+                let offer = try SDPDescription(parsing: a.connection.createOffer())
+                #expect(offer.media.map(\.kind) == ["video", "audio"] && offer.media[1].port == 0)
+            }
+        }
+
+        @Test func refusedLater() throws {
+            try withPair(nil, nil) { a, b in
+                #expect(a.waitForFrames(10))
+                a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                try renegotiate(a, b)
+                #expect(a.connection.audioDirection == nil && b.connection.audioDirection == nil)
+                #expect(picturesGoOn(a, b))
+            }
+        }
+
+        @Test func withdrawnAndRestored() throws {
+            try withPair(.sendrecv, .sendrecv) { a, b in
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(b.waitToHear(440) && a.waitToHear(1000))
+                a.connection.setMedia(video: .sendrecv, audio: nil)
+                try renegotiate(a, b)
+                #expect(a.connection.audioDirection == .inactive && b.connection.audioDirection == .inactive)
+                // What was on its way arrives; then there is nothing.
+                let packets = settled { b.connection.statistics().audio?.packetsReceived }
+                #expect(picturesGoOn(a, b))
+                #expect(b.connection.statistics().audio?.packetsReceived == packets)
+                a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                try renegotiate(a, b)
+                let heard = b.heard.value.buffers
+                #expect(b.heard.wait(.seconds(20)) { $0.buffers > heard + 20 && $0.hears(440) })
+                #expect(picturesGoOn(a, b))
+            }
+        }
+
+        @Test func thePictureIsWithdrawnAndRestored() throws {
+            try withPair(.sendrecv, .sendrecv) { a, b in
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(a.waitForFrames(10) && b.waitForFrames(10) && b.waitToHear(440))
+                a.connection.setMedia(video: .recvonly, audio: .sendrecv)
+                try renegotiate(a, b)
+                #expect(a.connection.videoDirection == .recvonly && b.connection.videoDirection == .sendonly)
+                _ = settled { b.connection.statistics().packetsReceived }
+                let (frames, back, heard) = (b.frames, a.frames, b.heard.value.buffers)
+                // The other way, and the sound, go on.
+                #expect(a.waitForFrames(back + 30) && b.heard.wait(.seconds(20)) { $0.buffers > heard + 20 })
+                #expect(b.frames <= frames + 1)
+                a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                try renegotiate(a, b)
+                #expect(picturesGoOn(a, b))
+            }
+        }
+
+        /// An answer that never comes is forgotten; the same again succeeds.
+        @Test func anOfferIsForgotten() throws {
+            try withPair(nil, .sendrecv) { a, b in
+                a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                let lost = try a.connection.createOffer()
+                let late = try b.connection.createAnswer(to: lost)
+                #expect(throws: PeerConnectionError.self) { try a.connection.createOffer() }
+                a.connection.forgetOffer()
+                #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(late) }
+                #expect(a.connection.audioDirection == nil)
+                try renegotiate(a, b)
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(b.waitToHear(440) && a.waitToHear(1000))
+                #expect(picturesGoOn(a, b))
+            }
+        }
+
+        /// Where sound and picture have one payload type, the SSRC decides, and where none is declared, the mid.
+        @Test(arguments: [true, false])
+        func onePayloadTypeForBoth(declaresSources: Bool) throws {
+            let mangle = { (offer: String) in
+                let lines = offer.replacing("SAVPF 111", with: "SAVPF 96").replacing(":111 ", with: ":96 ")
+                return declaresSources ? lines : lines.split(separator: "\r\n" as Character)
+                    .filter { !$0.hasPrefix("a=ssrc") }.map { $0 + "\r\n" }.joined()
+            }
+            try withPair(.sendrecv, .sendrecv, mangleOffer: mangle) { a, b in
+                #expect(a.connection.audioSendParameters?.payloadType == 96)
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(b.waitToHear(440))
+                #expect(picturesGoOn(a, b))
+            }
+        }
+
+        /// A value that stays the same for half a second.
+        private func settled(_ value: () -> UInt64?) -> UInt64? {
+            var (last, since) = (value(), ContinuousClock.now)
+            _ = settles(within: .seconds(5)) {
+                let now = value()
+                if now != last { (last, since) = (now, .now) }
+                return ContinuousClock.now - since > .milliseconds(500)
+            }
+            return last
+        }
+
+        /// The process's threads but for those of Swift and Dispatch, which come and go as they like.
+        private static var mediaThreads: Set<String> {
+            guard let folder = opendir("/proc/self/task") else { return [] }
+            defer { closedir(folder) }
+            var found: Set<String> = []
+            while let entry = readdir(folder) {
+                let id = withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+                }
+                guard let file = fopen("/proc/self/task/\(id)/comm", "r") else { continue }
+                defer { fclose(file) }
+                var line = [CChar](repeating: 0, count: 64)
+                guard fgets(&line, 63, file) != nil else { continue }
+                let name = String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+                if !name.hasPrefix("gst-decart") { found.insert("\(id) \(name)") }
+            }
+            return found
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import GStreamerKit
+import WebRTCTransport
+
+/// What was heard: decoded samples, and the pitch of the last buffer that was not silent.
+struct Heard: Sendable {
+    var buffers = 0
+    var pitch: Double?
+    /// Loudest sample of the last buffer, 0…1.
+    var level = 0.0
+
+    func hears(_ frequency: Double) -> Bool { level > 0.05 && pitch.map { abs($0 - frequency) < 60 } ?? false }
+}
+
+extension TestPeer {
+    /// Sends a tone and decodes what comes, once sound is negotiated; also while pictures flow.
+    func startAudio(frequency: Int) throws {
+        guard let parameters = connection.audioSendParameters else { return }
+        let source = try Bin(
+            description: "audiotestsrc is-live=true wave=sine freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
+            ghostUnlinkedPads: true)
+        let encoder = try AudioEncoderBin.make(parameters: parameters)
+        let decoder = try AudioDecoderBin.make()
+        let sink = try Element(factory: "fakesink")
+        sink.set("sync", false)
+        sink.set("async", false)
+        pipeline.add([source, encoder, decoder, sink])
+        try source.link(encoder)
+        try encoder.staticPad("src")!.link(connection.bin.staticPad("audio_rtp_sink")!)
+        try connection.bin.staticPad("audio_rtp_src")!.link(decoder.staticPad("sink")!)
+        try decoder.link(sink)
+        let heard = heard
+        let decoded = sink.staticPad("sink")!
+        decoded.addProbe(.buffer) { [pad = decoded.unowned] item in
+            if case .buffer(let buffer) = item {
+                Self.listen(buffer, channels: pad.currentCaps?.first?.int("channels") ?? 1, heard)
+            }
+            return .pass
+        }
+        for element in [sink, decoder, encoder, source] { element.syncStateWithParent() }
+    }
+
+    private static func listen(_ buffer: Buffer, channels: Int, _ heard: Watched<Heard>) {
+        var samples: [Int16] = []
+        _ = buffer.withBytes { bytes in
+            samples = stride(from: 0, to: bytes.count - 1, by: 2 * max(1, channels)).map {
+                Int16(truncatingIfNeeded: Int(bytes[$0]) | Int(bytes[$0 + 1]) << 8)
+            }
+        }
+        guard samples.count > 100 else { return }
+        let loudest = Double(samples.map { abs(Int($0)) }.max() ?? 0) / 32768
+        let rising = zip(samples, samples.dropFirst()).count { $0 < 0 && $1 >= 0 }
+        heard.change { heard in
+            heard.buffers += 1
+            heard.level = loudest
+            if loudest > 0.05 { heard.pitch = Double(rising) * 48_000 / Double(samples.count) }
+        }
+    }
+
+    func waitToHear(_ frequency: Double, within limit: Duration = .seconds(20)) -> Bool {
+        heard.wait(limit) { $0.hears(frequency) }
+    }
+}
