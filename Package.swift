@@ -122,7 +122,7 @@ let package = Package(
         .testTarget(
             name: "LiveKitTransportTests",
             dependencies: [
-                "LiveKitTransport", "LiveKitProtocol", "DecartSession", "DecartProtocol",
+                "LiveKitTransport", "LiveKitProtocol", "WebRTCTransport", "DecartSession", "DecartProtocol",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),

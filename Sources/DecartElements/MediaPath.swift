@@ -81,13 +81,15 @@ final class MediaPath: @unchecked Sendable {
     private let sentBefore = Atomic<UInt64>(0)
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
-    let isPublished = Atomic(false)
     private let stopped = Atomic(false)
     // What other threads may ask for, until `stop`. The connection is the one that sends.
     private let shared = Mutex<PeerConnection?>(nil)
     private let owned = Mutex<Bin?>(nil)
     private let receiver = Mutex<ReceiveChain?>(nil)
     private let isRebuilding = Atomic(false)
+    private let door = Mutex((isOpen: false, isPublished: true))
+    /// What was withdrawn comes back with a picture that needs no other.
+    private let wantsKeyFrame = Atomic(false)
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
 
@@ -95,7 +97,7 @@ final class MediaPath: @unchecked Sendable {
     private let rank: Int
 
     /// Runs work on the session's queue.
-    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     init(
         rank: Int, host: MediaHost, settings: MediaSettings,
@@ -142,15 +144,40 @@ final class MediaPath: @unchecked Sendable {
         connection.bin.syncStateWithParent()
     }
 
-    /// Pictures may be sent; any thread.
+    /// Pictures may be sent, unless ours is withdrawn; any thread.
     func open() {
-        isPublished.store(true, ordering: .releasing)
-        host.input.gate.open(rank: rank)
+        door.withLock { door in
+            door.isOpen = true
+            if door.isPublished { host.input.gate.open(rank: rank) }
+        }
     }
+
+    /// While our picture is withdrawn, frames are dropped, or wait, as without a session; any thread.
+    func setPublished(_ isPublished: Bool) {
+        door.withLock { door in
+            guard door.isPublished != isPublished else { return }
+            door.isPublished = isPublished
+            if !isPublished {
+                host.input.gate.close(rank: rank)
+            } else {
+                wantsKeyFrame.store(true, ordering: .relaxed)
+                if door.isOpen { host.input.gate.open(rank: rank) }
+            }
+        }
+    }
+
+    /// The far side takes our pictures; any thread.
+    var isPublished: Bool { door.withLock { $0.isOpen && $0.isPublished } }
+
+    /// Any thread.
+    func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.input.gate.close(rank: rank)
+        door.withLock { door in
+            (door.isOpen, door.isPublished) = (false, false)
+            host.input.gate.close(rank: rank)
+        }
         host.input.removeDelivery(rank: rank)
         host.output.removeInput(rank: rank)
         host.input.setScale(.full)
@@ -228,6 +255,7 @@ final class MediaPath: @unchecked Sendable {
                 return sent != frame.size
             }
             if changed { self.pushCaps(on: input, frame.size) }
+            if self.wantsKeyFrame.exchange(false, ordering: .relaxed) { encoderSource.send(Event.forceKeyUnitUpstream()) }
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil

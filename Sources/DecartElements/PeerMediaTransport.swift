@@ -15,6 +15,12 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     private let path: MediaPath
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connection: PeerConnection?
+    private var wish = MediaWish()
+    /// Of the latest offer, answered or not.
+    private var offered = MediaWish()
+    private var isOffering = true
+    private var isConnected = false
+    private var audio = AudioLink()
 
     init(path: MediaPath, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -27,7 +33,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     var statistics: PeerConnectionStatistics? { path.sender?.statistics() }
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
-    var isPublished: Bool { path.isPublished.load(ordering: .acquiring) }
+    var isPublished: Bool { path.isPublished }
     var trackSID: String? { nil }
 
     // MARK: Orders
@@ -37,6 +43,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             var configuration = path.settings.connection
             configuration.msid = path.settings.label.msid
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
+            offered = wish
+            configuration.direction = wish.video ? .sendrecv : .recvonly
+            configuration.audio = wish.audio ? .sendrecv : nil
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection
             path.start()
@@ -49,13 +58,35 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     func apply(answer sdp: String) {
         guard let connection else { return }
+        let isFirst = connection.negotiatedCodec == nil
         do {
             try connection.setAnswer(sdp)
-            try path.receive(from: connection)
-            try path.send(through: connection)
+        } catch {
+            guard isFirst else {
+                path.warn("The answer to a change is ignored: \(error.message)")
+                return forgetOffer()
+            }
+            return path.fail(error)
+        }
+        isOffering = false
+        do {
+            if isFirst {
+                try path.receive(from: connection)
+                try path.send(through: connection)
+            }
+            path.setPublished(wish.video && connection.videoDirection?.sends ?? false)
+            try audio.settle(path, isWanted: wish.audio, sender: connection, receiver: connection)
+            if offered.audio, connection.audioDirection == nil { path.warn("The service takes no sound") }
+            offerIfDue()
         } catch {
             path.fail(error)
         }
+    }
+
+    func forgetOffer() {
+        connection?.forgetOffer()
+        isOffering = false
+        offerIfDue()
     }
 
     func apply(candidate: CandidateMessage?) {
@@ -64,6 +95,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     func stop() {
         connection?.close()
+        audio.stop(path)
         path.stop()
         connection = nil
     }
@@ -76,8 +108,30 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    func setAudio(_ isWanted: Bool) {}
-    func setVideoPublished(_ isPublished: Bool) {}
+    func setAudio(_ isWanted: Bool) {
+        wish.audio = isWanted
+        if !isWanted { audio.stop(path) }
+        offerIfDue()
+    }
+
+    func setVideoPublished(_ isPublished: Bool) {
+        wish.video = isPublished
+        if !isPublished { path.setPublished(false) }
+        offerIfDue()
+    }
+
+    /// What has changed since the latest offer goes into another; one at a time, and none before the path stands.
+    private func offerIfDue() {
+        guard let connection, isConnected, !isOffering, wish != offered else { return }
+        connection.setMedia(video: wish.video ? .sendrecv : .recvonly, audio: wish.audio ? .sendrecv : nil)
+        do {
+            let sdp = try connection.createOffer()
+            (offered, isOffering) = (wish, true)
+            onEvent(.offer(sdp: sdp))
+        } catch {
+            path.fail(error)
+        }
+    }
 
     // MARK: Facts
 
@@ -93,6 +147,10 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             let times = statistics
             path.open()
             onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
+            path.perform { [weak self] in
+                self?.isConnected = true
+                self?.offerIfDue()
+            }
         case .stateChanged(.failed(let error)): path.fail(error)
         case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
         case .bitrateTarget(let target): path.take(target)

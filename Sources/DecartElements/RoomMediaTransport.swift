@@ -18,6 +18,10 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var peers: (publisher: PeerConnection, subscriber: PeerConnection)?
     private let subscriber = Mutex<PeerConnection?>(nil)
     private let sid = Mutex<String?>(nil)
+    private var wish = MediaWish()
+    private var isSending = false
+    private var isReceiving = false
+    private var audio = AudioLink()
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -30,7 +34,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     var traffic: MediaTraffic { path.traffic }
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
-    var isPublished: Bool { path.isPublished.load(ordering: .acquiring) }
+    var isPublished: Bool { path.isPublished }
     var trackSID: String? { sid.withLock { $0 } }
 
     /// What was sent is of the publisher, what was received of the subscriber.
@@ -63,6 +67,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 [weak self] in self?.handle($0)
             }
             self.room = room
+            room.publish(wish)
             room.open()
         } catch {
             path.fail(error)
@@ -72,17 +77,28 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     /// Nothing of the control channel is for a room.
     func apply(answer sdp: String) {}
     func apply(candidate: CandidateMessage?) {}
+    func forgetOffer() {}
 
     func stop() {
         room?.stop()
         room = nil
         subscriber.withLock { $0 = nil }
+        audio.stop(path)
         path.stop()
         peers = nil
     }
 
-    func setAudio(_ isWanted: Bool) {}
-    func setVideoPublished(_ isPublished: Bool) {}
+    func setAudio(_ isWanted: Bool) {
+        wish.audio = isWanted
+        if !isWanted { audio.stop(path) }
+        room?.publish(wish)
+    }
+
+    func setVideoPublished(_ isPublished: Bool) {
+        wish.video = isPublished
+        if !isPublished { path.setPublished(false) }
+        room?.publish(wish)
+    }
 
     // MARK: Facts (the session's queue)
 
@@ -95,9 +111,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }
-            attempt { if let peers { try path.send(through: peers.publisher) } }
+            attempt(sending)
         case .subscribed:
-            attempt { if let peers { try path.receive(from: peers.subscriber) } }
+            attempt(receiving)
         case .connected(let ice, let dtls):
             path.open()
             onEvent(.connected(ice: ice, dtls: dtls))
@@ -105,6 +121,31 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
         case .failed(let error): path.fail(error)
         }
+    }
+
+    private func sending() throws {
+        guard let publisher = peers?.publisher else { return }
+        if !isSending {
+            isSending = true
+            try path.send(through: publisher)
+        }
+        path.setPublished(wish.video && publisher.videoDirection?.sends ?? false)
+        try settleAudio()
+    }
+
+    /// Before the answer leaves: no packet must meet a pipeline that is not there.
+    private func receiving() throws {
+        guard let subscriber = peers?.subscriber else { return }
+        if !isReceiving, subscriber.negotiatedCodec != nil {
+            isReceiving = true
+            try path.receive(from: subscriber)
+        }
+        try settleAudio()
+    }
+
+    private func settleAudio() throws {
+        guard let peers else { return }
+        try audio.settle(path, isWanted: wish.audio, sender: peers.publisher, receiver: peers.subscriber)
     }
 
     private func attempt(_ body: () throws -> Void) {

@@ -18,7 +18,7 @@ package enum MediaStart: Sendable, Equatable {
 }
 
 package enum MediaEvent: Sendable, Equatable {
-    /// Our offer, to be sent.
+    /// Our offer, to be sent. A later one, after the answer to the one before, changes what goes over the same path.
     case offer(sdp: String)
     /// nil: no more. Those that come before the offer wait for it.
     case candidate(CandidateMessage?)
@@ -36,6 +36,8 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// Called once, before everything else.
     func start(_ start: MediaStart)
     func apply(answer sdp: String)
+    /// A later offer was not answered: what was agreed before holds.
+    func forgetOffer()
     /// nil: no more.
     func apply(candidate: CandidateMessage?)
 

@@ -19,6 +19,8 @@ package enum TimerID: Sendable, Hashable {
     /// Waiting for a room.
     case roomInfo(AttemptID)
     case mediaConnect(AttemptID)
+    /// Waiting for the answer to a later offer.
+    case laterAnswer(AttemptID)
     case mediaSample(AttemptID)
     case stable(AttemptID)
     /// The request whose time runs out next.
@@ -54,6 +56,7 @@ package enum SessionAction: Sendable, Equatable {
     case closeChannel(AttemptID)
     case startMedia(AttemptID, MediaStart)
     case applyAnswer(AttemptID, sdp: String)
+    case forgetOffer(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
     case sampleMedia(AttemptID)
     case stopMedia(AttemptID)

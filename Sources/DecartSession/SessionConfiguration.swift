@@ -20,6 +20,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var roomInfoTimeout: Duration = .seconds(15)
     /// From sending the initial state to its ack; stands still in the queue.
     package var initialAckTimeout: Duration = .seconds(30)
+    /// For the answer to an offer that changes what goes over a connected path.
+    package var laterAnswerTimeout: Duration = .seconds(10)
     package var promptAckTimeout: Duration = .seconds(15)
     package var imageAckTimeout: Duration = .seconds(30)
     /// A retry is less patient, so that an outage costs no more than it must.

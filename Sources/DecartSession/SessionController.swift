@@ -177,6 +177,8 @@ package final class SessionController: @unchecked Sendable {
             startMedia(id, start)
         case .applyAnswer(let id, let sdp):
             media[id]?.apply(answer: sdp)
+        case .forgetOffer(let id):
+            media[id]?.forgetOffer()
         case .applyCandidate(let id, let candidate):
             media[id]?.apply(candidate: candidate)
         case .sampleMedia(let id):

@@ -51,8 +51,9 @@ package struct SessionMachine: Sendable {
         var isQueued = false
         var settlingSince: Duration = .zero
         var relays: [TURNConfig] = []
-        var isOffered = false
-        var isAnswered = false
+        /// Of our offers: one at a time.
+        enum Offer: Sendable { case none, first, answered, later }
+        var offer = Offer.none
         /// Ours, found before the offer went out.
         var heldCandidates: [CandidateMessage?] = []
         var isGenerating = false
@@ -231,6 +232,7 @@ package struct SessionMachine: Sendable {
         let id = attempt.id
         let timers: [TimerID] = [
             .opening(id), .statusGrace(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
+            .laterAnswer(id),
         ]
         for timer in timers { order(.cancel(timer)) }
         order(.closeChannel(id))
@@ -479,11 +481,12 @@ package struct SessionMachine: Sendable {
             }
         case .answer(let sdp):
             with(id) { machine, attempt in
-                guard attempt.isOffered, !attempt.isAnswered else {
-                    machine.report(.note("Ignored: an answer without an offer"))
-                    return
+                switch attempt.offer {
+                case .none, .answered: return machine.report(.note("Ignored: an answer without an offer"))
+                case .first: break
+                case .later: machine.order(.cancel(.laterAnswer(id)))
                 }
-                attempt.isAnswered = true
+                attempt.offer = .answered
                 machine.order(.applyAnswer(id, sdp: sdp))
             }
         case .iceCandidate(let candidate):
@@ -562,13 +565,18 @@ package struct SessionMachine: Sendable {
         guard case .running(var attempt) = phase, attempt.id == id, attempt.step >= .negotiating else { return }
         switch event {
         case .offer(let sdp):
-            guard !attempt.isOffered else { return }
-            attempt.isOffered = true
+            switch attempt.offer {
+            case .first, .later: return report(.note("Ignored: an offer while another waits for its answer"))
+            case .none: attempt.offer = .first
+            case .answered:
+                attempt.offer = .later
+                order(.schedule(.laterAnswer(id), after: configuration.laterAnswerTimeout))
+            }
             order(.send(id, .offer(sdp: sdp)))
             for candidate in attempt.heldCandidates { order(.send(id, .iceCandidate(candidate))) }
             attempt.heldCandidates = []
         case .candidate(let candidate):
-            if attempt.isOffered {
+            if attempt.offer != .none {
                 order(.send(id, .iceCandidate(candidate)))
             } else if attempt.heldCandidates.count < 256 {
                 attempt.heldCandidates.append(candidate)
@@ -684,6 +692,13 @@ package struct SessionMachine: Sendable {
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
             lose(timeout("The media connection did not come about", stage: .media), now, jitter)
+        case .laterAnswer(let id):
+            with(id) { machine, attempt in
+                guard attempt.offer == .later else { return }
+                attempt.offer = .answered
+                machine.order(.forgetOffer(id))
+                machine.report(.warning(machine.timeout("The service did not answer a change of what is sent", stage: .media)))
+            }
         case .mediaSample(let id):
             guard veteran?.id == id || isCurrent(id, at: .connected) else { return }
             order(.schedule(timer, after: configuration.mediaSampleInterval))

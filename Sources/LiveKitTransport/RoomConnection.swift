@@ -28,9 +28,10 @@ package struct RoomConnectionConfiguration: Sendable {
 package enum RoomEvent: Sendable {
     /// Made, not yet negotiated: their bins belong into the pipeline now.
     case peers(publisher: PeerConnection, subscriber: PeerConnection)
-    /// The room takes our video as the publisher's `sendParameters` say, and knows it by this name.
+    /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows the
+    /// picture by this name; again when they change.
     case published(sid: String?)
-    /// The result comes, coded as the subscriber's `negotiatedCodec` says.
+    /// The result comes, as the subscriber's `negotiatedCodec` and `audioDirection` say; again when they change.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
     case bitrateTarget(BitrateTarget)
@@ -49,7 +50,7 @@ package final class RoomConnection: @unchecked Sendable {
     private var channel: WebSocketChannel?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
-    private var isSubscribed = false
+    private var wish = MediaWish()
     private var timers: [RoomTimer: UInt64] = [:]
     private var timerVersion: UInt64 = 0
     private var isStopped = false
@@ -99,6 +100,15 @@ package final class RoomConnection: @unchecked Sendable {
         subscriber?.close()
         (publisher, subscriber) = (nil, nil)
     }
+
+    /// What is to be published from now on, or when the room is joined.
+    package func publish(_ wish: MediaWish) {
+        self.wish = wish
+        setSubscriberMedia()
+        handle(.wish(wish))
+    }
+
+    private func setSubscriberMedia() { subscriber?.setMedia(video: .recvonly, audio: wish.audio ? .recvonly : nil) }
 
     // MARK: Facts
 
@@ -169,17 +179,18 @@ package final class RoomConnection: @unchecked Sendable {
             channel = nil
         case .makePeers(let servers, let relayOnly):
             makePeers(servers, relayOnly: relayOnly)
-        case .makeOffer:
+        case .makeOffer(let kinds):
             attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
                 guard let publisher else { return }
+                // Without its picture the first offer makes the connection all the same.
+                publisher.setMedia(
+                    video: kinds.contains(.video) ? .sendonly : .inactive, audio: kinds.contains(.audio) ? .sendonly : nil)
                 self.handle(.offerMade(sdp: try publisher.createOffer()))
             }
+        case .forgetOffer:
+            publisher?.forgetOffer()
         case .applyAnswer(let sdp):
-            attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
-                guard let publisher else { return }
-                try publisher.setAnswer(sdp)
-                self.tell(.published(sid: self.machine.trackSID))
-            }
+            applyAnswer(sdp)
         case .makeAnswer(let offer, let id):
             attempt(.subscriber) { () throws(PeerConnectionError) in try self.answer(offer, id) }
         case .applyCandidate(let candidate, let target):
@@ -199,6 +210,18 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
+    private func applyAnswer(_ sdp: String) {
+        guard let publisher else { return }
+        do throws(PeerConnectionError) {
+            let isFirst = publisher.videoDirection == nil
+            do throws(PeerConnectionError) { try publisher.setAnswer(sdp) } catch where !isFirst {
+                publisher.forgetOffer()
+                return tell(.warning("The room's answer to a change is ignored: \(error.message)"))
+            }
+        } catch { return handle(.peerFailed(SessionError(error), .publisher)) }
+        tell(.published(sid: machine.trackSID))
+    }
+
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         attempt(.publisher) { () throws(PeerConnectionError) in
             var common = self.configuration.peer
@@ -207,11 +230,13 @@ package final class RoomConnection: @unchecked Sendable {
             var (ours, theirs) = (common, common)
             ours.direction = .sendonly
             ours.msid = "\(self.configuration.room.trackID) \(self.configuration.room.trackID)"
+            ours.audioMSID = "\(self.configuration.room.trackID) \(self.configuration.room.audioTrackID)"
             theirs.direction = .recvonly
             theirs.acceptsDataChannels = true
             let publisher = try self.makePeer(ours, .publisher)
             let subscriber = try self.makePeer(theirs, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)
+            self.setSubscriberMedia()
             self.tell(.peers(publisher: publisher, subscriber: subscriber))
         }
     }
@@ -246,10 +271,7 @@ package final class RoomConnection: @unchecked Sendable {
             return tell(.warning("The room offers nothing for us: \(error.message)"))
         }
         // Before the answer leaves: no packet must meet a pipeline that is not there.
-        if !isSubscribed, subscriber.negotiatedCodec != nil {
-            isSubscribed = true
-            tell(.subscribed)
-        }
+        if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { tell(.subscribed) }
         handle(.answerMade(sdp: answer, offer: id))
     }
 

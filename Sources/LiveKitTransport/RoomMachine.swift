@@ -4,18 +4,21 @@
 //   opening ─opened→ joining ─join→ publishing ─both peers connected→ connected
 //
 // Two peer connections (the protocol's version 0, which every server speaks): the publisher's is offered by us when the
-// server knows our track, the subscriber's by the server whenever what we are subscribed to changes. Nothing is resumed:
-// any loss is an end, and whoever wants to go on joins anew.
+// server knows our track, and again when what we publish changes, one offer at a time; the subscriber's by the server
+// whenever what we are subscribed to changes. Nothing is resumed: any loss is an end, and whoever wants to go on joins
+// anew.
 package import DecartProtocol
 package import DecartSession
 package import LiveKitProtocol
 import SwiftProtobuf
+package import WebRTCTransport
 
 /// What is published, and to whom is listened.
 package struct RoomConfiguration: Sendable, Equatable {
-    /// Our name for the track, as in the offer's `msid`.
+    /// Our names for the tracks, as in the offer's `msid`.
     package var trackID = "camera"
-    /// What others know it by.
+    package var audioTrackID = "microphone"
+    /// What others know the picture by.
     package var trackName = "camera"
     /// The pictures are of a screen, not of a camera.
     package var isScreen = false
@@ -40,6 +43,8 @@ package enum RoomTimer: Sendable, Hashable {
     case ping
     /// No word since the last ping.
     case pong
+    /// Waiting for the answer to a later offer.
+    case answer
 }
 
 package enum RoomFact: Sendable, Equatable {
@@ -56,6 +61,7 @@ package enum RoomFact: Sendable, Equatable {
     case peerConnected(LiveKitSignalTarget)
     case peerFailed(SessionError, LiveKitSignalTarget)
     case timerFired(RoomTimer)
+    case wish(MediaWish)
     case stop
 }
 
@@ -64,7 +70,10 @@ package enum RoomOrder: Sendable, Equatable {
     case close
     /// Of the room; servers that cannot be used are left out by whoever makes the peers.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
-    case makeOffer
+    /// Of the publisher, of these and no others.
+    case makeOffer(Set<MediaKind>)
+    /// The latest one was not answered.
+    case forgetOffer
     case applyAnswer(sdp: String)
     case makeAnswer(offer: String, id: UInt32)
     case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
@@ -85,23 +94,42 @@ package struct RoomMachine: Sendable {
     private var phase = Phase.opening
     /// The newest, for whoever joins anew.
     package private(set) var token: Secret
-    /// The room's name for our track.
-    package private(set) var trackSID: String?
     private var needsSubscriber = true
     private var connected: Set<Int> = []
-    private var isOffered = false
-    private var hasAnswer = false
+    /// What becomes of a track of ours.
+    private enum Publication: Equatable {
+        case asked
+        /// The server knows it, under this name.
+        case known(sid: String)
+    }
+    /// The room's name for our picture, while it is published.
+    package var trackSID: String? {
+        guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
+        return sid.printable(limit: 64)
+    }
+    private var wish = MediaWish()
+    private var publications: [MediaKind: Publication] = [:]
+    /// Not asked for again in this room.
+    private var refused: Set<MediaKind> = []
+    private var lostPublications = 0
+    /// In the latest offer; nil: there was none.
+    private var offered: Set<MediaKind>?
+    private var isOffering = false
+    private var offerCount: UInt32 = 0
     private var pingInterval: Duration?
     private var pingTimeout: Duration = .seconds(15)
     private var lastPing: Duration?
     private var awaitsWord = false
     private var roundTrip: Duration = .zero
-    /// Tracks that we asked for, by participant.
-    private var subscribed: [String: Set<String>] = [:]
+    /// Tracks that can be had, by participant.
+    private var sources: [String: [String: MediaKind]] = [:]
+    /// Those that we asked for.
+    private var subscribed: Set<String> = []
     private var orders: [RoomOrder] = []
 
     /// Of a peer's: more participants or tracks than any session has.
     private static let maximumParticipants = 64
+    private static let laterAnswerTimeout: Duration = .seconds(10)
 
     package init(configuration: RoomConfiguration, token: Secret) {
         self.configuration = configuration
@@ -131,7 +159,8 @@ package struct RoomMachine: Sendable {
         case .failed(let error):
             fail(error)
         case .offerMade(let sdp):
-            order(.send(.offer(description("offer", sdp, id: 1))))
+            offerCount &+= 1
+            order(.send(.offer(description("offer", sdp, id: offerCount))))
         case .answerMade(let sdp, let id):
             order(.send(.answer(description("answer", sdp, id: id))))
         case .candidateFound(let candidate, let target):
@@ -145,6 +174,17 @@ package struct RoomMachine: Sendable {
             ping(now)
         case .timerFired(.pong):
             fail("The room is silent: the connection is dead.")
+        case .timerFired(.answer):
+            isOffering = false
+            order(.forgetOffer)
+            order(.note("The room did not answer a change of what is published"))
+            offerIfDue()
+        case .wish(let wish):
+            guard wish != self.wish else { return }
+            let hadSound = self.wish.audio
+            self.wish = wish
+            if hadSound != wish.audio { wish.audio ? subscribeToAll() : unsubscribe(from: .audio) }
+            publish()
         case .stop:
             if phase != .opening { order(.send(.leave(goodbye))) }
             end()
@@ -158,22 +198,31 @@ package struct RoomMachine: Sendable {
         case .join(let join):
             joined(join)
         case .trackPublished(let published):
-            guard phase == .publishing, published.cid == configuration.trackID, !isOffered else { return }
-            trackSID = published.track.sid.isEmpty ? nil : published.track.sid.printable(limit: 64)
-            isOffered = true
-            order(.makeOffer)
+            guard let kind = MediaKind.allCases.first(where: { trackID($0) == published.cid }),
+                publications[kind] == .asked
+            else { return }
+            publications[kind] = .known(sid: published.track.sid)
+            offerIfDue()
+        case .trackUnpublished(let unpublished):
+            lost(unpublished.trackSid)
         case .requestResponse(let response):
             guard response.reason != .ok, response.reason != .queued else { return }
             let words = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
-            if case .addTrack(let request) = response.request, request.cid == configuration.trackID {
+            if case .addTrack(let request) = response.request, request.cid == configuration.trackID, wish.video {
                 fail("The room does not take our video: \(words).")
+            } else if case .addTrack(let request) = response.request, request.cid == configuration.audioTrackID {
+                publications[.audio] = nil
+                refused.insert(.audio)
+                order(.note("The room does not take our sound: \(words)"))
             } else {
                 order(.note("The room refuses a request: \(words)"))
             }
         case .answer(let answer):
-            guard isOffered, !hasAnswer else { return order(.note("Ignored: an answer without an offer")) }
-            hasAnswer = true
+            guard isOffering else { return order(.note("Ignored: an answer without an offer")) }
+            isOffering = false
+            order(.cancel(.answer))
             order(.applyAnswer(sdp: answer.sdp))
+            offerIfDue()
         case .offer(let offer):
             guard phase != .joining else { return order(.note("Ignored: an offer before joining")) }
             order(.makeAnswer(offer: offer.sdp, id: offer.id))
@@ -209,8 +258,7 @@ package struct RoomMachine: Sendable {
             order(.note("The room \(mute.muted ? "mutes" : "unmutes") a track"))
         case .mediaSectionsRequirement:
             order(.note("Ignored: the room takes us for another kind of client"))
-        case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackUnpublished,
-            .trackSubscribed:
+        case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
             break
         }
     }
@@ -227,11 +275,62 @@ package struct RoomMachine: Sendable {
         order(
             .makePeers(
                 Array(join.iceServers.prefix(16)), relayOnly: join.clientConfiguration.forceRelay == .enabled))
-        order(.send(.addTrack(track)))
+        publish()
         subscribe(to: join.otherParticipants)
     }
 
-    private var track: LiveKitAddTrackRequest {
+    // MARK: Publishing
+
+    private func trackID(_ kind: MediaKind) -> String {
+        kind == .video ? configuration.trackID : configuration.audioTrackID
+    }
+
+    /// Tells the server of tracks that are wanted, and forgets those that are not: they leave the next offer. The sound
+    /// first: when the picture is known too, one offer holds both.
+    private mutating func publish() {
+        guard phase == .publishing || phase == .connected else { return }
+        for kind in [MediaKind.audio, .video] {
+            guard wish[kind] else {
+                publications[kind] = nil
+                continue
+            }
+            guard publications[kind] == nil, !refused.contains(kind) else { continue }
+            publications[kind] = .asked
+            order(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
+        }
+        offerIfDue()
+    }
+
+    private mutating func offerIfDue() {
+        let known = Set(publications.filter { $0.value != .asked }.keys)
+        guard phase == .publishing || phase == .connected, !isOffering, known != offered,
+            offered != nil || !wish.video || known.contains(.video)
+        else { return }
+        if offered != nil { order(.schedule(.answer, after: Self.laterAnswerTimeout)) }
+        isOffering = true
+        offered = known
+        order(.makeOffer(known))
+    }
+
+    /// The server has let go of a track: it is published anew, but not for ever.
+    private mutating func lost(_ sid: String) {
+        guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else { return }
+        lostPublications += 1
+        publications[kind] = nil
+        offered?.remove(kind)
+        publish()
+    }
+
+    private var audioTrack: LiveKitAddTrackRequest {
+        .with {
+            $0.cid = configuration.audioTrackID
+            $0.name = "microphone"
+            $0.type = .audio
+            $0.source = .microphone
+        }
+    }
+
+    private var videoTrack: LiveKitAddTrackRequest {
         let layer = LiveKitVideoLayer.with {
             $0.quality = .high
             $0.width = UInt32(clamping: configuration.width)
@@ -256,34 +355,63 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    /// Asks for new video tracks of the inference server, and of nobody else.
+    // MARK: Subscribing
+
+    /// Takes note of the inference server's tracks, and of nobody else's, and asks for those that are wanted.
     private mutating func subscribe(to participants: [LiveKitParticipantInfo]) {
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(configuration.sourcePrefix) {
             guard participant.state != .disconnected else {
-                subscribed[participant.sid] = nil
+                subscribed.subtract((sources.removeValue(forKey: participant.sid) ?? [:]).keys)
                 order(.note("The inference server left the room"))
                 continue
             }
-            let known = subscribed[participant.sid] ?? []
-            let fresh = participant.tracks.prefix(Self.maximumParticipants)
-                .filter { $0.type == .video && !$0.sid.isEmpty && !known.contains($0.sid) }.map(\.sid)
-            guard !fresh.isEmpty, subscribed.count < Self.maximumParticipants else { continue }
+            guard sources[participant.sid] != nil || sources.count < Self.maximumParticipants else { continue }
+            var tracks: [String: MediaKind] = [:]
+            for track in participant.tracks.prefix(Self.maximumParticipants) where !track.sid.isEmpty {
+                if track.type == .video { tracks[track.sid] = .video }
+                if track.type == .audio { tracks[track.sid] = .audio }
+            }
             // What is gone may come back under its old name.
-            subscribed[participant.sid] = Set(participant.tracks.prefix(Self.maximumParticipants).map(\.sid))
-            order(
-                .send(
-                    .subscription(
-                        .with {
-                            $0.trackSids = fresh
-                            $0.subscribe = true
-                            $0.participantTracks = [
-                                .with {
-                                    $0.participantSid = participant.sid
-                                    $0.trackSids = fresh
-                                }
-                            ]
-                        })))
+            subscribed.subtract((sources[participant.sid] ?? [:]).keys.filter { tracks[$0] == nil })
+            sources[participant.sid] = tracks
+            subscribe(participant.sid, participant.tracks.map(\.sid))
+        }
+    }
+
+    private mutating func subscribeToAll() {
+        for (participant, tracks) in sources { subscribe(participant, tracks.keys.sorted()) }
+    }
+
+    private mutating func subscribe(_ participant: String, _ tracks: [String]) {
+        let fresh = tracks.filter { sid in
+            let kind = sources[participant]?[sid]
+            return (kind == .video || kind == .audio && wish.audio) && !subscribed.contains(sid)
+        }
+        guard !fresh.isEmpty else { return }
+        subscribed.formUnion(fresh)
+        order(.send(.subscription(subscription(participant, fresh, true))))
+    }
+
+    private mutating func unsubscribe(from kind: MediaKind) {
+        for (participant, tracks) in sources {
+            let gone = tracks.filter { $0.value == kind && subscribed.contains($0.key) }.keys.sorted()
+            guard !gone.isEmpty else { continue }
+            subscribed.subtract(gone)
+            order(.send(.subscription(subscription(participant, gone, false))))
+        }
+    }
+
+    private func subscription(_ participant: String, _ tracks: [String], _ isWanted: Bool) -> LiveKitUpdateSubscription {
+        .with {
+            $0.trackSids = tracks
+            $0.subscribe = isWanted
+            $0.participantTracks = [
+                .with {
+                    $0.participantSid = participant
+                    $0.trackSids = tracks
+                }
+            ]
         }
     }
 
@@ -291,9 +419,12 @@ package struct RoomMachine: Sendable {
     package func isWanted(msid: String?) -> Bool {
         guard let msid else { return false }
         let parts = msid.split(separator: " ").flatMap { $0.split(separator: "|") }.map(String.init)
-        return subscribed.contains { participant, tracks in
-            parts.contains(participant) || parts.contains { tracks.contains($0) }
+        for (participant, tracks) in sources {
+            let named = parts.filter { tracks[$0] != nil }
+            if named.contains(where: subscribed.contains) { return true }
+            if named.isEmpty, parts.contains(participant), !subscribed.isDisjoint(with: tracks.keys) { return true }
         }
+        return false
     }
 
     private mutating func checkConnected() {
@@ -370,6 +501,7 @@ package struct RoomMachine: Sendable {
         phase = .ended
         order(.cancel(.ping))
         order(.cancel(.pong))
+        order(.cancel(.answer))
         order(.close)
     }
 

@@ -32,3 +32,13 @@ struct WantedMedia: Sendable, Equatable {
 
     subscript(kind: MediaKind) -> MediaDirection? { kind == .video ? video : audio }
 }
+
+/// What a session is to carry: our picture, and sound, which is listened to only while ours is wanted.
+package struct MediaWish: Sendable, Equatable {
+    package var video: Bool
+    package var audio: Bool
+
+    package init(video: Bool = true, audio: Bool = false) { (self.video, self.audio) = (video, audio) }
+
+    package subscript(kind: MediaKind) -> Bool { kind == .video ? video : audio }
+}

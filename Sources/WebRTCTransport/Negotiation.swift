@@ -190,10 +190,11 @@ struct Negotiation: Sendable {
         } else {
             video?.direction = .inactive
         }
+        let sendsAudio = (wanted.audio ?? .inactive).sends
         var takesAudio = false
         if let found = remote.audio {
             // The session is made for one payload type, and what it sends for one m-line.
-            if audio.map({ $0.payloadType == found.payloadType && $0.mid == found.mid }) ?? true {
+            if audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true {
                 audio = AgreedAudio(found, found.direction.reversed.limited(to: wanted.audio ?? .inactive))
                 takesAudio = true
             }
@@ -211,6 +212,17 @@ struct Negotiation: Sendable {
                     LocalDescription.Audio(
                         mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions,
                         direction: audio.direction))
+            }
+            // What was taken once and is not wanted now may come back.
+            if let video, line == ("video", video.mid) {
+                var kept = video
+                kept.direction = .inactive
+                return .video(answered(kept))
+            }
+            if let audio, line == ("audio", audio.mid) {
+                return .audio(
+                    LocalDescription.Audio(
+                        mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions, direction: .inactive))
             }
             if line.0 == "application", hasDataChannels { return .application(mid: line.1) }
             return .refused(kind: line.0, mid: line.1)

@@ -2,6 +2,7 @@ import DecartProtocol
 import GStreamerKit
 import StandInServer
 import Testing
+import WebRTCTransport
 
 extension ElementTests {
     /// NULL at any moment returns within a second, whatever the other side does or does not do.
@@ -142,7 +143,8 @@ struct SilentEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }
@@ -152,12 +154,13 @@ final class SilentRoom: RoomMedia {
     func add(_ faults: [Fault]) {}
     func receive(offer: String) {}
     func receive(answer: String) {}
-    func offerTrack() {}
+    func offer(_ tracks: Set<MediaKind>) {}
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }
 
 final class SilentSession: MediaSession {
+    func receive(offer: String) {}
     func add(_ faults: [Fault]) {}
     func addRemoteCandidate(_ candidate: CandidateMessage?) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }

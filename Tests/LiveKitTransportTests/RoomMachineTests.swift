@@ -4,6 +4,7 @@ import LiveKitProtocol
 import LiveKitTransport
 import SwiftProtobuf
 import Testing
+import WebRTCTransport
 
 @Suite("A room's signalling", .timeLimit(.minutes(1)))
 struct RoomMachineTests {
@@ -66,7 +67,7 @@ struct RoomMachineTests {
         #expect(driver.take() == [.send(.answer(description("answer", "ours", 1)))])
 
         driver.server(.trackPublished(.with { $0.cid = "camera" }))
-        #expect(driver.take() == [.makeOffer])
+        #expect(driver.take() == [.makeOffer([.video])])
         driver.tell(.offerMade(sdp: "our offer"))
         #expect(driver.take() == [.send(.offer(description("offer", "our offer", 1)))])
         driver.server(.answer(.with { $0.sdp = "their answer" }))

@@ -8,11 +8,14 @@ import collections
 import fractions
 import json
 import os
+import math
+import struct
 import sys
 import time
 
 import aioice.ice
 from aiortc import (
+    MediaStreamTrack,
     RTCConfiguration,
     RTCIceServer,
     RTCPeerConnection,
@@ -32,7 +35,7 @@ from aiortc.rtp import (
     unpack_remb_fci,
 )
 from aiortc.sdp import candidate_from_sdp
-from av import VideoFrame
+from av import AudioFrame, VideoFrame
 
 import peer_common as common
 from peer_common import emit
@@ -110,11 +113,43 @@ class Echo(Paced):
         return frame
 
 
+class Tone(MediaStreamTrack):
+    """A sine in frames of 20 ms."""
+
+    kind = "audio"
+    RATE, SAMPLES = 48000, 960
+
+    def __init__(self, frequency):
+        super().__init__()
+        self.frequency = frequency
+        self.index = 0
+        self.started = None
+
+    async def recv(self):
+        if self.started is None:
+            self.started = time.monotonic()
+        delay = self.started + self.index * self.SAMPLES / self.RATE - time.monotonic()
+        if delay > 0:
+            await asyncio.sleep(delay)
+        first = self.index * self.SAMPLES
+        frame = AudioFrame(format="s16", layout="mono", samples=self.SAMPLES)
+        turn = 2 * math.pi * self.frequency / self.RATE
+        frame.planes[0].update(struct.pack(
+            f"<{self.SAMPLES}h", *(int(12000 * math.sin(turn * (first + at))) for at in range(self.SAMPLES))))
+        frame.sample_rate = self.RATE
+        frame.pts = first
+        frame.time_base = fractions.Fraction(1, self.RATE)
+        self.index += 1
+        return frame
+
+
 class Peer:
     def __init__(self, options):
         self.options = options
         self.started = time.monotonic()
         self.frames_decoded = 0
+        self.sound_frames = 0
+        self.sound_pitch = None
         self.last_frame = None
         self.feedback_received = collections.Counter()
         self.feedback_sent = collections.Counter()
@@ -131,6 +166,7 @@ class Peer:
         self.connection.on("iceconnectionstatechange", self.report_state)
         self.connection.on("track", self.consume)
         self.source = Echo(options.fps) if options.echo else Pattern(options)
+        self.has_transceivers = False
 
     def report_state(self):
         emit("state", connectionState=self.connection.connectionState,
@@ -139,8 +175,14 @@ class Peer:
     # Description and candidates
 
     def add_transceiver(self):
+        # Later offers change what these do.
+        if self.has_transceivers:
+            return
+        self.has_transceivers = True
         transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
         self.prefer(transceiver)
+        if self.options.tone:
+            self.connection.addTransceiver(Tone(self.options.tone), direction=self.options.direction)
 
     def prefer(self, transceiver):
         wanted = f"video/{self.options.codec}".lower()
@@ -207,6 +249,8 @@ class Peer:
         """Count what goes through the sender and the receiver: aiortc's own statistics do not tell it."""
         for transceiver in self.connection.getTransceivers():
             sender, receiver = transceiver.sender, transceiver.receiver
+            if transceiver.kind != "video":
+                continue
             if getattr(sender, "is_watched", False):
                 continue
             sender.is_watched = True
@@ -237,7 +281,20 @@ class Peer:
         return counted
 
     def consume(self, track):
-        self.tasks.append(asyncio.ensure_future(self.consume_frames(track)))
+        consume = self.consume_sound if track.kind == "audio" else self.consume_frames
+        self.tasks.append(asyncio.ensure_future(consume(track)))
+
+    async def consume_sound(self, track):
+        while True:
+            try:
+                frame = await track.recv()
+            except MediaStreamError:
+                return
+            self.sound_frames += 1
+            samples = frame.to_ndarray()[0][::len(frame.layout.channels)].astype(int)
+            if abs(samples).max() > 2000:
+                rising = ((samples[:-1] < 0) & (samples[1:] >= 0)).sum()
+                self.sound_pitch = float(rising) * frame.sample_rate / len(samples)
 
     async def consume_frames(self, track):
         while True:
@@ -255,6 +312,8 @@ class Peer:
 
     async def request_keyframe(self):
         for transceiver in self.connection.getTransceivers():
+            if transceiver.kind != "video":
+                continue
             receiver = transceiver.receiver
             retransmissions = set(getattr(receiver, "_RTCRtpReceiver__rtx_ssrc", {}))
             for source in receiver.getSynchronizationSources():
@@ -266,13 +325,16 @@ class Peer:
         encoder = None
         dtls = []
         for transceiver in self.connection.getTransceivers():
-            encoder = encoder or getattr(transceiver.sender, "_RTCRtpSender__encoder", None)
+            if transceiver.kind == "video":
+                encoder = encoder or getattr(transceiver.sender, "_RTCRtpSender__encoder", None)
             dtls.append(transceiver.receiver.transport.state)
         emit("stats",
              connectionState=self.connection.connectionState,
              iceConnectionState=self.connection.iceConnectionState,
              dtlsState=dtls[0] if dtls else "new",
              framesDecoded=self.frames_decoded,
+             soundFrames=self.sound_frames,
+             soundPitch=self.sound_pitch,
              framesSent=self.source.index if isinstance(self.source, Pattern) else None,
              width=frame.width if frame else 0,
              height=frame.height if frame else 0,

@@ -21,6 +21,7 @@ CHECKS = [
     ("H.264", [], ["--codec", "h264"], True, None),
     ("simulcast", [], ["--simulcast"], True, None),
     ("H.264 with simulcast", [], ["--codec", "h264", "--simulcast"], True, None),
+    ("sound", [], ["--tone", "440"], True, lambda report: report.get("heard")),
     ("only rooms", ["--transport", "livekit"], [], True, None),
     ("sent away for good", ["--fault", "room_leave_disconnect:at=2"], ["--frames", "5", "--stay", "5"], True,
      lambda report: "disconnected" in report and "reconnecting" not in report),

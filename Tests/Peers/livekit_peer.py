@@ -30,6 +30,7 @@ def parse_arguments():
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--codec", choices=["vp8", "h264"], default="vp8")
     parser.add_argument("--simulcast", action="store_true")
+    parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the picture and heard again")
     parser.add_argument("--prompt", default="Noir film")
     parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the pictures were counted")
     parser.add_argument("--limit", type=float, default=60, help="seconds for everything")
@@ -71,6 +72,24 @@ async def publish(source, until):
         await asyncio.sleep(0.05)
 
 
+async def sing(source, frequency):
+    """A sine in pieces of 10 ms; the source itself keeps the time."""
+    number = 0
+    while True:
+        at = numpy.arange(number * 480, (number + 1) * 480)
+        samples = (12000 * numpy.sin(2 * numpy.pi * frequency * at / 48000)).astype(numpy.int16)
+        await source.capture_frame(rtc.AudioFrame(samples.tobytes(), 48000, 1, 480))
+        number += 1
+
+
+def pitch(frame):
+    """Hz; None where it is silent."""
+    samples = numpy.frombuffer(frame.data, numpy.int16)[::frame.num_channels].astype(int)
+    if len(samples) < 100 or abs(samples).max() < 2000:
+        return None
+    return int(((samples[:-1] < 0) & (samples[1:] >= 0)).sum()) * frame.sample_rate / len(samples)
+
+
 def mean_colour(frame):
     """Of the upper half, where there is no bar: red, green, blue."""
     rgb = frame.convert(rtc.VideoBufferType.RGB24)
@@ -85,6 +104,17 @@ async def run(options):
     tasks = []
     started = time.monotonic()
 
+    heard = asyncio.Event()
+
+    async def listen(track):
+        pitches = []
+        async for event in rtc.AudioStream(track, sample_rate=48000, num_channels=1, frame_size_ms=100):
+            pitches.append(pitch(event.frame))
+            report["pitch"] = pitches[-1] and round(pitches[-1])
+            # Half a second of it.
+            if all(value and abs(value - options.tone) < 30 for value in pitches[-5:]) and len(pitches) > 5:
+                heard.set()
+
     async def count(track):
         async for event in rtc.VideoStream(track):
             report["frames"] += 1
@@ -98,7 +128,8 @@ async def run(options):
     @room.on("track_subscribed")
     def subscribed(track, publication, participant):
         report["from"] = participant.identity
-        tasks.append(asyncio.ensure_future(count(track)))
+        is_sound = track.kind == rtc.TrackKind.KIND_AUDIO
+        tasks.append(asyncio.ensure_future(listen(track) if is_sound else count(track)))
 
     @room.on("disconnected")
     def disconnected(reason):
@@ -130,11 +161,20 @@ async def run(options):
                 source=rtc.TrackSource.SOURCE_CAMERA, simulcast=options.simulcast, video_codec=codec))
         report["published_s"] = round(time.monotonic() - started, 2)
         tasks.append(asyncio.ensure_future(publish(source, asyncio.Event())))
+        if options.tone:
+            voice = rtc.AudioSource(48000, 1)
+            await room.local_participant.publish_track(
+                rtc.LocalAudioTrack.create_audio_track("voice", voice),
+                rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE))
+            tasks.append(asyncio.ensure_future(sing(voice, options.tone)))
         try:
             await asyncio.wait_for(done.wait(), options.limit)
+            if options.tone:
+                await asyncio.wait_for(heard.wait(), options.limit)
+                report["heard"] = True
             await asyncio.sleep(options.stay)
         except asyncio.TimeoutError:
-            report["error"] = "too few pictures"
+            report["error"] = "too few pictures, or no sound"
         report["messages"] = sorted(set(session.seen))
         for task in tasks:
             task.cancel()

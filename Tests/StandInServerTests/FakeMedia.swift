@@ -1,6 +1,7 @@
 import DecartProtocol
 import StandInServer
 import Synchronization
+import WebRTCTransport
 
 /// Media that do what the test says.
 final class FakeMediaEngine: MediaEngine {
@@ -23,9 +24,9 @@ final class FakeMediaEngine: MediaEngine {
     var rooms: [FakeRoomMedia] { madeRooms.withLock { $0 } }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
-        let media = FakeRoomMedia(msid: msid, painter: painter, onEvent: onEvent)
+        let media = FakeRoomMedia(msid: msid, audioMSID: audioMSID, painter: painter, onEvent: onEvent)
         madeRooms.withLock { $0.append(media) }
         onEvent(.offered(sdp: "offer 1"))
         onEvent(.localCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0), .subscriber))
@@ -38,13 +39,16 @@ final class FakeMediaEngine: MediaEngine {
 /// Media of a room: an offer that says "video" has some.
 final class FakeRoomMedia: RoomMedia {
     let msid: String
+    let audioMSID: String
     let painter: FramePainter
     let onEvent: @Sendable (RoomMediaEvent) -> Void
     private let calls = Mutex<[String]>([])
     private let stops = Atomic<Int>(0)
 
-    init(msid: String, painter: FramePainter, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void) {
-        self.msid = msid
+    init(
+        msid: String, audioMSID: String, painter: FramePainter, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) {
+        (self.msid, self.audioMSID) = (msid, audioMSID)
         self.painter = painter
         self.onEvent = onEvent
     }
@@ -58,14 +62,15 @@ final class FakeRoomMedia: RoomMedia {
 
     func receive(offer: String) {
         note("offer " + offer)
-        onEvent(.answered(sdp: "answer to " + offer, hasVideo: offer.contains("video")))
+        let comes = MediaKind.allCases.filter { offer.contains($0.rawValue) }
+        onEvent(.answered(sdp: "answer to " + offer, comes: Set(comes)))
     }
 
     func receive(answer: String) { note("answer " + answer) }
 
-    func offerTrack() {
-        note("track")
-        onEvent(.offered(sdp: "offer 2"))
+    func offer(_ tracks: Set<MediaKind>) {
+        note("track" + (tracks.contains(.audio) ? " and sound" : ""))
+        onEvent(.offered(sdp: "offer \(told.count { $0.hasPrefix("track") } + 1)"))
     }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
@@ -104,6 +109,8 @@ final class FakeMediaSession: MediaSession {
     var remoteCandidates: [CandidateMessage?] { candidates.withLock { $0 } }
     var addedFaults: [Fault] { added.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
+
+    func receive(offer: String) { onEvent(.answered(sdp: "answer to later \(offer)")) }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?) {
         candidates.withLock { $0.append(candidate) }

@@ -10,7 +10,7 @@ import WebRTCTransport
 final class MediaPeer: @unchecked Sendable {
     let client: TestClient
     let connection: PeerConnection
-    private let pipeline: Pipeline
+    let pipeline: Pipeline
     private let width: Int
     private let height: Int
     private let pattern: String
@@ -73,6 +73,13 @@ final class MediaPeer: @unchecked Sendable {
         try pump { $0 == .generationStarted }
     }
 
+    /// A later offer, and its answer.
+    func renegotiate(audio: MediaDirection?) throws {
+        connection.setMedia(video: .sendrecv, audio: audio)
+        try client.send(.offer(sdp: try connection.createOffer()))
+        try pump { if case .answer = $0 { true } else { false } }
+    }
+
     /// Does what the messages say until one fits.
     func pump(until fits: (ServerMessage) -> Bool) throws {
         while true {
@@ -81,8 +88,9 @@ final class MediaPeer: @unchecked Sendable {
             }
             switch message {
             case .answer(let sdp):
+                let isFirst = connection.negotiatedCodec == nil
                 try connection.setAnswer(sdp)
-                try startMedia()
+                if isFirst { try startMedia() }
             case .iceCandidate(let candidate):
                 connection.addRemoteCandidate(
                     candidate.map {

@@ -67,6 +67,43 @@ struct RoomTests {
         }
     }
 
+    /// The sound is told of and offered while there is some, one offer after the other.
+    @Test func soundComesAndGoes() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info)
+            let first = try room.offer()
+            try room.answer(first)
+            try room.publish()
+            let second = try room.offer()
+            // While the second is not answered there is no third.
+            try room.send {
+                $0.addTrack = .with { ($0.cid, $0.type, $0.source) = ("voice-1", .audio, .microphone) }
+            }
+            try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video audio", 8) } }
+            let tracks = try room.next { message -> [LiveKitTrackInfo]? in
+                if case .update(let update) = message { update.participants.first?.tracks } else { nil }
+            }
+            #expect(tracks.map(\.type) == [.video, .audio] && tracks.last?.source == .microphone)
+            try room.send { $0.ping = 1 }
+            let answer = try room.next { if case .pong(let time) = $0 { time > 0 } else if case .offer = $0 { false } else { nil } }
+            #expect(answer)
+            let media = try #require(server.engine.rooms.first)
+            #expect(media.audioMSID.hasSuffix(tracks.last?.sid ?? "?") && !media.told.contains("track and sound"))
+            try room.answer(second)
+            let third = try room.offer()
+            #expect(media.told.last == "track and sound")
+            try room.answer(third)
+            // Withdrawn: it has to be announced anew.
+            try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 9) } }
+            let unpublished = try room.next { if case .trackUnpublished(let gone) = $0 { gone.trackSid } else { nil } }
+            #expect(unpublished.hasPrefix("TR_"))
+            _ = try room.offer()
+            #expect(media.told.last == "track")
+            control.close()
+        }
+    }
+
     /// The state may come with the join, and is then acknowledged before the room is named.
     @Test func stateInTheJoin() throws {
         try TestServer.run { server in

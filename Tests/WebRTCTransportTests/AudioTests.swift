@@ -1,3 +1,4 @@
+import CGStreamer
 import Glibc
 import GStreamerKit
 import ICE
@@ -55,7 +56,6 @@ extension Transport {
             try withPair(nil, .sendrecv) { a, b in
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 #expect(a.connection.audioSendParameters == nil && a.connection.bin.staticPad("audio_rtp_sink") == nil)
-                let before = Self.mediaThreads
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
                 try a.startAudio(frequency: 440)
@@ -63,9 +63,38 @@ extension Transport {
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
                 #expect(picturesGoOn(a, b))
                 #expect(a.seen.value.longestGap < .seconds(1) && b.seen.value.longestGap < .seconds(1))
+            }
+        }
+
+        /// In a process of its own, for threads are the whole process's.
+        @Test func threads() throws {
+            guard getenv("DECART_TEST_SOUND_THREADS") == nil else { return try countThreads() }
+            let output = Watched<[String]>([])
+            let worker = try ChildProcess(
+                ["/proc/self/exe", "--filter", "AudioTests[./]threads", "--testing-library", "swift-testing"],
+                environment: ["DECART_TEST_SOUND_THREADS": "1", "SWIFT_BACKTRACE": "enable=no"], mergingErrors: true)
+            worker.readLines { line in
+                let text = String(decoding: line, as: UTF8.self)
+                output.change { $0.append(text) }
+            }
+            let status = worker.end(within: .seconds(60))
+            let text = output.value.joined(separator: "\n")
+            #expect(status == 0 && text.contains("threads of sound"), "\(text)")
+        }
+
+        private func countThreads() throws {
+            try withPair(nil, .sendrecv) { a, b in
+                #expect(a.waitForFrames(10) && b.waitForFrames(10))
+                let before = Self.mediaThreads
+                a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                try renegotiate(a, b)
+                try a.startAudio(frequency: 440)
+                try b.startAudio(frequency: 1000)
+                #expect(b.waitToHear(440) && a.waitToHear(1000))
                 // RTCP, and the jitter buffer with its timer, a peer; and its test source.
                 let added = Self.mediaThreads.subtracting(before)
                 #expect(added.count <= 2 * 4, "\(added)")
+                print("threads of sound: \(added.sorted())")
             }
         }
 

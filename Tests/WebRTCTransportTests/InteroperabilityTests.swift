@@ -49,6 +49,51 @@ extension Transport {
             #expect(theirs.stop() == 0)
         }
 
+        @Test(arguments: [false, true])
+        func soundBothWays(peerOffers: Bool) throws {
+            let call = try Call(.aiortc, .vp8, peerOffers: peerOffers, audio: .sendrecv, options: ["--tone", "1000"])
+            defer { call.end() }
+            #expect(call.ours.connection.audioDirection == .sendrecv)
+            try call.ours.startAudio(frequency: 440)
+            try expectSound(call)
+            #expect(call.theirs.stop() == 0)
+        }
+
+        /// Asked for while pictures flow, withdrawn, and asked for again.
+        @Test func soundComesAndGoes() throws {
+            let call = try Call(.aiortc, .vp8, peerOffers: false, options: ["--tone", "1000"])
+            defer { call.end() }
+            let (ours, theirs) = (call.ours, call.theirs)
+            #expect(ours.waitForFrames(10) && ours.connection.audioDirection == nil)
+            func renegotiate(_ audio: MediaDirection?) throws {
+                ours.connection.setMedia(video: .sendrecv, audio: audio)
+                let answer = try #require(theirs.answer(to: ours.connection.createOffer()), "\(theirs.seen.value.problems)")
+                try ours.connection.setAnswer(answer)
+            }
+            try renegotiate(.sendrecv)
+            try ours.startAudio(frequency: 440)
+            try expectSound(call)
+            try renegotiate(nil)
+            #expect(ours.connection.audioDirection == .inactive)
+            let frames = ours.frames
+            #expect(ours.waitForFrames(frames + 20))
+            try renegotiate(.sendrecv)
+            let heard = ours.heard.value.buffers
+            #expect(ours.heard.wait(.seconds(20)) { $0.buffers > heard + 20 })
+            #expect(ours.seen.value.longestGap < .seconds(1))
+            #expect(theirs.seen.value.problems.isEmpty, "\(theirs.seen.value.problems)")
+        }
+
+        private func expectSound(_ call: Call) throws {
+            #expect(call.ours.waitToHear(1000), "nothing heard here; \(call.theirs.seen.value.problems)")
+            let there = call.theirs.stats(within: .seconds(20)) { abs(($0.soundPitch ?? 0) - 440) < 60 }
+            #expect(abs((there?.soundPitch ?? 0) - 440) < 60, "nothing heard there; \(call.theirs.seen.value.problems)")
+            // The picture beside it.
+            #expect(call.ours.waitForFrames(20))
+            #expect((call.theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)
+            #expect(call.ours.connection.statistics().packetsRefused == 0)
+        }
+
         /// aiortc knows no transport-cc: it raises its rate by our REMB and sends its own if it sees abs-send-time.
         @Test(arguments: [false, true])
         func bitrateEstimatesBothWays(peerOffers: Bool) throws {
@@ -70,11 +115,12 @@ extension Transport {
         let theirs: PythonPeer
 
         init(
-            _ referee: Referee, _ codec: VideoCodec, peerOffers: Bool, options: [String] = [],
+            _ referee: Referee, _ codec: VideoCodec, peerOffers: Bool, audio: MediaDirection? = nil, options: [String] = [],
             startMedia: Bool = true, mangleOurs: (String) -> String = { $0 }
         ) throws {
             var configuration = PeerConnectionConfiguration()
             configuration.codec = codec
+            configuration.audio = audio
             ours = try TestPeer(configuration)
             theirs = try PythonPeer(
                 referee, peerOffers ? "offer" : "answer", codec, ["--size", "320x240"] + options)

@@ -166,6 +166,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .setLook(let look): setLook(look)
         case .openRoom: openRoom(context)
         case .startMedia(let offer): startMedia(offer: offer, context)
+        case .receiveOffer(let sdp): media?.receive(offer: sdp)
         case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
         case .stopMedia: stopMedia()
         case .startTicks: startTicks(context)

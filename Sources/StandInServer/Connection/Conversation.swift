@@ -23,6 +23,8 @@ struct Conversation {
         /// Answered by `roomOpened`.
         case openRoom
         case startMedia(offer: String)
+        /// A later one, for the same media.
+        case receiveOffer(String)
         /// Nil: no more candidates.
         case addRemoteCandidate(CandidateMessage?)
         case stopMedia
@@ -40,6 +42,8 @@ struct Conversation {
     private var rules: Rules
     private var acceptedCount = 0
     private var phase = Phase.idle
+    /// The latest media path is not a room's.
+    private var isDirect = false
     private var text: String?
     private var imageHash: UInt64?
     /// A prompt, image or passthrough was accepted.
@@ -141,11 +145,13 @@ struct Conversation {
     }
 
     private mutating func receivedOffer(_ sdp: String) -> [Order] {
-        guard phase == .idle else { return [.send(.error("unexpected offer: this session has its connection"))] }
+        if isDirect, phase != .idle { return [.receiveOffer(sdp)] }
+        guard phase == .idle else { return [.send(.error("unexpected offer: this session has its media path"))] }
         guard rules.transports.contains(.webrtc) else {
             return [.send(.error("unexpected offer: media go through a LiveKit room here, ask for it with livekit_join"))]
         }
         phase = .negotiating(.webrtc)
+        isDirect = true
         offeredBeforeState = offeredBeforeState || !hasState
         let early = earlyCandidates.map(Order.addRemoteCandidate)
         earlyCandidates = []
@@ -158,6 +164,7 @@ struct Conversation {
         }
         guard phase == .idle else { return [.send(.error("unexpected livekit_join: this session has its media path"))] }
         phase = .negotiating(.livekit)
+        isDirect = false
         let state: [Order] =
             switch join.initialState {
             case .prompt(let prompt): received(prompt)
@@ -184,7 +191,7 @@ struct Conversation {
     }
 
     mutating func mediaAnswered(_ sdp: String) -> [Order] {
-        phase == .negotiating(.webrtc) ? [.send(.answer(sdp: sdp))] : []
+        isDirect && phase != .idle && phase != .over ? [.send(.answer(sdp: sdp))] : []
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?) -> [Order] {

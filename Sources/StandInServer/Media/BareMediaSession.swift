@@ -34,6 +34,9 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
         self.onEvent = onEvent
     }
 
+    /// What misbehaves below RTP has no later offers.
+    func receive(offer: String) {}
+
     func start(offer text: String) {
         network.async { [self] in
             guard let offer = BareOffer(text) else { return fail("this fault wants an offer that begins with video") }

@@ -21,10 +21,12 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         let media = GStreamerRoomMedia(
-            bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), msid: msid, onEvent: onEvent)
+            bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), msid: msid,
+            audioMSID: audioMSID, onEvent: onEvent)
         media.start()
         return media
     }

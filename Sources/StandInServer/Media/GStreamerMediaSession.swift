@@ -22,6 +22,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var connection: PeerConnection?
     private var encoder: VideoEncoderBin?
     private var painted: Pad?
+    private var echo: SoundEcho?
     private var busTimer: (any DispatchSourceTimer)?
     private var isOver = false
 
@@ -42,6 +43,19 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
                 if !isOver { onEvent(.answered(sdp: answer)) }
             } catch {
                 fail("the offer could not be taken: \(error)")
+            }
+        }
+    }
+
+    func receive(offer: String) {
+        queue.async { [self] in
+            guard let connection, !isOver else { return }
+            do {
+                let answer = try connection.createAnswer(to: offer)
+                try echoSound()
+                onEvent(.answered(sdp: answer))
+            } catch {
+                fail("the later offer could not be taken: \(error)")
             }
         }
     }
@@ -72,6 +86,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         var configuration = PeerConnectionConfiguration()
         // Patient, as a browser's buffer becomes on a bad path; pictures that come in order are not held up by it.
         configuration.jitterBufferLatency = latency
+        configuration.audio = .sendrecv
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
@@ -102,12 +117,22 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         try painting.painted.link(toEncoder)
         painting.painted.setActive(true)
         try encoder.bin.link("src", to: connection.bin, "rtp_sink")
+        try echoSound()
         // Before the answer leaves: no packet must meet a pipeline that does not run.
         guard pipeline.setState(.playing) != .failure else {
             throw PeerConnectionError(.wrongState, "the pipeline does not start")
         }
         busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
         return answer
+    }
+
+    /// Once there is some; later the connection itself sees to it that it comes and goes.
+    private func echoSound() throws {
+        guard echo == nil, let connection, let pipeline, let parameters = connection.audioSendParameters else { return }
+        let echo = try SoundEcho()
+        self.echo = echo
+        try echo.send(to: connection, parameters, in: pipeline)
+        try echo.receive(from: connection, in: pipeline)
     }
 
     // MARK: Events
@@ -143,12 +168,14 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         busTimer = nil
         connection?.close()
         painted?.setActive(false)
+        echo?.echoed.setActive(false)
         pipeline?.setState(.null)
         if let connection {
             pipeline?.remove(connection.bin)
             connection.dismantle()
         }
         painted = nil
+        echo = nil
         encoder = nil
         connection = nil
         pipeline = nil

@@ -1,5 +1,6 @@
-// The media of a room's participant: one connection brings its video, another one takes the transformed track; decoder,
-// painter and encoder stand between them in one pipeline, which grows as they are negotiated.
+// The media of a room's participant: one connection brings its video and sound, another one takes the transformed track
+// and the same sound; decoder, painter, encoder and an echo stand between them in one pipeline, which grows as they are
+// negotiated.
 //
 // Threads: everything is done on `queue`, never on the event loop; pictures are painted on the pipeline's own thread.
 import DecartProtocol
@@ -16,6 +17,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private let painter: FramePainter
     private let faults: MediaFaults
     private let msid: String
+    private let audioMSID: String
     private let onEvent: @Sendable (RoomMediaEvent) -> Void
 
     // MARK: queue
@@ -25,12 +27,16 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private var codec: VideoCodec?
     private var painted: Pad?
     private var encoder: VideoEncoderBin?
+    private var echo: SoundEcho?
+    private var echoIsSent = false
     private var busTimer: (any DispatchSourceTimer)?
     private var isOver = false
 
-    /// - Parameter msid: what the track is known by.
+    /// - Parameters:
+    ///   - msid: what the track is known by.
+    ///   - audioMSID: the same of the sound.
     init(
-        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, msid: String,
+        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) {
         self.bitrate = bitrate
@@ -38,6 +44,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         self.painter = painter
         self.faults = faults
         self.msid = msid
+        self.audioMSID = audioMSID
         self.onEvent = onEvent
     }
 
@@ -66,7 +73,15 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             let codec = connection.negotiatedCodec
             // Before the answer leaves: no packet must meet a pipeline that is not there.
             if let codec, self.codec == nil { try receiveVideo(codec, from: connection) }
-            onEvent(.answered(sdp: answer, hasVideo: codec != nil))
+            if connection.audioDirection != nil, echo == nil, let pipeline {
+                let echo = try SoundEcho()
+                self.echo = echo
+                try echo.receive(from: connection, in: pipeline)
+            }
+            var comes: Set<MediaKind> = []
+            if connection.videoDirection?.receives ?? false { comes.insert(.video) }
+            if connection.audioDirection?.receives ?? false { comes.insert(.audio) }
+            onEvent(.answered(sdp: answer, comes: comes))
         }
     }
 
@@ -75,13 +90,19 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             guard let subscriber else { return }
             try subscriber.setAnswer(answer)
             if let parameters = subscriber.sendParameters, encoder == nil { try sendVideo(parameters, to: subscriber) }
+            if let parameters = subscriber.audioSendParameters, let echo, let pipeline, !echoIsSent {
+                echoIsSent = true
+                try echo.send(to: subscriber, parameters, in: pipeline)
+            }
         }
     }
 
-    func offerTrack() {
+    func offer(_ tracks: Set<MediaKind>) {
         work("the track could not be offered") { [self] in
-            guard let subscriber, let codec else { return }
-            subscriber.setMedia(video: .sendonly, audio: nil, codec: codec)
+            guard let subscriber else { return }
+            subscriber.setMedia(
+                video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
+                codec: codec)
             onEvent(.offered(sdp: try subscriber.createOffer()))
         }
     }
@@ -109,7 +130,9 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         configuration.acceptsDataChannels = true
         // A first offer holds data channels alone.
         configuration.direction = side == .publisher ? .recvonly : nil
+        configuration.audio = side == .publisher ? .recvonly : nil
         configuration.msid = msid
+        configuration.audioMSID = audioMSID
         // Candidates are found while the description is still being made: by way of the queue they follow it.
         return try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
@@ -204,12 +227,14 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         let connections = [publisher, subscriber].compactMap { $0 }
         for connection in connections { connection.close() }
         painted?.setActive(false)
+        echo?.echoed.setActive(false)
         pipeline?.setState(.null)
         for connection in connections {
             pipeline?.remove(connection.bin)
             connection.dismantle()
         }
         painted = nil
+        echo = nil
         encoder = nil
         publisher = nil
         subscriber = nil

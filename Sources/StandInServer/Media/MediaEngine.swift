@@ -11,6 +11,9 @@ package enum MediaEvent: Sendable, Equatable {
 
 /// The media of one session. Calls never block and may come from any thread; they are carried out in order.
 package protocol MediaSession: AnyObject, Sendable {
+    /// A later one, on the same connection; it is answered as the first.
+    func receive(offer: String)
+
     /// Further faults while media flow; what cannot begin late is ignored.
     func add(_ faults: [Fault])
 
@@ -30,8 +33,11 @@ package protocol MediaEngine: Sendable {
     ) -> any MediaSession
 
     /// For a participant of a room; the first offer comes as an event.
-    /// - Parameter msid: what the transformed track is to be known by.
+    /// - Parameters:
+    ///   - msid: what the transformed track is to be known by.
+    ///   - audioMSID: the same of the sound that goes back.
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 }

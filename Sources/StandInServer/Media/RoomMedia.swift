@@ -1,10 +1,11 @@
 package import DecartProtocol
+package import WebRTCTransport
 
 /// What the media of a room's participant tell, from any thread.
 package enum RoomMediaEvent: Sendable, Equatable {
-    /// To the participant's offer. Without video there is nothing to transform yet.
-    case answered(sdp: String, hasVideo: Bool)
-    /// For the connection that takes the transformed track: at first without it.
+    /// To the participant's offer, and what comes from it now. Without video there is nothing to transform yet.
+    case answered(sdp: String, comes: Set<MediaKind>)
+    /// For the connection that takes the transformed track and its sound: at first without them.
     case offered(sdp: String)
     /// Nil: no more candidates.
     case localCandidate(CandidateMessage?, RoomSide)
@@ -20,8 +21,9 @@ package protocol RoomMedia: AnyObject, Sendable {
     /// For the participant's own tracks; any number of times.
     func receive(offer: String)
     func receive(answer: String)
-    /// Makes an offer with the transformed track. Wants the former offer answered, and video from the participant.
-    func offerTrack()
+    /// Makes an offer with these tracks and no others. Wants the former offer answered, and the like of them from the
+    /// participant once.
+    func offer(_ tracks: Set<MediaKind>)
     /// Nil: no more candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
     /// Idempotent. No event follows `completion`, which is called once for every call.

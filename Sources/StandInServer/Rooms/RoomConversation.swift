@@ -3,6 +3,7 @@
 import DecartProtocol
 import LiveKitProtocol
 import SwiftProtobuf
+import WebRTCTransport
 
 /// The two connections of a participant.
 package enum RoomSide: Sendable, Hashable {
@@ -20,7 +21,8 @@ struct RoomConversation {
         case receiveAnswer(String)
         /// Nil: no more candidates.
         case addCandidate(CandidateMessage?, RoomSide)
-        case offerTrack
+        /// With these tracks of the inference server and no others.
+        case offer(Set<MediaKind>)
         case close
     }
 
@@ -35,10 +37,14 @@ struct RoomConversation {
     private var lastOfferID: UInt32 = 0
     /// The participant has answered our last offer.
     private var isStable = false
-    private var hasVideo = false
-    private var isTrackWanted: Bool
-    private var isTrackAnnounced = false
-    private var isTrackOffered = false
+    /// What comes from the participant.
+    private var comes: Set<MediaKind> = []
+    /// What the participant has asked for.
+    private var wanted: Set<MediaKind>
+    /// What the inference server publishes: the picture from the first one on, the sound while there is some.
+    private var announced: Set<MediaKind> = []
+    private var announcementCount: UInt32 = 1
+    private var offered: Set<MediaKind> = []
     /// The last one of each side waits for the next, so that it can be marked as the last.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
@@ -46,7 +52,7 @@ struct RoomConversation {
     init(room: RoomIdentity, isSubscribedToAll: Bool) {
         self.room = room
         self.isSubscribedToAll = isSubscribedToAll
-        isTrackWanted = isSubscribedToAll
+        wanted = isSubscribedToAll ? Set(MediaKind.allCases) : []
     }
 
     // MARK: The beginning
@@ -93,17 +99,22 @@ struct RoomConversation {
         info.identity = room.inferenceServer
         info.state = .active
         info.kind = .agent
-        info.version = isTrackAnnounced ? 2 : 1
-        guard isTrackAnnounced else { return info }
-        var track = LiveKitTrackInfo()
-        track.sid = room.trackSID
-        track.type = .video
-        track.source = .camera
-        track.name = "transformed"
-        info.tracks = [track]
-        info.isPublisher = true
+        info.version = announcementCount
+        info.tracks = MediaKind.allCases.filter(announced.contains).map(track)
+        info.isPublisher = !announced.isEmpty
         return info
     }
+
+    private func track(_ kind: MediaKind) -> LiveKitTrackInfo {
+        var track = LiveKitTrackInfo()
+        track.sid = sid(kind)
+        track.type = kind == .video ? .video : .audio
+        track.source = kind == .video ? .camera : .microphone
+        track.name = kind == .video ? "transformed" : "sound"
+        return track
+    }
+
+    private func sid(_ kind: MediaKind) -> String { kind == .video ? room.trackSID : room.audioTrackSID }
 
     // MARK: The participant
 
@@ -117,7 +128,7 @@ struct RoomConversation {
             return [.receiveOffer(description.sdp)]
         case .answer(let description):
             isStable = true
-            return [.receiveAnswer(description.sdp)] + offerTrackIfDue()
+            return [.receiveAnswer(description.sdp)] + offerIfDue()
         case .trickle(let trickle): return received(trickle)
         case .addTrack(let request): return received(request)
         case .subscription(let update): return received(update)
@@ -168,28 +179,43 @@ struct RoomConversation {
 
     private mutating func received(_ update: LiveKitUpdateSubscription) -> [Order] {
         let sids = update.trackSids + update.participantTracks.flatMap(\.trackSids)
-        guard update.subscribe, sids.contains(room.trackSID) else { return [] }
-        isTrackWanted = true
-        return offerTrackIfDue()
+        let kinds = MediaKind.allCases.filter { sids.contains(sid($0)) }
+        if update.subscribe { wanted.formUnion(kinds) } else { wanted.subtract(kinds) }
+        return offerIfDue()
     }
 
     // MARK: The media
 
-    mutating func mediaAnswered(_ sdp: String, hasVideo: Bool) -> [Order] {
+    mutating func mediaAnswered(_ sdp: String, comes: Set<MediaKind>) -> [Order] {
         guard !isOver, !offerIDs.isEmpty else { return [] }
         var answer = LiveKitSessionDescription()
         answer.type = "answer"
         answer.sdp = sdp
         answer.id = offerIDs.removeFirst()
-        self.hasVideo = hasVideo
-        var orders: [Order] = [.send(.with { $0.answer = answer })]
-        guard hasVideo, !isTrackAnnounced else { return orders }
-        isTrackAnnounced = true
+        var orders: [Order] = [.send(.with { $0.answer = answer })] + unpublished(self.comes.subtracting(comes))
+        self.comes = comes
+        var tracks = comes
+        if announced.contains(.video) { tracks.insert(.video) }
+        guard tracks != announced else { return orders }
+        announced = tracks
+        announcementCount &+= 1
         // A track is told of before the offer that carries it.
         var update = LiveKitParticipantUpdate()
         update.participants = [inferenceServer]
         orders.append(.send(.with { $0.update = update }))
-        return orders + offerTrackIfDue()
+        return orders + offerIfDue()
+    }
+
+    /// The participant has withdrawn tracks: to be published again they have to be announced again.
+    private mutating func unpublished(_ kinds: Set<MediaKind>) -> [Order] {
+        let types = kinds.map { kind -> LiveKitTrackType in kind == .video ? .video : .audio }
+        let gone = publishedTracks.filter { types.contains($0.value.type) }
+        return gone.map { cid, track in
+            publishedTracks[cid] = nil
+            var unpublished = LiveKitTrackUnpublishedResponse()
+            unpublished.trackSid = track.sid
+            return .send(.with { $0.trackUnpublished = unpublished })
+        }
     }
 
     mutating func mediaOffered(_ sdp: String) -> [Order] {
@@ -203,11 +229,12 @@ struct RoomConversation {
     }
 
     /// One offer after the other.
-    private mutating func offerTrackIfDue() -> [Order] {
-        guard isStable, isTrackWanted, isTrackAnnounced, !isTrackOffered else { return [] }
-        isTrackOffered = true
+    private mutating func offerIfDue() -> [Order] {
+        let due = announced.intersection(wanted)
+        guard isStable, due != offered else { return [] }
+        offered = due
         isStable = false
-        return [.offerTrack]
+        return [.offer(due)]
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Order] {

@@ -147,7 +147,7 @@ final class RoomHandler: ChannelInboundHandler {
         case .receiveAnswer(let sdp): media?.receive(answer: sdp)
         case .addCandidate(let candidate, let side):
             if !hasFault(.noCandidates) { media?.addRemoteCandidate(candidate, side) }
-        case .offerTrack: media?.offerTrack()
+        case .offer(let tracks): media?.offer(tracks)
         case .close: closeSoon(context)
         }
     }
@@ -160,7 +160,9 @@ final class RoomHandler: ChannelInboundHandler {
         services.mediaGroup.enter()
         media = services.engine.makeRoom(
             painter: room.painter, faults: room.faults.withLock { $0 },
-            msid: "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
+            msid: "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)",
+            // One stream: pictures and sound belong together.
+            audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)"
         ) { event in
             eventLoop.execute {
                 let (handler, context) = bound.value
@@ -171,8 +173,8 @@ final class RoomHandler: ChannelInboundHandler {
 
     private func received(_ event: RoomMediaEvent, _ context: ChannelHandlerContext) {
         switch event {
-        case .answered(let sdp, let hasVideo):
-            carryOut(conversation.mediaAnswered(sdp, hasVideo: hasVideo), context)
+        case .answered(let sdp, let comes):
+            carryOut(conversation.mediaAnswered(sdp, comes: comes), context)
         case .offered(let sdp):
             carryOut(conversation.mediaOffered(sdp), context)
         case .localCandidate(let candidate, let side):

@@ -14,6 +14,8 @@ struct PeerLine: Codable, Sendable {
     var connectionState: String?
     var iceConnectionState: String?
     var framesDecoded: Int?
+    var soundFrames: Int?
+    var soundPitch: Double?
     var width: Int?
     var height: Int?
     var meanRGB: [Double]?
@@ -94,6 +96,13 @@ final class PythonPeer: Sendable {
         var line = PeerLine("candidate")
         (line.candidate, line.sdpMid, line.sdpMLineIndex) = (candidate?.candidate, candidate?.sdpMid, candidate?.sdpMLineIndex)
         say(line)
+    }
+
+    /// Its answer to a later offer.
+    func answer(to offer: String) -> String? {
+        seen.change { $0.description = nil }
+        say(description: offer, as: "offer")
+        return description()
     }
 
     /// Its offer or answer. Starting Python and aiortc takes a second or two.

@@ -1,0 +1,73 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+/// What goes over a connected path is changed by another offer, and its answer, over the same channel.
+@Suite("Later offers", .timeLimit(.minutes(1)))
+struct LaterOfferTests {
+    private let attempt = AttemptID(1)
+
+    private func connected() throws -> MachineDriver {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        _ = driver.take()
+        return driver
+    }
+
+    @Test func goesOutAndItsAnswerComesBack() throws {
+        var driver = try connected()
+        driver.media(.offer(sdp: "with sound"))
+        #expect(driver.take() == [.send(attempt, .offer(sdp: "with sound"))])
+        #expect(driver.runningTimers.contains(.laterAnswer(attempt)))
+        driver.server(.answer(sdp: "yes"))
+        #expect(driver.take() == [.applyAnswer(attempt, sdp: "yes")])
+        #expect(!driver.runningTimers.contains(.laterAnswer(attempt)) && driver.state == .connected)
+        // And again.
+        driver.media(.offer(sdp: "without"))
+        driver.server(.answer(sdp: "yes again"))
+        #expect(driver.take() == [.send(attempt, .offer(sdp: "without")), .applyAnswer(attempt, sdp: "yes again")])
+    }
+
+    @Test func oneAtATime() throws {
+        var driver = try connected()
+        driver.media(.offer(sdp: "one"))
+        driver.media(.offer(sdp: "two"))
+        let sent = driver.take().filter { if case .send = $0 { true } else { false } }
+        #expect(sent == [.send(attempt, .offer(sdp: "one"))])
+        // The second of two answers is nobody's.
+        driver.server(.answer(sdp: "a"))
+        driver.server(.answer(sdp: "b"))
+        let applied = driver.take().filter { if case .applyAnswer = $0 { true } else { false } }
+        #expect(applied == [.applyAnswer(attempt, sdp: "a")])
+    }
+
+    @Test func anAnswerThatNeverComesIsAWarning() throws {
+        var driver = try connected()
+        driver.media(.offer(sdp: "with sound"))
+        _ = driver.take()
+        driver.wait(.seconds(11))
+        let orders = driver.take()
+        #expect(orders.contains(.forgetOffer(attempt)))
+        #expect(orders.contains { if case .report(.warning(let error)) = $0 { error.stage == .media } else { false } })
+        #expect(driver.state == .connected)
+        // Too late.
+        driver.server(.answer(sdp: "yes"))
+        #expect(!driver.take().contains { if case .applyAnswer = $0 { true } else { false } })
+        driver.media(.offer(sdp: "once more"))
+        #expect(driver.take().contains(.send(attempt, .offer(sdp: "once more"))))
+    }
+
+    @Test func theServicesWordsAgainstItAreAWarningToo() throws {
+        var driver = try connected()
+        driver.media(.offer(sdp: "with sound"))
+        driver.server(.error("unexpected offer"))
+        #expect(driver.state == .connected)
+    }
+
+    @Test func nothingIsLeftAtTheEnd() throws {
+        var driver = try connected()
+        driver.media(.offer(sdp: "with sound"))
+        driver.tell(.stop)
+        #expect(driver.runningTimers.isEmpty)
+    }
+}

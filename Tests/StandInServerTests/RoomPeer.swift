@@ -1,0 +1,134 @@
+import DecartProtocol
+import GStreamerKit
+import LiveKitProtocol
+import StandInServer
+import SwiftProtobuf
+import Synchronization
+import WebRTCTransport
+
+/// A participant with media: the signalling by hand, a tone and a test picture out, and what comes back.
+// @unchecked: used by one thread; GStreamer objects lock themselves.
+final class RoomPeer: @unchecked Sendable {
+    let room: RoomClient
+    let publisher: PeerConnection
+    let subscriber: PeerConnection
+    let tone = Tone()
+    /// Pictures that came back.
+    let pictures = Atomic<Int>(0)
+    private let pipeline = Pipeline()
+    private var sendsPicture = false
+    private var sendsTone = false
+    private var receivesPicture = false
+    private var listens = false
+    private var offerID: UInt32 = 0
+
+    init(_ room: RoomClient) throws {
+        GStreamerRuntime.initialise()
+        self.room = room
+        func make(_ target: LiveKitSignalTarget, _ change: (inout PeerConnectionConfiguration) -> Void) throws -> PeerConnection {
+            var configuration = PeerConnectionConfiguration()
+            change(&configuration)
+            return try PeerConnection(configuration: configuration) { event in
+                guard case .localCandidate(let candidate) = event,
+                    let text = try? CandidateMessage(
+                        candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex
+                    ).encodedInit()
+                else { return }
+                try? room.send {
+                    $0.trickle = .with { ($0.candidateInit, $0.target) = (String(decoding: text, as: UTF8.self), target) }
+                }
+            }
+        }
+        publisher = try make(.publisher) { ($0.direction, $0.msid, $0.audioMSID) = (.sendonly, "s camera", "s microphone") }
+        subscriber = try make(.subscriber) { ($0.direction, $0.audio, $0.acceptsDataChannels) = (.recvonly, .recvonly, true) }
+        pipeline.add([publisher.bin, subscriber.bin])
+        pipeline.setState(.playing)
+    }
+
+    /// Announces both or one, and offers.
+    func publish(audio: Bool) throws {
+        let tracks: [(String, LiveKitTrackType, LiveKitTrackSource)] =
+            [("camera", .video, .camera)] + (audio ? [("microphone", .audio, .microphone)] : [])
+        for (cid, type, source) in tracks {
+            try room.send { $0.addTrack = .with { ($0.cid, $0.type, $0.source) = (cid, type, source) } }
+        }
+        publisher.setMedia(video: .sendonly, audio: audio ? .sendonly : nil)
+        offerID += 1
+        let sdp = try publisher.createOffer()
+        try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", sdp, offerID) } }
+    }
+
+    /// Does what the messages say until one fits.
+    func pump(until fits: (LiveKitSignalResponse.OneOf_Message) -> Bool) throws {
+        while true {
+            let message = try room.next()
+            switch message {
+            case .answer(let answer): try take(answer: answer.sdp)
+            case .offer(let offer): try take(offer)
+            case .trickle(let trickle):
+                if let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) {
+                    (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(
+                        ICECandidate(
+                            candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex))
+                }
+            default: break
+            }
+            if fits(message) { return }
+        }
+    }
+
+    private func take(answer sdp: String) throws {
+        try publisher.setAnswer(sdp)
+        if !sendsPicture, let parameters = publisher.sendParameters {
+            sendsPicture = true
+            let source = try Bin(
+                description: "videotestsrc is-live=true ! video/x-raw,format=I420,width=160,height=96,framerate=30/1 ! identity",
+                ghostUnlinkedPads: true)
+            let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 500_000)
+            pipeline.add([source, encoder.bin])
+            try source.link(encoder.bin)
+            try encoder.bin.staticPad("src")?.link(publisher.bin.staticPad("rtp_sink")!)
+            encoder.bin.syncStateWithParent()
+            source.syncStateWithParent()
+        }
+        if !sendsTone, publisher.audioSendParameters != nil {
+            sendsTone = true
+            try tone.send(440, through: publisher, in: pipeline)
+        }
+    }
+
+    private func take(_ offer: LiveKitSessionDescription) throws {
+        let sdp = try subscriber.createAnswer(to: offer.sdp)
+        if !receivesPicture, let codec = subscriber.negotiatedCodec {
+            receivesPicture = true
+            let decoder = try VideoDecoderBin.make(codec: codec)
+            let sink = try Element(factory: "fakesink")
+            sink.set("sync", false)
+            sink.set("async", false)
+            pipeline.add([decoder, sink])
+            try decoder.link(sink)
+            sink.staticPad("sink")?.addProbe(.buffer) { [weak self] _ in
+                self?.pictures.wrappingAdd(1, ordering: .relaxed)
+                return .pass
+            }
+            sink.syncStateWithParent()
+            decoder.syncStateWithParent()
+            try subscriber.bin.staticPad("rtp_src")?.link(decoder.staticPad("sink")!)
+        }
+        if !listens, subscriber.audioDirection != nil {
+            listens = true
+            try tone.listen(to: subscriber, in: pipeline)
+        }
+        try room.send { $0.answer = .with { ($0.type, $0.sdp, $0.id) = ("answer", sdp, offer.id) } }
+    }
+
+    func stop() {
+        publisher.close()
+        subscriber.close()
+        pipeline.setState(.null)
+        for connection in [publisher, subscriber] {
+            pipeline.remove(connection.bin)
+            connection.dismantle()
+        }
+    }
+}

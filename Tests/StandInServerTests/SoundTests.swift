@@ -1,0 +1,102 @@
+import DecartProtocol
+import Dispatch
+import LiveKitProtocol
+import StandInServer
+import Synchronization
+import Testing
+import WebRTCTransport
+
+/// Sound comes back as it went out, by either way, and may come later than the picture.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct SoundTests {
+    /// Asks every 20 ms.
+    private func waits(seconds: Int = 20, _ condition: () -> Bool) -> Bool {
+        let deadline = DispatchTime.now() + .seconds(seconds)
+        let tick = DispatchSemaphore(value: 0)
+        while !condition() {
+            guard DispatchTime.now() < deadline else { return false }
+            _ = tick.wait(timeout: .now() + .milliseconds(20))
+        }
+        return true
+    }
+
+    private func withServer(_ body: (StandInServer, Int) throws -> Void) throws {
+        var configuration = StandInConfiguration()
+        configuration.port = 0
+        let server = StandInServer(configuration: configuration)
+        let port = try server.start()
+        defer { server.stop() }
+        try body(server, port)
+    }
+
+    @Test(arguments: [true, false])
+    func directly(fromTheStart: Bool) throws {
+        try withServer { server, port in
+            let peer = try MediaPeer(server: server, port: port)
+            defer { peer.stop() }
+            if fromTheStart { peer.connection.setMedia(video: .sendrecv, audio: .sendrecv) }
+            try peer.setState(.prompt(PromptMessage(text: "lego", enhance: false)))
+            try peer.negotiate()
+            #expect(peer.waitForFrames(3))
+            if !fromTheStart {
+                #expect(peer.connection.audioDirection == nil)
+                try peer.renegotiate(audio: .sendrecv)
+            }
+            let tone = Tone()
+            try tone.listen(to: peer.connection, in: peer.pipeline)
+            try tone.send(440, through: peer.connection, in: peer.pipeline)
+            #expect(waits { tone.hears(440) })
+            // Away, and back again, while pictures go on.
+            try peer.renegotiate(audio: nil)
+            #expect(peer.connection.audioDirection == .inactive)
+            let frames = peer.frameCount
+            #expect(peer.waitForFrames(frames + 10))
+            try peer.renegotiate(audio: .sendrecv)
+            let buffers = tone.buffers
+            #expect(waits { tone.buffers > buffers + 20 } && tone.hears(440))
+            #expect(server.sessions.first?.isGenerating == true)
+        }
+    }
+
+    @Test func inARoom() throws {
+        try withServer { server, port in
+            let control = try TestClient(port: port, target: TestServer.roomTarget)
+            defer { control.close() }
+            try control.send(.livekitJoin(LiveKitJoin()))
+            guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
+            try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
+            defer { peer.stop() }
+            // The picture first; its track is offered when it is answered.
+            try peer.pump { if case .offer = $0 { true } else { false } }
+            try peer.publish(audio: false)
+            try peer.pump { if case .offer = $0 { true } else { false } }
+            #expect(waits { peer.pictures.load(ordering: .relaxed) > 5 })
+            #expect(peer.subscriber.audioDirection == nil)
+
+            try peer.publish(audio: true)
+            var announced: [LiveKitTrackInfo] = []
+            try peer.pump {
+                if case .update(let update) = $0 { announced = update.participants.first?.tracks ?? [] }
+                if case .offer = $0 { return true } else { return false }
+            }
+            #expect(announced.map(\.type) == [.video, .audio] && announced.last?.source == .microphone)
+            #expect(waits { peer.tone.hears(440) })
+
+            try peer.publish(audio: false)
+            try peer.pump {
+                if case .update(let update) = $0 { announced = update.participants.first?.tracks ?? [] }
+                if case .offer = $0 { return true } else { return false }
+            }
+            #expect(announced.map(\.type) == [.video])
+            #expect(peer.subscriber.audioDirection == .inactive)
+            let pictures = peer.pictures.load(ordering: .relaxed)
+            #expect(waits { peer.pictures.load(ordering: .relaxed) > pictures + 10 })
+
+            try peer.publish(audio: true)
+            try peer.pump { if case .offer = $0 { true } else { false } }
+            let buffers = peer.tone.buffers
+            #expect(waits { peer.tone.buffers > buffers + 20 } && peer.tone.hears(440))
+        }
+    }
+}
