@@ -88,8 +88,6 @@ final class MediaPath: @unchecked Sendable {
     private let receiver = Mutex<ReceiveChain?>(nil)
     private let isRebuilding = Atomic(false)
     private let door = Mutex((isOpen: false, isPublished: true))
-    /// What was withdrawn comes back with a picture that needs no other.
-    private let wantsKeyFrame = Atomic(false)
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
 
@@ -159,9 +157,8 @@ final class MediaPath: @unchecked Sendable {
             door.isPublished = isPublished
             if !isPublished {
                 host.input.gate.close(rank: rank)
-            } else {
-                wantsKeyFrame.store(true, ordering: .relaxed)
-                if door.isOpen { host.input.gate.open(rank: rank) }
+            } else if door.isOpen {
+                host.input.gate.open(rank: rank)
             }
         }
     }
@@ -255,7 +252,6 @@ final class MediaPath: @unchecked Sendable {
                 return sent != frame.size
             }
             if changed { self.pushCaps(on: input, frame.size) }
-            if self.wantsKeyFrame.exchange(false, ordering: .relaxed) { encoderSource.send(Event.forceKeyUnitUpstream()) }
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil

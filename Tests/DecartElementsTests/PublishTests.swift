@@ -30,7 +30,7 @@ extension ElementTests {
                         pipeline.transform.set("publish-video", false)
                         #expect(isGone(pipeline, standIn))
                         #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 == 16 } } ?? false })
-                        #expect(pipeline.stats?.int("track-bitrate") ?? -1 < 20_000)
+                        #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
                         #expect(pipeline.stats?.string("track-sid") == nil)
                         pipeline.transform.set("publish-video", true)
                         #expect(pipeline.waitForPicture(shown))
@@ -41,6 +41,7 @@ extension ElementTests {
                     let times = pipeline.current.times.compactMap { $0 }
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
                 }
+                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
@@ -63,6 +64,7 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(lego, within: 8))
                     #expect(standIn.sessions.count == 1)
                 }
+                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
@@ -82,6 +84,7 @@ extension ElementTests {
                     #expect(standIn.sessions.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
+                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
@@ -115,11 +118,13 @@ extension ElementTests {
                         _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
                     }
                     #expect(isGone(pipeline, standIn))
+                    for problem in pipeline.takeProblems() { Issue.record("\(problem.text)") }
                     element.set("publish-video", true)
                     #expect(pipeline.waitForPicture(shown))
                     #expect(standIn.sessions.count == 1)
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }
+                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
