@@ -41,7 +41,6 @@ extension ElementTests {
                     let times = pipeline.current.times.compactMap { $0 }
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
                 }
-                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
@@ -64,7 +63,6 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(lego, within: 8))
                     #expect(standIn.sessions.count == 1)
                 }
-                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
@@ -84,7 +82,6 @@ extension ElementTests {
                     #expect(standIn.sessions.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
-                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
@@ -118,13 +115,12 @@ extension ElementTests {
                         _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
                     }
                     #expect(isGone(pipeline, standIn))
-                    for problem in pipeline.takeProblems() { Issue.record("\(problem.text)") }
+                    #expect(pipeline.takeProblems().isEmpty)
                     element.set("publish-video", true)
                     #expect(pipeline.waitForPicture(shown))
                     #expect(standIn.sessions.count == 1)
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }
-                #expect(standIn.sessions.allSatisfy { $0.mediaFailure == nil }, "\(standIn.sessions.map(\.mediaFailure))")
                 standIn.expectGoodConduct()
             }
         }
