@@ -177,6 +177,7 @@ final class DecartTransform: ElementImplementation {
         case "fallback": applyFallback()
         case "mute-video": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
+        case "publish-video": state.withLock(\.session)?.setVideoPublished(value.bool ?? true)
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
             if isRunning { input?.processing.change(to: text) }
@@ -396,6 +397,7 @@ final class DecartTransform: ElementImplementation {
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
         if audio.isWanted { session.setAudio(true) }
+        if !settings.publishVideo { session.setVideoPublished(false) }
         state.withLock {
             $0.session = session
             $0.timing = timing

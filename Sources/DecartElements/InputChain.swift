@@ -273,7 +273,8 @@ final class InputChain: @unchecked Sendable {
     private func deliver(_ frame: (MutedInput, ProcessorStage) -> EncoderFrame?) {
         delivering.withLock { _ in
             guard let frame = frame(muted, processing) else { return }
-            let deliveries = state.withLock { Array($0.deliveries) }
+            // One may still be there whose path is closed, while another's frames go on.
+            let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(rank: $0.key) }
             if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
         }

@@ -43,6 +43,9 @@ final class InputGate: Sendable {
 
     var counters: InputCounters { state.withLock(\.counters) }
 
+    /// Whether this media path takes frames.
+    func isOpen(rank: Int) -> Bool { state.withLock { $0.open.contains(rank) } }
+
     /// A media path takes frames, and the element plays.
     var lets: Bool { state.withLock(\.lets) }
 

@@ -60,15 +60,15 @@ protocol ElementMedia: MediaTransport {
     func takesOver(_ message: Message) -> Bool
     /// Size of the decoded pictures before they are scaled.
     var receivedSize: (width: Int, height: Int)? { get }
+    /// The far side takes our pictures.
+    var isPublished: Bool { get }
+    /// A room's name for our track.
+    var trackSID: String? { get }
     /// Whether sound is to go both ways; the session's queue, any number of times between start and stop, and
     /// remembered before there is a connection. The picture never stops for it.
     func setAudio(_ isWanted: Bool)
     /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
     func setVideoPublished(_ isPublished: Bool)
-    /// The far side takes our pictures.
-    var isPublished: Bool { get }
-    /// A room's name for our track.
-    var trackSID: String? { get }
 }
 
 // @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
@@ -176,11 +176,11 @@ final class MediaPath: @unchecked Sendable {
         }
     }
 
-    /// Any thread.
-    func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
-
     /// The far side takes our pictures; any thread.
     var isPublished: Bool { door.withLock { $0.isOpen && $0.isPublished } }
+
+    /// Any thread.
+    func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }

@@ -329,6 +329,7 @@ final class ElementSession: @unchecked Sendable {
     private final class MediaSlot: Sendable {
         let all = Mutex<[Int: any ElementMedia]>([:])
         let wantsAudio = Atomic(false)
+        let publishesVideo = Atomic(true)
         var newest: (any ElementMedia)? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
 
@@ -363,6 +364,7 @@ final class ElementSession: @unchecked Sendable {
                     case .livekit: RoomMediaTransport(path: path, scheduler: scheduler, onEvent: tell)
                     }
                 if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
+                if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },
@@ -383,6 +385,16 @@ final class ElementSession: @unchecked Sendable {
         }
     }
 
+    /// Of all media paths, those to come included; any thread.
+    func setVideoPublished(_ isPublished: Bool) {
+        media.publishesVideo.store(isPublished, ordering: .releasing)
+        queue.async { [media] in
+            // The newest word counts, whichever comes here first.
+            let isPublished = media.publishesVideo.load(ordering: .acquiring)
+            for path in media.all.withLock({ Array($0.values) }) { path.setVideoPublished(isPublished) }
+        }
+    }
+
     var statistics: PeerConnectionStatistics? { media.newest?.statistics }
 
     /// Whether the message is of the media path, which deals with it itself.
@@ -392,7 +404,9 @@ final class ElementSession: @unchecked Sendable {
 
     /// How our track stands on the newest media path, and its name in a room.
     var publication: (state: VideoTrack.Publication, sid: String?) {
-        media.newest.map { ($0.isPublished ? .published : .publishing, $0.trackSID) } ?? (.none, nil)
+        guard let path = media.newest else { return (.none, nil) }
+        guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
+        return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)
     }
 
     /// Runs on the session's queue, after what is there already.

@@ -209,6 +209,11 @@ enum TransformProperties {
             blurb: "Send silence in place of what audio_sink is given; track and session stay",
             .boolean(default: false), mutability: .playing),
         PropertySpec(
+            "publish-video", nick: "Publish video",
+            blurb:
+                "Offer our pictures at all; false withdraws the track while connected, and nothing is encoded or sent, true brings it back. The session stays, and what leaves the element meanwhile is what fallback says",
+            .boolean(default: true), mutability: .playing),
+        PropertySpec(
             "processor", nick: "Processor",
             blurb:
                 "Works on each picture before it is encoded, and before fallback=passthrough shows it: a gst-launch description that takes and gives raw video, for background blur or overlays (NULL = none). Replaced while playing, the new one takes over with its first picture. One that fails, or gives nothing for 2 s, is bypassed with a warning; set again, it is tried again. Black pictures of mute-video never meet it",
@@ -331,6 +336,7 @@ extension TransformSettings {
         case "track-source": trackSource = value.int.flatMap(TrackSource.init) ?? .camera
         case "mute-video": muteVideo = value.bool ?? false
         case "mute-audio": muteAudio = value.bool ?? false
+        case "publish-video": publishVideo = value.bool ?? true
         case "processor": processor = value.string.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         case "statistics-interval": statisticsInterval = value.int ?? 0
         case "auto-connect": autoConnect = value.bool ?? true
@@ -379,6 +385,7 @@ extension TransformSettings {
         case "track-source": GValueBox(enumeration: "GstDecartTrackSource", trackSource.rawValue)
         case "mute-video": GValueBox(muteVideo)
         case "mute-audio": GValueBox(muteAudio)
+        case "publish-video": GValueBox(publishVideo)
         case "processor": GValueBox(processor)
         case "statistics-interval": GValueBox(uint: statisticsInterval)
         case "auto-connect": GValueBox(autoConnect)

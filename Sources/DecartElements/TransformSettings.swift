@@ -56,6 +56,7 @@ struct TransformSettings: Sendable {
     var trackSource = TrackSource.camera
     var muteVideo = false
     var muteAudio = false
+    var publishVideo = true
     /// nil: none. Not checked before it is made.
     var processor: String?
     /// ms; 0 = never.

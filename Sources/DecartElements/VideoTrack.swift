@@ -29,7 +29,7 @@ struct TrackLabel: Sendable {
 }
 
 final class VideoTrack: Sendable {
-    enum Publication: String, Sendable { case none, publishing, published }
+    enum Publication: String, Sendable { case none, publishing, published, withdrawn }
 
     private struct State {
         var size: (width: Int, height: Int)?

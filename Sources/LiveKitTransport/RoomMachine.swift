@@ -18,7 +18,7 @@ package struct RoomConfiguration: Sendable, Equatable {
     /// Our names for the tracks, as in the offer's `msid`.
     package var trackID = "camera"
     package var audioTrackID = "microphone"
-    /// What others know it by.
+    /// What others know the picture by.
     package var trackName = "camera"
     /// The pictures are of a screen, not of a camera.
     package var isScreen = false
@@ -102,7 +102,7 @@ package struct RoomMachine: Sendable {
         /// The server knows it, under this name.
         case known(sid: String)
     }
-    /// The room's name for our video, while it is published.
+    /// The room's name for our picture, while it is published.
     package var trackSID: String? {
         guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
         return sid.printable(limit: 64)

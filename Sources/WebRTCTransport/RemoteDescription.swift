@@ -94,14 +94,18 @@ package struct RemoteDescription: Sendable {
                 ?? lines.first { !choice.onlySending || choice.taken.contains(mids[$0]) }
         }
         var (video, audio): (RemoteVideo?, RemoteAudio?)
-        let videoIndex = first("video")
+        var videoIndex = first("video")
+        if choice.takesAudio, let index = first("audio") { audio = Self.audio(at: index, of: sdp, mid: mids[index]) }
+        let others = usable.first { sdp.media[$0].kind == "application" }
+        if videoIndex == nil, audio == nil, others == nil {
+            // A picture that is withheld for now, and nothing else to make the connection with.
+            videoIndex = usable.first { sdp.media[$0].kind == "video" && wants(sdp.media[$0].value("msid")) }
+        }
         if let videoIndex {
             video = try Self.video(at: videoIndex, of: sdp, mid: mids[videoIndex], isOffer: isOffer, available: available)
         } else if choice.requiresVideo {
             throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
         }
-        if choice.takesAudio, let index = first("audio") { audio = Self.audio(at: index, of: sdp, mid: mids[index]) }
-        let others = usable.first { sdp.media[$0].kind == "application" }
         guard let index = videoIndex ?? audio?.mediaIndex ?? others else {
             throw PeerConnectionError(.rejected, "the far side's description holds nothing that can be used")
         }

@@ -1,0 +1,128 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// `publish-video`: the track is withdrawn and comes back, the session stays.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct PublishTests {
+        private static let look = "film noir"
+
+        private func shown() throws -> Picture { try Reference.input().applying(prompt: Self.look) }
+
+        private func isGone(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
+            let isStill = { () -> Bool in
+                let before = (pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount)
+                _ = pipeline.collect(milliseconds: 500)
+                let after = (pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount)
+                return before == after
+            }
+            return pipeline.stats?.string("track-state") == "withdrawn" && eventually(seconds: 10, isStill)
+        }
+
+        @Test func itIsWithdrawnAndComesBack() throws {
+            let shown = try shown()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=black", prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(shown))
+                    let id = pipeline.transform.string("session-id")
+                    for _ in 1...3 {
+                        pipeline.transform.set("publish-video", false)
+                        #expect(isGone(pipeline, standIn))
+                        #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 == 16 } } ?? false })
+                        #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
+                        #expect(pipeline.stats?.string("track-sid") == nil)
+                        pipeline.transform.set("publish-video", true)
+                        #expect(pipeline.waitForPicture(shown))
+                        #expect(eventually { pipeline.stats?.string("track-state") == "published" })
+                    }
+                    #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                    let times = pipeline.current.times.compactMap { $0 }
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// Longer than the watchdog waits for pictures.
+        @Test func theSessionLivesWithoutIt() throws {
+            let shown = try shown()
+            let lego = try Reference.input().applying(prompt: "lego")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=freeze", prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(shown))
+                    pipeline.transform.set("publish-video", false)
+                    #expect(isGone(pipeline, standIn))
+                    #expect(pipeline.waitForMessage(seconds: 9) { $0.kind == .error || $0.kind == .warning } == nil)
+                    // The last picture stays.
+                    #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
+                    pipeline.transform.set("prompt", GValueBox("lego"))
+                    pipeline.transform.set("publish-video", true)
+                    #expect(pipeline.waitForPicture(lego, within: 8))
+                    #expect(standIn.sessions.count == 1)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func itCanBeWithheldFromTheStart() throws {
+            let shown = try shown()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "publish-video=false fallback=black", prompt: Self.look)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(eventually { pipeline.transform.bool("is-connected") == true })
+                    #expect(isGone(pipeline, standIn))
+                    #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frameCount == 0)
+                    pipeline.transform.set("publish-video", true)
+                    #expect(pipeline.waitForPicture(shown))
+                    #expect(standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test(arguments: ["mute-video=true", "fallback=passthrough"])
+        func nothingElseBringsItBack(property: String) throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, property, prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    pipeline.transform.set("publish-video", false)
+                    #expect(isGone(pipeline, standIn))
+                    if property == "fallback=passthrough" {
+                        #expect(pipeline.waitForPicture(raw, within: 3))
+                        #expect(isGone(pipeline, standIn))
+                    }
+                }
+            }
+        }
+
+        /// The latest word counts, and a reconnect keeps it.
+        @Test func anythingAtAnyTime() throws {
+            let shown = try shown()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "max-retries=5 fallback=freeze", prompt: Self.look)) { pipeline in
+                    let element = pipeline.transform
+                    pipeline.play()
+                    for round in 0..<40 {
+                        element.set("publish-video", round % 2 == 0)
+                        _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
+                    }
+                    #expect(isGone(pipeline, standIn))
+                    #expect(pipeline.takeProblems().isEmpty)
+                    element.set("publish-video", true)
+                    #expect(pipeline.waitForPicture(shown))
+                    #expect(standIn.sessions.count == 1)
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}
