@@ -37,6 +37,8 @@ struct MediaSettings: Sendable {
     var bitrate: Int
     var encoder: String
     var followsReceived: Bool
+    /// Nothing is sent.
+    var onlyWatches = false
     /// Rooms are reached with the same trust as the control channel.
     var room: RoomAccess?
 }
@@ -131,7 +133,7 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// Pictures may be sent; any thread.
-    func open() { host.input.gate.open(rank: rank) }
+    func open() { if !settings.onlyWatches { host.input.gate.open(rank: rank) } }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }

@@ -48,7 +48,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             try connection.setAnswer(sdp)
             try path.receive(from: connection)
-            try path.send(through: connection)
+            if !path.settings.onlyWatches { try path.send(through: connection) }
         } catch {
             path.fail(error)
         }

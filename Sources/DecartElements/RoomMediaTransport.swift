@@ -1,4 +1,5 @@
-// One attempt's media in a LiveKit room (generation 2): one peer connection sends, another receives. It knows the room;
+// One attempt's media in a LiveKit room (generation 2): one peer connection sends, where anything is sent, another
+// receives. It knows the room;
 // it must not know the control channel.
 //
 // Every method but `traffic` runs on the session's queue, which may block in GStreamer.
@@ -15,7 +16,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
-    private var peers: (publisher: PeerConnection, subscriber: PeerConnection)?
+    private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
     private let subscriber = Mutex<PeerConnection?>(nil)
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
@@ -48,6 +49,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             room: RoomConfiguration(
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
+        configuration.room.publishes = !settings.onlyWatches
         configuration.trust = access.trust
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = access.allowsInsecure
@@ -83,10 +85,10 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .peers(let publisher, let subscriber):
             peers = (publisher, subscriber)
             self.subscriber.withLock { $0 = subscriber }
-            path.add(publisher)
+            if let publisher { path.add(publisher) }
             path.add(subscriber)
         case .published:
-            attempt { if let peers { try path.send(through: peers.publisher) } }
+            attempt { if let publisher = peers?.publisher { try path.send(through: publisher) } }
         case .subscribed:
             attempt { if let peers { try path.receive(from: peers.subscriber) } }
         case .connected(let ice, let dtls):

@@ -26,8 +26,8 @@ package struct RoomConnectionConfiguration: Sendable {
 }
 
 package enum RoomEvent: Sendable {
-    /// Made, not yet negotiated: their bins belong into the pipeline now.
-    case peers(publisher: PeerConnection, subscriber: PeerConnection)
+    /// Made, not yet negotiated: their bins belong into the pipeline now. Who only watches has no publisher.
+    case peers(publisher: PeerConnection?, subscriber: PeerConnection)
     /// The room takes our video as the publisher's `sendParameters` say.
     case published
     /// The result comes, coded as the subscriber's `negotiatedCodec` says.
@@ -190,7 +190,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .cancel(let timer):
             timers[timer] = nil
         case .reportConnected:
-            let times = publisher?.statistics()
+            let times = (publisher ?? subscriber)?.statistics()
             tell(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .reportFailed(let error):
             tell(.failed(error))
@@ -209,7 +209,7 @@ package final class RoomConnection: @unchecked Sendable {
             ours.msid = "\(self.configuration.room.trackID) \(self.configuration.room.trackID)"
             theirs.direction = .recvonly
             theirs.acceptsDataChannels = true
-            let publisher = try self.makePeer(ours, .publisher)
+            let publisher = self.configuration.room.publishes ? try self.makePeer(ours, .publisher) : nil
             let subscriber = try self.makePeer(theirs, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)
             self.tell(.peers(publisher: publisher, subscriber: subscriber))

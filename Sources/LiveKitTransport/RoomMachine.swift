@@ -21,6 +21,8 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var bitrate: Int
     /// As LiveKit writes it: `h264`.
     package var codec: String
+    /// Otherwise we only watch: nothing is announced, and there is no connection to send on.
+    package var publishes = true
     /// Whose pictures are ours: any other participant is none of our business.
     package var sourcePrefix = "inference-server-"
 
@@ -220,7 +222,7 @@ package struct RoomMachine: Sendable {
         order(
             .makePeers(
                 Array(join.iceServers.prefix(16)), relayOnly: join.clientConfiguration.forceRelay == .enabled))
-        order(.send(.addTrack(track)))
+        if configuration.publishes { order(.send(.addTrack(track))) }
         subscribe(to: join.otherParticipants)
     }
 
@@ -254,7 +256,11 @@ package struct RoomMachine: Sendable {
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(configuration.sourcePrefix) {
             guard participant.state != .disconnected else {
-                subscribed[participant.sid] = nil
+                let wasShown = subscribed.removeValue(forKey: participant.sid) != nil
+                // Who publishes hears of it from the service. A room in which somebody watches may stay open for good.
+                if wasShown, subscribed.isEmpty, !configuration.publishes {
+                    return fail("The session has ended: its pictures left the room.")
+                }
                 order(.note("The inference server left the room"))
                 continue
             }
@@ -290,7 +296,8 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func checkConnected() {
-        guard phase == .publishing, connected.contains(LiveKitSignalTarget.publisher.rawValue),
+        let needsSubscriber = needsSubscriber || !configuration.publishes
+        guard phase == .publishing, !configuration.publishes || connected.contains(LiveKitSignalTarget.publisher.rawValue),
             !needsSubscriber || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
         else { return }
         phase = .connected

@@ -137,6 +137,7 @@ final class DecartSource: ElementImplementation {
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
+        case "subscribe-token": (parts.transform.element.implementation as? DecartTransform)?.watch(settings.subscribeToken)
         case "crop":
             if let request = CropRequest(settings.crop) {
                 parts.stage.set(request: request)
@@ -213,13 +214,15 @@ final class DecartSource: ElementImplementation {
         }
         switch change {
         case .readyToPaused:
-            guard start(parts) else { return .failure }
+            // Decided once: where a session is watched the camera switch never runs.
+            let captures = state.withLock { $0.settings.subscribeToken == nil }
+            guard start(parts, captures: captures) else { return .failure }
             let result = chainUp()
             guard result != .failure else {
                 stop(parts)
                 return result
             }
-            parts.camera.started()
+            if captures { parts.camera.started() }
             return .noPreroll
         case .playingToPaused:
             let result = chainUp()
@@ -233,7 +236,7 @@ final class DecartSource: ElementImplementation {
         }
     }
 
-    private func start(_ parts: Parts) -> Bool {
+    private func start(_ parts: Parts, captures: Bool) -> Bool {
         parts.transform.connectAnsweredSignals()
         let settings = state.withLock(\.settings)
         parts.stage.reset()
@@ -242,7 +245,7 @@ final class DecartSource: ElementImplementation {
         parts.mirror.set("position", settings.position.nick)
         parts.updateShape()
         do throws(ElementFailure) {
-            try parts.camera.start()
+            if captures { try parts.camera.start() }
             return true
         } catch {
             parts.transform.disconnectAnsweredSignals()

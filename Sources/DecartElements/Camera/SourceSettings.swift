@@ -12,6 +12,8 @@ struct SourceSettings: Sendable {
     var mirror = MirrorSettings.Mode.off
     var orientation = TransformSettings.OrientationChoice.auto
     var captureCaps: Caps?
+    /// Of a session to watch: there is nothing to capture then.
+    var subscribeToken: Secret?
     /// As the user wrote it; a text that is no crop counts as none.
     var crop = ""
 
@@ -28,6 +30,7 @@ struct SourceSettings: Sendable {
         case "orientation": orientation = value.int.flatMap(TransformSettings.OrientationChoice.init) ?? orientation
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
+        case "subscribe-token": subscribeToken = value.string.flatMap { $0.isEmpty ? nil : Secret($0) }
         default: break
         }
     }
@@ -42,6 +45,7 @@ struct SourceSettings: Sendable {
         case "orientation": GValueBox(enumeration: "GstDecartOrientation", orientation.rawValue)
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
+        case "subscribe-token": subscribeToken.map { GValueBox($0.reveal()) }
         default: nil
         }
     }
@@ -89,6 +93,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Part of the camera's picture to use: left,top,width,height in its own pixels, before turning and mirroring, or an aspect ratio of what is displayed such as 16:9 (empty = all that fits the model's shape)",
             .string(default: ""), mutability: .playing),
+        PropertySpec(
+            "subscribe-token", nick: "Subscribe token",
+            blurb:
+                "Of a running session, to watch it in place of having one: no camera is opened, nothing is captured or sent, preview stays empty, and the properties of source, camera, encoder and prompt are ignored. Unset, it reads as the token of the own session, for viewers (NULL before the service says it). Keep it like a key; notify is not emitted for it",
+            .privateString),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:

@@ -6,6 +6,7 @@ struct ConnectionServices: Sendable {
     let engine: any MediaEngine
     let faults: FaultBoard
     let rooms = RoomBoard()
+    let audiences = AudienceBoard()
     let log: @Sendable (String) -> Void
     /// Entered once for every media session, left when it is torn down.
     let mediaGroup = DispatchGroup()

@@ -26,6 +26,7 @@ struct RoomConversation {
 
     private let room: RoomIdentity
     private let isSubscribedToAll: Bool
+    private let isViewer: Bool
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
     private static let maximumTrackCount = 20
@@ -37,14 +38,18 @@ struct RoomConversation {
     private var isStable = false
     private var hasVideo = false
     private var isTrackWanted: Bool
-    private var isTrackAnnounced = false
+    private var isTrackAnnounced: Bool
     private var isTrackOffered = false
     /// The last one of each side waits for the next, so that it can be marked as the last.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
-    /// - Parameter isSubscribedToAll: without being asked for single tracks.
-    init(room: RoomIdentity, isSubscribedToAll: Bool) {
+    /// - Parameters:
+    ///   - isSubscribedToAll: without being asked for single tracks.
+    ///   - isViewer: brings nothing: the track is there from the beginning.
+    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false) {
         self.room = room
+        self.isViewer = isViewer
+        isTrackAnnounced = isViewer
         self.isSubscribedToAll = isSubscribedToAll
         isTrackWanted = isSubscribedToAll
     }
@@ -112,6 +117,7 @@ struct RoomConversation {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
+            guard !isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
             return [.receiveOffer(description.sdp)]
@@ -142,10 +148,10 @@ struct RoomConversation {
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Order] {
         let isKnown = publishedTracks[request.cid] != nil
-        guard request.type != .data, isKnown || publishedTracks.count < Self.maximumTrackCount else {
+        guard request.type != .data, !isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
             var refusal = LiveKitRequestResponse()
             refusal.reason = .notAllowed
-            refusal.message = "this track is not taken"
+            refusal.message = isViewer ? "viewers publish nothing" : "this track is not taken"
             refusal.addTrack = request
             return [.send(.with { $0.requestResponse = refusal })]
         }

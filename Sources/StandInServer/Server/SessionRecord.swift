@@ -25,6 +25,8 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var askedForRoom = false
     /// Times that it came into it.
     package internal(set) var roomJoinCount = 0
+    /// Viewers that are there, in its room or directly.
+    package internal(set) var viewerCount = 0
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0

@@ -1,34 +1,36 @@
-import DecartProtocol
 import NIOCore
 import NIOHTTP1
 import NIOTLS
 
 /// One request, not before TLS has verified whom it goes to, and one bounded answer.
-final class KeyRequestHandler: ChannelInboundHandler {
+final class RequestHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
     enum Outcome {
-        case answer(status: Int, body: [UInt8])
+        case answer(HTTPResponseHead, body: [UInt8])
         case failed(any Error)
     }
 
     private let head: HTTPRequestHead
     private let body: String
     private let waitsForTLS: Bool
+    private let maximumSize: Int
     private let onOutcome: (ChannelHandlerContext, Outcome) -> Void
-    private var status: Int?
+    private var answer: HTTPResponseHead?
     private var received: [UInt8] = []
     private var isRequested = false
     private var isDone = false
 
+    /// - Parameter maximumSize: of the answer's body.
     init(
-        head: HTTPRequestHead, body: String, waitsForTLS: Bool,
+        head: HTTPRequestHead, body: String, waitsForTLS: Bool, maximumSize: Int,
         onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
     ) {
         self.head = head
         self.body = body
         self.waitsForTLS = waitsForTLS
+        self.maximumSize = maximumSize
         self.onOutcome = onOutcome
     }
 
@@ -56,16 +58,16 @@ final class KeyRequestHandler: ChannelInboundHandler {
         guard !isDone else { return }
         switch unwrapInboundIn(data) {
         case .head(let head):
-            status = Int(head.status.code)
+            answer = head
         case .body(let part):
-            guard received.count + part.readableBytes <= ClientToken.maximumSize else {
-                // The body of a refusal is not read anyway.
-                let isRefusal = status.map { !(200...299).contains($0) } ?? false
-                return end(context, isRefusal ? .answer(status: status ?? 0, body: []) : .failed(TooLong()))
+            guard received.count + part.readableBytes <= maximumSize else {
+                // The body of a refusal is not needed.
+                let refusal = answer.flatMap { (200...299).contains($0.status.code) ? nil : $0 }
+                return end(context, refusal.map { .answer($0, body: []) } ?? .failed(TooLong()))
             }
             received += part.readableBytesView
         case .end:
-            end(context, status.map { .answer(status: $0, body: received) } ?? .failed(ChannelError.eof))
+            end(context, answer.map { .answer($0, body: received) } ?? .failed(ChannelError.eof))
         }
     }
 
