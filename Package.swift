@@ -100,7 +100,7 @@ let package = Package(
         .executableTarget(
             name: "decart-standin",
             dependencies: [
-                "StandInServer", "DecartProtocol",
+                "StandInServer", "DecartProtocol", "ICE",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
@@ -139,11 +139,14 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: swiftSettings),
-        .testTarget(name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession"], swiftSettings: swiftSettings),
+        // coturn for three of the test targets.
+        .target(name: "TurnServer", dependencies: ["ICE"], path: "Tests/TurnServer", swiftSettings: swiftSettings),
+        .testTarget(name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession", "TurnServer"], swiftSettings: swiftSettings),
         .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
         .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .testTarget(
-            name: "WebRTCTransportTests", dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity"],
+            name: "WebRTCTransportTests",
+            dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TurnServer"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "StandInServerTests",
@@ -159,7 +162,10 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "DecartElementsTests",
-            dependencies: ["CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol"],
+            dependencies: [
+                "CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol", "ICE",
+                "TurnServer",
+            ],
             swiftSettings: swiftSettings),
     ]
 )

@@ -6,6 +6,9 @@ package enum DecartElements {
     package static let version = "0.1.0"
     static let userAgent = "gst-decart/\(version) lang/swift os/linux"
 
+    /// What `transport=auto` has found out about services.
+    package static func forgetServices() { ServiceMemory.shared.forgetAll() }
+
     /// Adds all factories to a plugin, or to the process when there is none.
     @discardableResult
     package static func register(in plugin: PluginHandle?) -> Bool {

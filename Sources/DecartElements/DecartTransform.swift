@@ -39,6 +39,7 @@ final class DecartTransform: ElementImplementation {
         var size: PictureSize?
         /// Told when a room is what the service speaks.
         var codecWarning: String?
+        var timing: CaptureTiming?
         var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
         var buildError: GStreamerError?
@@ -154,6 +155,9 @@ final class DecartTransform: ElementImplementation {
         case "orientation": applyOrientation()
         case "fallback": applyFallback()
         case "mute-video": applyMute()
+        case "processor":
+            let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
+            if isRunning { input?.processing.change(to: text) }
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.session, $0.settings.maximumDuration) }
@@ -178,11 +182,13 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func statistics() -> Structure {
-        let (input, output, snapshot, session) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.session) }
+        let (input, output, snapshot, session, timing) = state.withLock {
+            ($0.input, $0.output, $0.snapshot, $0.session, $0.timing)
+        }
         return TransformStatistics.structure(
-            input: input?.gate.counters ?? InputCounters(), output: output?.counters ?? OutputCounters(),
+            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none, output: output?.counters ?? OutputCounters(),
             snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
-            receivedSize: session?.receivedSize)
+            receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
     }
 
     /// The session's queue, for an image is read from a file.
@@ -303,6 +309,7 @@ final class DecartTransform: ElementImplementation {
     private func setPlaying(_ playing: Bool) {
         let (input, output) = state.withLock { ($0.input, $0.output) }
         input?.gate.set(playing: playing)
+        input?.processing.rest()
         output?.set(playing: playing)
     }
 
@@ -349,8 +356,9 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
+        let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         let host = MediaHost(
-            element: handle, input: input, output: output, log: Self.log,
+            element: handle, input: input, output: output, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -360,6 +368,7 @@ final class DecartTransform: ElementImplementation {
             onReport: { [weak self] in self?.report($0) })
         state.withLock {
             $0.session = session
+            $0.timing = timing
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }
@@ -377,7 +386,8 @@ final class DecartTransform: ElementImplementation {
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
-            waits: follows)
+            captureLatency: settings.timestamps == .capture ? UInt64(settings.minLatency) &* 1_000_000 : nil, waits: follows)
+        output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
             // Somebody has decided by now.
@@ -394,18 +404,23 @@ final class DecartTransform: ElementImplementation {
         applyFallback()
         applyMute()
         applyStatisticsInterval()
-        let (session, connects) = state.withLock { ($0.session, $0.settings.autoConnect) }
+        let (session, connects, input, processor) = state.withLock {
+            ($0.session, $0.settings.autoConnect, $0.input, $0.settings.processor)
+        }
+        input?.processing.start(processor, element: handle)
         if connects { session?.controller.start() }
     }
 
     private func end() {
         let session = state.withLock { state in
-            defer { state.session = nil }
+            defer { (state.session, state.timing) = (nil, nil) }
             return state.session
         }
         session?.stop()
         statisticsTimer.stop()
-        state.withLock(\.input)?.setMuted(false, element: handle)
+        let input = state.withLock(\.input)
+        input?.processing.stop()
+        input?.setMuted(false, element: handle)
         let raw = state.withLock { state in
             defer { state.rawFallback = nil }
             return state.rawFallback
@@ -522,6 +537,7 @@ final class DecartTransform: ElementImplementation {
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
         case .note(let text): Self.log(.debug, handle.unowned, text)
+        case .learnt: break
         }
     }
 
@@ -547,10 +563,12 @@ final class DecartTransform: ElementImplementation {
 
     /// A child's error must not stop the pipeline while the session can deal with it.
     func handleMessage(_ message: Message) -> Message? {
-        let session = state.withLock(\.session)
+        let (session, input) = state.withLock { ($0.session, $0.input) }
         switch message.kind {
         case .eos: return nil
-        case .error, .warning: return session?.takesOver(message) == true ? nil : message
+        case .error, .warning:
+            let isTaken = input?.processing.takesOver(message) == true || session?.takesOver(message) == true
+            return isTaken ? nil : message
         default: return message
         }
     }

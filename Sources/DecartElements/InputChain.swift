@@ -26,6 +26,7 @@ final class InputChain: @unchecked Sendable {
     private let end = Pad(name: "raw_out", direction: .sink)
     private let elements: [Element]
     private let muted = MutedInput()
+    let processing = ProcessorStage()
     /// Frames come from the input's thread, black ones from another. The order of frames, and of size and frame, is kept.
     private let delivering = Mutex(())
 
@@ -55,6 +56,12 @@ final class InputChain: @unchecked Sendable {
     /// What a sink pad may take; the same text stands in the pad template.
     static let caps = "video/x-raw"
 
+    /// Of frames as they are encoded.
+    static func encodedCaps(width: Int, height: Int) -> String {
+        "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), "
+            + "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
+    }
+
     init() throws(GStreamerError) {
         queue = try Element(factory: "queue", name: "input-queue")
         queue.set("max-size-buffers", 2)
@@ -75,7 +82,15 @@ final class InputChain: @unchecked Sendable {
         sized = try Element(factory: "capsfilter", name: "input-sized")
         elements = [queue, unify, plain, deinterlace, crop, scale, convert, scaled, flip, sized]
         for element in elements { element.set("qos", false) }
-        gate.onLiveness { [queue] isLive in queue.set("leaky", isLive ? "downstream" : "no") }
+        gate.onLiveness { [queue, processing] isLive in
+            queue.set("leaky", isLive ? "downstream" : "no")
+            processing.set(live: isLive)
+        }
+        processing.onPicture { [weak self] processor, frame in
+            self?.deliver { muted, processing in
+                processing.passes(frame, from: processor) && muted.admits(frame.runningTime) ? frame : nil
+            }
+        }
     }
 
     /// What videocrop can cut: it says yes to every other format as well, and then fails.
@@ -114,6 +129,7 @@ final class InputChain: @unchecked Sendable {
             if event.kind == .segment { self?.state.withLock { $0.segment = event } }
             if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
                 self?.state.withLock { $0.frameSize = (info.width, info.height) }
+                self?.processing.take(caps: event)
             }
             return .handled(true)
         }
@@ -154,6 +170,7 @@ final class InputChain: @unchecked Sendable {
             if gate?.isLive == true { handler() }
             return nil
         }
+        processing.onDrop(handler)
     }
 
     /// Frames go to every media path that is there: while one takes over from another there are two.
@@ -223,11 +240,8 @@ final class InputChain: @unchecked Sendable {
         let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
         if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
-        let colour = "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
-        let turned = try? Caps(
-            "video/x-raw, format=(string)I420, width=(int)\(before.width), height=(int)\(before.height), \(colour)")
-        let final = try? Caps(
-            "video/x-raw, format=(string)I420, width=(int)\(target.width), height=(int)\(target.height), \(colour)")
+        let turned = try? Caps(Self.encodedCaps(width: before.width, height: before.height))
+        let final = try? Caps(Self.encodedCaps(width: target.width, height: target.height))
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
         if let turned { scaled.set("caps", caps: turned) }
@@ -242,12 +256,22 @@ final class InputChain: @unchecked Sendable {
     private func deliver(_ buffer: Buffer) {
         let (segment, size) = state.withLock { ($0.segment, $0.frameSize) }
         let time = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-        deliver { muted in muted.admits(time) ? EncoderFrame(buffer: buffer, size: size, runningTime: time) : nil }
+        let frame = EncoderFrame(buffer: buffer, size: size, runningTime: time)
+        if muted.isOn {
+            processing.rest()
+        } else if processing.take(frame) {
+            return
+        }
+        deliver { muted, processing in
+            guard muted.admits(time) else { return nil }
+            processing.passed(frame)
+            return frame
+        }
     }
 
-    private func deliver(_ frame: (MutedInput) -> EncoderFrame?) {
+    private func deliver(_ frame: (MutedInput, ProcessorStage) -> EncoderFrame?) {
         delivering.withLock { _ in
-            guard let frame = frame(muted) else { return }
+            guard let frame = frame(muted, processing) else { return }
             let deliveries = state.withLock { Array($0.deliveries) }
             if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
@@ -261,8 +285,8 @@ final class InputChain: @unchecked Sendable {
             guard let self, self.gate.lets else { return }
             let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
             let now = element.unowned.currentRunningTime
-            self.deliver {
-                $0.picture(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
+            self.deliver { muted, _ in
+                muted.picture(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
             }
         }
     }

@@ -16,6 +16,8 @@ struct MediaHost: Sendable {
     let input: InputChain
     let output: VideoOutput
     let log: DebugCategory
+    /// For `timestamps=capture`.
+    var timing: CaptureTiming?
     /// An encoder was made: the application may set it up.
     let onEncoder: @Sendable (Element) -> Void
 }
@@ -57,6 +59,11 @@ protocol ElementMedia: MediaTransport {
     func takesOver(_ message: Message) -> Bool
     /// Size of the decoded pictures before they are scaled.
     var receivedSize: (width: Int, height: Int)? { get }
+    /// Whether sound is to go both ways; the session's queue, any number of times between start and stop, and
+    /// remembered before there is a connection. The picture never stops for it.
+    func setAudio(_ isWanted: Bool)
+    /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
+    func setVideoPublished(_ isPublished: Bool)
 }
 
 // @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
@@ -80,6 +87,8 @@ final class MediaPath: @unchecked Sendable {
     private let isRebuilding = Atomic(false)
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
+    /// Set once, by `init`.
+    private var marks: PictureMarks?
 
     /// Higher for a newer attempt.
     private let rank: Int
@@ -96,6 +105,11 @@ final class MediaPath: @unchecked Sendable {
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
+        if let timing = host.timing {
+            marks = PictureMarks(rank: rank, timing: timing) { [weak self] take in
+                perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
+            }
+        }
     }
 
     deinit { stop() }
@@ -205,7 +219,7 @@ final class MediaPath: @unchecked Sendable {
         encoder.bin.syncStateWithParent()
         announce(on: input)
         let sent = Mutex((width: 0, height: 0))
-        host.input.addDelivery(rank: rank) { [weak self, encoder] frame in
+        host.input.addDelivery(rank: rank) { [weak self, encoder, marks] frame in
             guard let self else { return }
             self.follow(encoder)
             let changed = sent.withLock { sent in
@@ -216,7 +230,7 @@ final class MediaPath: @unchecked Sendable {
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil
-            _ = input.push(buffer)
+            _ = input.push(marks?.mark(buffer, size: frame.size, at: time) ?? buffer)
         }
     }
 
@@ -232,7 +246,7 @@ final class MediaPath: @unchecked Sendable {
     }
 
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
-        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived)
+        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived, marks: marks)
         receiver.withLock { $0 = chain }
         let decoded = host.output.makeInput(rank: rank, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
             self?.frameArrived()

@@ -41,6 +41,7 @@ final class MutedInput: Sendable {
     }
 
     func stop() { timer.stop() }
+    var isOn: Bool { timer.isRunning }
 
     /// Whether an input frame may leave: not while muted, and afterwards not with a time before the last black one.
     func admits(_ time: ClockTime?) -> Bool {

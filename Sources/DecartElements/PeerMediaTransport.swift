@@ -72,6 +72,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
+    func setAudio(_ isWanted: Bool) {}
+    func setVideoPublished(_ isPublished: Bool) {}
+
     // MARK: Facts
 
     /// The network thread.

@@ -14,6 +14,7 @@ final class ReceiveChain: @unchecked Sendable {
     private let outside = Pad(name: "packets_in", direction: .sink)
     private let inside = Pad(name: "packets_out", direction: .source)
     private let followsReceived: Bool
+    private let marks: PictureMarks?
 
     private struct Shared {
         var format: OutputFormat?
@@ -24,7 +25,9 @@ final class ReceiveChain: @unchecked Sendable {
     }
     private let shared = Mutex(Shared())
 
-    init(codec: VideoCodec, bin: Bin, followsReceived: Bool) {
+    /// - Parameter marks: reads each decoded picture, before it is scaled.
+    init(codec: VideoCodec, bin: Bin, followsReceived: Bool, marks: PictureMarks?) {
+        self.marks = marks
         self.codec = codec
         self.bin = bin
         self.followsReceived = followsReceived
@@ -101,10 +104,23 @@ final class ReceiveChain: @unchecked Sendable {
             $0.decoderOutput = decoder.staticPad("src")
         }
         applyFormat()
+        if let marks { decoder.staticPad("src").map { read($0, marks) } }
         guard let first = decoder.staticPad("sink"), let last = sizing.staticPad("src"), let exit else { return }
         try last.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
         try inside.link(first)
+    }
+
+    private func read(_ pictures: Pad, _ marks: PictureMarks) {
+        var video: VideoInfo?
+        pictures.addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
+            case .buffer(let buffer): if let video, let other = marks.read(buffer, video) { return .replace(other) }
+            case .query: break
+            }
+            return .pass
+        }
     }
 
     private func takeApart() {

@@ -78,6 +78,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         peers = nil
     }
 
+    func setAudio(_ isWanted: Bool) {}
+    func setVideoPublished(_ isPublished: Bool) {}
+
     // MARK: Facts (the session's queue)
 
     private func handle(_ event: RoomEvent) {

@@ -42,7 +42,9 @@ extension SessionPlan {
     init(_ settings: TransformSettings, hasKeyHandler: Bool) throws(SessionError) {
         do throws(ProtocolError) {
             // First: a wrong token is to be heard of before anything else is.
-            watched = try settings.watchedToken.map { token throws(ProtocolError) in try SubscribeToken(token.reveal()) }
+            watched = try settings.watchedToken.map { token throws(ProtocolError) in
+                try SubscribeToken(token.reveal())
+            }
             base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
             model = try DecartModel(named: settings.model)
             options = try Self.options(settings, model)
@@ -67,6 +69,7 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout))
+            if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
             if let watched {
                 configuration.isViewer = true
                 // Its shape tells, whatever `transport` says.
@@ -87,6 +90,9 @@ extension SessionPlan {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }
     }
+
+    /// Whose transport it is that `auto` finds out.
+    var service: ServiceMemory.Service { ServiceMemory.Service(url: base.description, model: model.name) }
 
     func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
 
@@ -118,7 +124,7 @@ extension SessionPlan {
     /// Query items of the control channel.
     private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
         var options: [Option] = []
-        if settings.transport != .webrtc { options.append(("livekit_early_room_info", "true")) }
+        if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
         if settings.speed == .fast {
             guard model.supportsFastSpeed else {
@@ -154,17 +160,18 @@ extension SessionPlan {
 
     /// The control channel of one attempt, with the key that counts now: the application's answer, else a fresh one
     /// from the backend, else the configured one.
+    /// - Parameter path: how the media will go; nil: the service is to tell.
     func makeChannel(
-        applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
         if let fetcher, applicationKey?.isEmpty ?? true {
-            return FreshKeyChannel(fetcher: fetcher, makeChannel: { channel($0, $1) }, onEvent: onEvent)
+            return FreshKeyChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
         }
-        return channel(try freshKey(applicationKey), onEvent)
+        return channel(try freshKey(applicationKey), path, onEvent)
     }
 
     private func channel(
-        _ key: APIKey, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        _ key: APIKey, _ path: TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) -> any SignallingChannel {
         let url: ServiceURL
         switch watched {
@@ -175,7 +182,9 @@ extension SessionPlan {
             return WatchChannel(
                 url: base.watchStream(key: key, room: name), key: key, configuration: configuration, onEvent: onEvent)
         case .direct(let sid, let ip, let port): url = base.subscribe(key: key, sid: sid, ip: ip, port: port)
-        case nil: url = base.stream(key: key, model: model, options: options)
+        case nil:
+            let early: [Option] = path == .webrtc ? [] : [("livekit_early_room_info", "true")]
+            url = base.stream(key: key, model: model, options: early + options)
         }
         var configuration = WebSocketChannel.Configuration()
         configuration.trust = trust
@@ -365,8 +374,8 @@ final class ElementSession: @unchecked Sendable {
         let scheduler = DispatchScheduler(queue: queue)
         controller = SessionController(
             configuration: plan.configuration, queue: queue,
-            makeChannel: { _, onEvent throws(SessionError) in
-                try plan.makeChannel(applicationKey: requestKey(), onEvent: onEvent)
+            makeChannel: { _, path, onEvent throws(SessionError) in
+                try plan.makeChannel(path: path, applicationKey: requestKey(), onEvent: onEvent)
             },
             makeMedia: { attempt, start, onEvent in
                 let rank = Int(clamping: attempt.number)
@@ -386,7 +395,11 @@ final class ElementSession: @unchecked Sendable {
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },
-            onChange: onChange, onEvent: onReport)
+            onChange: onChange,
+            onEvent: { report in
+                if case .learnt(let transport) = report { ServiceMemory.shared.set(transport, of: plan.service) }
+                onReport(report)
+            })
     }
 
     var statistics: PeerConnectionStatistics? { media.newest?.statistics }

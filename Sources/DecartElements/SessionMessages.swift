@@ -5,8 +5,8 @@ import DecartSession
 import GStreamerKit
 
 enum SessionMessages {
-    /// Element message `decart-state`: all that is known, whenever something of it changes; but not the subscribe token,
-    /// for messages are logged.
+    /// Element message `decart-state`: all that is known, whenever something of it changes; but not the subscribe
+    /// token, for messages are logged.
     static func state(_ snapshot: SessionSnapshot) -> Structure {
         let structure = Structure("decart-state")
         structure["state"] = GValueBox(snapshot.state.rawValue)

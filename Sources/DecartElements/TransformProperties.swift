@@ -156,6 +156,23 @@ enum TransformProperties {
             blurb: "Milliseconds that the jitter buffer waits for a missing packet",
             .uint(min: 0, max: 10_000, default: 100)),
         PropertySpec(
+            "timestamps", nick: "Timestamps",
+            blurb: "What time the returned pictures carry; stats then tells glass-to-glass-time",
+            .enumeration(
+                type: "GstDecartTimestamps",
+                values: [
+                    (0, "arrival", "When they came"),
+                    (
+                        1, "capture",
+                        "The running time of the input frame that they show, measured by a mark of 192x32 pixels in one sent frame every 2 s; the output has it covered"
+                    ),
+                ], default: 0)),
+        PropertySpec(
+            "min-latency", nick: "Minimum latency",
+            blurb:
+                "Least latency to report with timestamps=capture, milliseconds (500 = what the service calls a good delay); when the measured delay needs more, more is reported with a LATENCY message",
+            .uint(min: 0, max: 60_000, default: 500)),
+        PropertySpec(
             "output-size", nick: "Output size", blurb: "Size of the pictures that leave the element",
             .enumeration(
                 type: "GstDecartOutputSize",
@@ -177,6 +194,11 @@ enum TransformProperties {
             "mute-video", nick: "Mute video",
             blurb: "Send black at 5 pictures a second in place of the input; track and session stay",
             .boolean(default: false), mutability: .playing),
+        PropertySpec(
+            "processor", nick: "Processor",
+            blurb:
+                "Works on each picture before it is encoded, and before fallback=passthrough shows it: a gst-launch description that takes and gives raw video, for background blur or overlays (NULL = none). Replaced while playing, the new one takes over with its first picture. One that fails, or gives nothing for 2 s, is bypassed with a warning; set again, it is tried again. Black pictures of mute-video never meet it",
+            .string(default: nil), mutability: .playing),
         PropertySpec(
             "auto-connect", nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does", .boolean(default: true)),
@@ -291,9 +313,12 @@ extension TransformSettings {
         case "codec": codec = value.int.flatMap(Codec.init) ?? .auto
         case "encoder": encoder = value.string ?? ""
         case "latency": latency = value.int ?? 100
+        case "timestamps": timestamps = value.int.flatMap(Timestamps.init) ?? .arrival
+        case "min-latency": minLatency = value.int ?? 500
         case "output-size": outputSize = value.int.flatMap(OutputSize.init) ?? .model
         case "fallback": fallback = value.int.flatMap(Fallback.init) ?? .freeze
         case "mute-video": muteVideo = value.bool ?? false
+        case "processor": processor = value.string.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         case "statistics-interval": statisticsInterval = value.int ?? 0
         case "auto-connect": autoConnect = value.bool ?? true
         case "max-retries": maxRetries = value.int ?? 5
@@ -333,9 +358,12 @@ extension TransformSettings {
         case "codec": GValueBox(enumeration: "GstDecartCodec", codec.rawValue)
         case "encoder": GValueBox(encoder)
         case "latency": GValueBox(uint: latency)
+        case "timestamps": GValueBox(enumeration: "GstDecartTimestamps", timestamps.rawValue)
+        case "min-latency": GValueBox(uint: minLatency)
         case "output-size": GValueBox(enumeration: "GstDecartOutputSize", outputSize.rawValue)
         case "fallback": GValueBox(enumeration: "GstDecartFallback", fallback.rawValue)
         case "mute-video": GValueBox(muteVideo)
+        case "processor": GValueBox(processor)
         case "statistics-interval": GValueBox(uint: statisticsInterval)
         case "auto-connect": GValueBox(autoConnect)
         case "max-retries": GValueBox(int: maxRetries)

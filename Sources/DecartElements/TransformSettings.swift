@@ -9,6 +9,7 @@ struct TransformSettings: Sendable {
     enum Transport: Int, Sendable, CaseIterable { case auto, livekit, webrtc }
     enum Resolution: Int, Sendable, CaseIterable { case standard, hd, fullHD }
     enum Speed: Int, Sendable, CaseIterable { case standard, fast }
+    enum Timestamps: Int, Sendable, CaseIterable { case arrival, capture }
     enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
     enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
 
@@ -46,9 +47,14 @@ struct TransformSettings: Sendable {
     var codec = Codec.auto
     var encoder = ""
     var latency = 100
+    var timestamps = Timestamps.arrival
+    /// ms.
+    var minLatency = 500
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
     var muteVideo = false
+    /// nil: none. Not checked before it is made.
+    var processor: String?
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true

@@ -10,14 +10,15 @@ enum TransformStatistics {
     static let name = "application/x-decarttransform-stats"
 
     static func structure(
-        input: InputCounters, output: OutputCounters, snapshot: SessionSnapshot?, transport: PeerConnectionStatistics?,
-        receivedSize: (width: Int, height: Int)?
+        input: InputCounters, processor: ProcessorStage.Condition, output: OutputCounters, snapshot: SessionSnapshot?,
+        transport: PeerConnectionStatistics?, receivedSize: (width: Int, height: Int)?, glassToGlassTime: Int64?
     ) -> Structure {
         let stats = Structure(name)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
         stats["frames-dropped"] = GValueBox(uint64: input.framesDropped)
         stats["frames-skipped"] = GValueBox(uint64: input.framesSkipped)
         stats["frames-sent"] = GValueBox(uint64: input.framesSent)
+        stats["processor"] = GValueBox(processor.rawValue)
         stats["frames-received"] = GValueBox(uint64: output.received)
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallback)
@@ -47,10 +48,13 @@ enum TransformStatistics {
         stats["local-candidate-type"] = GValueBox(pair?.local.type)
         stats["remote-candidate-type"] = GValueBox(pair?.remote.type)
         stats["relayed"] = GValueBox(pair?.isRelayed ?? false)
+        stats["receive-relayed"] = GValueBox((transport?.receivingPair ?? pair)?.isRelayed ?? false)
 
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
+        // From the input's running time to the decoded picture, the median of 15; timestamps=capture only.
+        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: glassToGlassTime ?? -1))
         stats["connect-time"] = nanoseconds(phases?.connected)
         stats["connect-open-time"] = nanoseconds(phases?.transport)
         stats["connect-upgrade-time"] = nanoseconds(phases?.upgrade)

@@ -67,7 +67,9 @@ final class VideoOutput: @unchecked Sendable {
         var active = false
         var eos = false
         var ended = false
+        /// From a frame's arrival on.
         var latency: ClockTime = 0
+        var timeline = OutputTimeline()
         var lastTime: ClockTime?
         var discontinuity = true
         var fallback = Fallback.freeze
@@ -80,8 +82,12 @@ final class VideoOutput: @unchecked Sendable {
         /// A sink that keeps time holds each frame for the latency that was promised: as many wait here, and a few more.
         var depth: Int {
             let interval = max(1, (negotiated ?? preferred).interval)
-            return 4 + Int(clamping: min(latency, 10_000_000_000) / interval)
+            return 4 + Int(clamping: min(timeline.latency(base: latency), 10_000_000_000) / interval)
         }
+        /// Frames carry the time at which their first packet came: they may then wait for a retransmission, and take at
+        /// most a frame's time to be put together and decoded.
+        var promise: ClockTime { latency &+ max(preferred.interval, (negotiated ?? preferred).interval) }
+        func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promise) }
         /// Downstream's caps fix a rate that is not the service's: frames are left out and repeated as that demands.
         var convertsRate: Bool { negotiated.map { $0.framerate != preferred.framerate } ?? false }
         var counters = OutputCounters()
@@ -90,6 +96,7 @@ final class VideoOutput: @unchecked Sendable {
         var shownRank = -1
     }
     private let state = Mutex(State())
+    private let mayFill = Mutex<@Sendable () -> Bool>({ true })
     private let work = DispatchSemaphore(value: 0)
 
     init(pad: Pad, element: ElementHandle, log: DebugCategory) {
@@ -109,9 +116,13 @@ final class VideoOutput: @unchecked Sendable {
     var counters: OutputCounters { state.withLock(\.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.negotiated) }
 
-    /// `waits`: nothing is announced downstream before `prefer` has told the shape.
-    func configure(_ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, waits: Bool) {
+    /// `waits`: nothing is announced downstream before `prefer` has told the shape. `captureLatency`: frames carry their
+    /// input's running time, with this latency at least.
+    func configure(
+        _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, captureLatency: ClockTime?, waits: Bool
+    ) {
         state.withLock {
+            $0.timeline = OutputTimeline(minimumLatency: captureLatency)
             $0.waits = waits
             $0.preferred = preferred
             $0.followsReceived = followsReceived
@@ -139,6 +150,17 @@ final class VideoOutput: @unchecked Sendable {
             $0.needsNegotiation = true
         }
         work.signal()
+    }
+
+    /// Whether the input goes on while nothing is sent: where it waits, its time line does too, and nothing fills it.
+    func onFill(_ mayFill: @escaping @Sendable () -> Bool) { self.mayFill.withLock { $0 = mayFill } }
+
+    /// How long the pictures of a media path are on their way, from the input's running time to their arrival, ns; any
+    /// thread.
+    /// - Returns: whether the latency that was reported does not do any more.
+    func settle(delay: Int64, rank: Int) -> Bool {
+        defer { work.signal() }
+        return state.withLock { $0.timeline.settle(delay, rank: rank, base: $0.promise) }
     }
 
     /// Pictures leave in PLAYING only, as from every live source.
@@ -212,11 +234,11 @@ final class VideoOutput: @unchecked Sendable {
     private func activate(_ active: Bool) {
         if active {
             state.withLock {
-                let (preferred, follows, latency, waits, fallback) = (
-                    $0.preferred, $0.followsReceived, $0.latency, $0.waits, $0.fallback)
+                let (preferred, follows, latency, timeline, waits, fallback) = (
+                    $0.preferred, $0.followsReceived, $0.latency, $0.timeline, $0.waits, $0.fallback)
                 $0 = State()
-                ($0.preferred, $0.followsReceived, $0.latency, $0.waits, $0.fallback) = (
-                    preferred, follows, latency, waits, fallback)
+                ($0.preferred, $0.followsReceived, $0.latency, $0.timeline, $0.waits, $0.fallback) = (
+                    preferred, follows, latency, timeline, waits, fallback)
                 $0.active = true
             }
             pad.startTask { [weak self] in self?.loop() }
@@ -251,12 +273,9 @@ final class VideoOutput: @unchecked Sendable {
     private func answer(_ query: QueryRef) -> QueryHandling {
         switch query.kind {
         case .latency:
-            let (latency, interval) = state.withLock {
-                ($0.latency, max($0.preferred.interval, ($0.negotiated ?? $0.preferred).interval))
-            }
-            // Frames carry the time at which their first packet came: they may then wait for a retransmission, and
-            // take at most a frame's time to be put together and decoded. Nothing here limits how much may be buffered.
-            query.answerLatency(live: true, minimum: latency &+ interval, maximum: nil)
+            // Nothing here limits how much may be buffered.
+            let minimum = state.withLock { $0.timeline.latency(base: $0.promise) }
+            query.answerLatency(live: true, minimum: minimum, maximum: nil)
             return .answered
         case .seeking:
             query.answerNotSeekable()
@@ -304,6 +323,7 @@ final class VideoOutput: @unchecked Sendable {
 
     private func nextStep() -> Step {
         let now = element.unowned.currentRunningTime
+        let mayFill = mayFill.withLock { $0 }()
         return state.withLock { state in
             guard state.active, !state.ended else { return .stop }
             if state.needsNegotiation, !state.waits || state.eos { return .negotiate }
@@ -313,7 +333,7 @@ final class VideoOutput: @unchecked Sendable {
                 return .announce(state.events)
             }
             guard state.playing else { return state.eos ? .eos : .wait(until: .distantFuture) }
-            if let frame = state.frames.first {
+            if let frame = state.frames.first, state.eos || state.timeline.isSettled(rank: state.shownRank) {
                 if state.followsReceived, let format = frame.format, let current = state.negotiated,
                     format.width != current.width || format.height != current.height
                 {
@@ -322,12 +342,14 @@ final class VideoOutput: @unchecked Sendable {
                 let place = place(frame.buffer, state)
                 if place == .later, let last = state.lastPicture { return .push(stamp(last, &state, isRepeat: true)) }
                 state.frames.removeFirst()
+                defer { state.timeline.frameLeft(interval: (state.negotiated ?? state.preferred).interval) }
                 if place != .nowhere { return .push(stamp(frame.buffer, &state)) }
                 state.lastPicture = frame.buffer
                 return .wait(until: .now())
             }
             if state.eos { return .eos }
-            return fill(&state, now: now)
+            if state.timeline.isCapture, !mayFill { return .wait(until: .distantFuture) }
+            return fill(&state, now: now.map(state.moved))
         }
     }
 
@@ -336,7 +358,7 @@ final class VideoOutput: @unchecked Sendable {
     /// Where a frame belongs on the grid of downstream's rate: at the next point, after it (which the last picture then
     /// takes), or, when the point nearest to it is taken, nowhere.
     private func place(_ frame: Buffer, _ state: borrowing State) -> Place {
-        guard state.convertsRate, let last = state.lastTime, let time = frame.pts else { return .here }
+        guard state.convertsRate, let last = state.lastTime, let time = frame.pts.map(state.moved) else { return .here }
         let interval = (state.negotiated ?? state.preferred).interval
         let next = last &+ interval
         if time &+ interval / 2 < next { return .nowhere }
@@ -396,7 +418,7 @@ final class VideoOutput: @unchecked Sendable {
         let interval = (state.negotiated ?? state.preferred).interval
         let buffer = frame.copyOfMetadata() ?? frame
         let next = state.lastTime.map { $0 &+ interval }
-        var time = isRepeat ? next ?? 0 : buffer.pts ?? next ?? 0
+        var time = isRepeat ? next ?? 0 : buffer.pts.map(state.moved) ?? next ?? 0
         if let last = state.lastTime, let next {
             if state.convertsRate, time < next &+ interval { time = next }
             if time <= last { time = last &+ interval / 8 }

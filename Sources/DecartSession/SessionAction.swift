@@ -51,7 +51,8 @@ package enum SessionEvent: Sendable, Equatable {
 
 /// Orders, to be carried out in their order.
 package enum SessionAction: Sendable, Equatable {
-    case openChannel(AttemptID, timeout: Duration)
+    /// With the media path that is to come, if that is known.
+    case openChannel(AttemptID, TransportGeneration?, timeout: Duration)
     case send(AttemptID, ClientMessage)
     case closeChannel(AttemptID)
     case startMedia(AttemptID, MediaStart)
@@ -73,6 +74,8 @@ package enum SessionReport: Sendable, Equatable {
     case warning(SessionError)
     /// The session has ended because of this; told once.
     case failed(SessionError)
+    /// What `auto` found out about the service, for other sessions; nil: what was known is not so.
+    case learnt(TransportGeneration?)
     /// For a debug log only.
     case note(String)
 }

@@ -1,4 +1,4 @@
-import DecartProtocol
+package import DecartProtocol
 
 /// Which media path a session asks for.
 package enum TransportChoice: String, Sendable, CaseIterable {
@@ -15,6 +15,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// Bounds opening the channel, and again offer → connected.
     package var connectionTimeout: Duration
     package var transport = TransportChoice.webrtc
+    /// What other sessions found out about the service, which `auto` then begins with.
+    package var known: TransportGeneration?
     /// From asking for a room to hearing of it; stands still in the queue. With `auto`, silence for so long means that
     /// the service knows no rooms.
     package var roomInfoTimeout: Duration = .seconds(15)

@@ -6,17 +6,17 @@
 //
 // Life: who owns the controller calls `stop` before letting go; letting go without it closes channel and media path
 // all the same, but nobody hears of it. Channels and media paths hold the controller weakly.
-import DecartProtocol
+package import DecartProtocol
 package import Dispatch
 import Synchronization
 
 // Everything that changes is touched on the scheduler's serial queue only (and in deinit), except what is in a
 // Mutex or Atomic.
 package final class SessionController: @unchecked Sendable {
-    /// Makes the channel of one attempt; may ask for a fresh key first, as `open` has time for it.
+    /// Makes the channel of one attempt, whose media path may be known already; may ask for a fresh key first, as `open` has time for it.
     package typealias MakeChannel =
-        @Sendable (AttemptID, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void) throws(SessionError)
-        -> any SignallingChannel
+        @Sendable (AttemptID, TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void)
+        throws(SessionError) -> any SignallingChannel
     /// Makes the media path of one attempt.
     package typealias MakeMedia =
         @Sendable (AttemptID, MediaStart, _ onEvent: @escaping @Sendable (MediaEvent) -> Void) throws(SessionError)
@@ -166,8 +166,8 @@ package final class SessionController: @unchecked Sendable {
 
     private func perform(_ action: SessionAction) {
         switch action {
-        case .openChannel(let id, let timeout):
-            openChannel(id, timeout)
+        case .openChannel(let id, let path, let timeout):
+            openChannel(id, path, timeout)
         case .send(let id, let message):
             send(message, id)
         case .closeChannel(let id):
@@ -196,9 +196,9 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
-    private func openChannel(_ id: AttemptID, _ timeout: Duration) {
+    private func openChannel(_ id: AttemptID, _ path: TransportGeneration?, _ timeout: Duration) {
         do {
-            let channel = try makeChannel(id) { [weak self, scheduler] event in
+            let channel = try makeChannel(id, path) { [weak self, scheduler] event in
                 scheduler.async { [weak self] in self?.signalling(event, id) }
             }
             channels[id] = channel

@@ -44,6 +44,8 @@ package struct SessionMachine: Sendable {
         var step = Step.opening
         /// nil: not decided yet.
         var path: TransportGeneration?
+        /// … by what earlier attempts found out; nothing of this one has confirmed it yet.
+        var isPresumed = false
         /// A room was asked for.
         var hasAskedForRoom = false
         /// The initial state was, or may be, sent.
@@ -78,7 +80,8 @@ package struct SessionMachine: Sendable {
     private var backOff: BackOff
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
-    /// What `auto` found out, by the service's words or by a connection that came about; kept for later attempts.
+    /// What `auto` found out, by the service's words or by a connection that came about; kept for later attempts, until
+    /// one fails by it.
     private var decision: TransportGeneration?
     private var veteran: Veteran?
     private var limit: SessionLimit
@@ -87,6 +90,7 @@ package struct SessionMachine: Sendable {
 
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
+        decision = configuration.known
         ledger = PromptLedger(configuration: configuration)
         backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
         limit = SessionLimit(configuration.maximumDuration)
@@ -160,6 +164,7 @@ package struct SessionMachine: Sendable {
             case .livekit: .livekit
             case .webrtc: .webrtc
             }
+        attempt.isPresumed = configuration.transport == .auto && decision != nil
         snapshot.transport = attempt.path
         phase = .running(attempt)
         snapshot.serviceStatus = .unknown
@@ -169,7 +174,7 @@ package struct SessionMachine: Sendable {
         snapshot.granted = nil
         snapshot.phases = ConnectPhases()
         let timeout = patience(configuration.retryOpenTimeout)
-        order(.openChannel(id, timeout: timeout))
+        order(.openChannel(id, attempt.path, timeout: timeout))
         // The channel promises to answer in time and knows best what it waited for. This is for one that does not.
         order(.schedule(.opening(id), after: timeout + .seconds(1)))
     }
@@ -205,6 +210,7 @@ package struct SessionMachine: Sendable {
     /// Lost, or never come about: the one place that decides whether to try again.
     mutating func lose(_ error: SessionError, _ now: Duration, _ jitter: Double) {
         guard case .running(let attempt) = phase else { return }
+        if attempt.isPresumed, attempt.step > .opening, attempt.step < .connected { learn(nil) }
         var error = error
         if limit.isSpent(now: now), !error.isPermanent { error = Self.expired("\(error.message)") }
         let retries = backOff.count
@@ -336,6 +342,13 @@ package struct SessionMachine: Sendable {
 
     // MARK: Rooms
 
+    /// Nil: what was known is not so.
+    private mutating func learn(_ path: TransportGeneration?) {
+        guard configuration.transport == .auto, decision != path else { return }
+        decision = path
+        report(.learnt(path))
+    }
+
     private mutating func askForRoom(_ attempt: inout Attempt) {
         attempt.hasAskedForRoom = true
         order(.send(attempt.id, .livekitJoin(LiveKitJoin(passthrough: ledger.wanted.isPassthrough))))
@@ -353,13 +366,13 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func roomNamed(_ info: LiveKitRoomInfo, _ attempt: inout Attempt, _ now: Duration) {
-        if attempt.path == nil {
-            decision = .livekit
-            decide(.livekit, &attempt)
+        if attempt.step < .connected {
+            attempt.isPresumed = false
+            learn(.livekit)
         }
+        if attempt.path == nil { decide(.livekit, &attempt) }
         guard attempt.path == .livekit, attempt.step < .negotiating else {
-            // Late: after silence had been taken for an answer.
-            if configuration.transport == .auto, attempt.step < .connected { decision = .livekit }
+            // Late: after silence had been taken for an answer. It counts for the next attempt.
             report(.note("Ignored: a room that is not waited for"))
             return
         }
@@ -373,8 +386,9 @@ package struct SessionMachine: Sendable {
 
     /// A word that only direct connections have.
     private mutating func learnDirect(_ attempt: inout Attempt) {
-        guard attempt.path == nil else { return }
-        decision = .webrtc
+        guard attempt.path == nil || attempt.isPresumed else { return }
+        attempt.isPresumed = false
+        learn(.webrtc)
         decide(.webrtc, &attempt)
     }
 
@@ -385,7 +399,8 @@ package struct SessionMachine: Sendable {
         else { return false }
         switch configuration.transport {
         case .auto:
-            decision = .webrtc
+            attempt.isPresumed = false
+            learn(.webrtc)
             decide(.webrtc, &attempt)
             phase = .running(attempt)
         case .livekit:
@@ -591,7 +606,7 @@ package struct SessionMachine: Sendable {
             guard attempt.step == .negotiating else { return }
             attempt.step = .connected
             leaveQueue(&attempt)
-            decision = attempt.path
+            learn(attempt.path)
             hasBeenConnected = true
             limit.begin(now: now)
             watchLimit(now)
@@ -694,8 +709,6 @@ package struct SessionMachine: Sendable {
         case .roomInfo(let id):
             guard case .running(let attempt) = phase, attempt.id == id, attempt.step < .negotiating else { return }
             if attempt.path == .livekit {
-                // Should it have changed since.
-                decision = nil
                 lose(timeout("The service named no room", stage: .media), now, jitter)
             } else {
                 with(id) { $0.decide(.webrtc, &$1) }

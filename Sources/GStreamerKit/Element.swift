@@ -78,6 +78,15 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
+    /// Out of its bin, if it is in one; its state stays as it is.
+    package func removeFromParent() {
+        guard let parent = gst_object_get_parent(gstObject) else { return }
+        defer { gst_object_unref(parent) }
+        if decart_instance_is(parent, gst_bin_get_type()) != 0 {
+            gst_bin_remove(UnsafeMutableRawPointer(parent).assumingMemoryBound(to: GstBin.self), element)
+        }
+    }
+
     @discardableResult package func send(_ event: Event) -> Bool { gst_element_send_event(element, event.copyReference()) != 0 }
 
     /// Now, on the pipeline's running time; nil without a clock.

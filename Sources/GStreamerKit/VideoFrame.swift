@@ -23,6 +23,13 @@ package struct VideoInfo: @unchecked Sendable {
         guard info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255, let format = info.finfo else { return false }
         return format.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0
     }
+    /// The first plane is luma of 8 bits and nothing else, as in I420 and NV12.
+    package var hasPlainLuma: Bool {
+        guard let format = info.finfo else { return false }
+        let flags = format.pointee.flags.rawValue
+        return flags & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0 && format.pointee.n_planes > 1 && format.pointee.plane.0 == 0
+            && format.pointee.depth.0 == 8 && format.pointee.pixel_stride.0 == 1
+    }
     package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 

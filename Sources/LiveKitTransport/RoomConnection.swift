@@ -202,7 +202,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         attempt(.publisher) { () throws(PeerConnectionError) in
             var common = self.configuration.peer
-            common.iceServers += self.usable(servers)
+            common.iceServers = self.iceServers(with: servers)
             if relayOnly { common.iceTransportPolicy = .relay }
             var (ours, theirs) = (common, common)
             ours.direction = .sendonly
@@ -224,16 +224,19 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    private func usable(_ servers: [LiveKitICEServer]) -> [ICEServer] {
-        let all = servers.flatMap { server in
+    /// Ours and the room's. Only one STUN server is asked, and the room knows better which.
+    private func iceServers(with theirs: [LiveKitICEServer]) -> [ICEServer] {
+        let room = theirs.flatMap { server in
             server.urls.prefix(8).compactMap { url in
                 try? ICEServer(
                     url: url, username: server.username.isEmpty ? nil : server.username,
                     credential: server.credential.isEmpty ? nil : server.credential)
             }
         }
+        let own = configuration.peer.iceServers
+        let stun = room.first { $0.kind == .stun } ?? own.first { $0.kind == .stun }
         // Each costs sockets and time.
-        return Array(all.prefix(16))
+        return Array(([stun].compactMap(\.self) + (own + room).filter { $0.kind == .turn }).prefix(16))
     }
 
     private func answer(_ offer: String, _ id: UInt32) throws(PeerConnectionError) {

@@ -296,9 +296,9 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func checkConnected() {
-        let needsSubscriber = needsSubscriber || !configuration.publishes
-        guard phase == .publishing, !configuration.publishes || connected.contains(LiveKitSignalTarget.publisher.rawValue),
-            !needsSubscriber || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
+        let (sends, receives) = (configuration.publishes, needsSubscriber || !configuration.publishes)
+        guard phase == .publishing, !sends || connected.contains(LiveKitSignalTarget.publisher.rawValue),
+            !receives || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
         else { return }
         phase = .connected
         order(.reportConnected)

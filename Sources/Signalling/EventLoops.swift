@@ -35,3 +35,13 @@ package enum EventLoops {
         sigaction(SIGPIPE, &hosts, nil)
     }
 }
+
+extension Channel {
+    /// NIO's sockets live on in every child that the host starts: the far side would not see this end close. On the
+    /// channel's loop.
+    package func keepFromChildren() {
+        _ = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+            fcntl($0, F_SETFD, FD_CLOEXEC)
+        }
+    }
+}

@@ -92,6 +92,7 @@ final class HTTPExchange: @unchecked Sendable {
     }
 
     private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?) throws {
+        channel.keepFromChildren()
         let pipeline = channel.pipeline.syncOperations
         if let tls {
             // RFC 6066 §3: no server name for addresses, and none with a trailing dot.

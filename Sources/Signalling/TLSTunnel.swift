@@ -124,6 +124,7 @@ private final class Tunnel: @unchecked Sendable {
 
     private func accept(_ near: any Channel, _ tls: NIOSSLContext) throws {
         guard !isClosed, connections.count < Self.maximumConnections else { throw Refused() }
+        near.keepFromChildren()
         keep(near)
         let (nearEnd, farEnd) = PipeEnd.pair()
         try near.pipeline.syncOperations.addHandler(nearEnd)
@@ -134,7 +135,8 @@ private final class Tunnel: @unchecked Sendable {
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .resolver(NameResolver(loop: loop, limit: limit))
             .channelInitializer { far in
-                far.eventLoop.makeCompletedFuture {
+                far.keepFromChildren()
+                return far.eventLoop.makeCompletedFuture {
                     let pipeline = far.pipeline.syncOperations
                     // RFC 6066 §3: no server name for addresses; TLS then checks the address.
                     let handler = try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : self.host)

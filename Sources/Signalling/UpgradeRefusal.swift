@@ -2,7 +2,8 @@ import DecartProtocol
 import DecartSession
 import NIOHTTP1
 
-/// An answer other than the one that was asked for, explained. Redirects are never followed: the key would go to somebody else.
+/// An answer other than the one that was asked for, explained. Redirects are never followed: the key would go to somebody
+/// else.
 struct UpgradeRefusal {
     let head: HTTPResponseHead
     let body: [UInt8]

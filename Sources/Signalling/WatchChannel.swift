@@ -111,7 +111,8 @@ package final class WatchChannel: SignallingChannel {
         case .timedOut:
             return .failure(
                 SessionError(
-                    .connectionTimeout, "\(url.host):\(url.port) did not name a room to watch in time.", stage: .connect))
+                    .connectionTimeout, "\(url.host):\(url.port) did not name a room to watch in time.", stage: .connect
+                ))
         case .failed(let error):
             return .failure(error)
         }

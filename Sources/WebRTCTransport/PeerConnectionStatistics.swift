@@ -18,6 +18,8 @@ package struct PeerConnectionStatistics: Sendable {
     /// What we may send, and why.
     package var bitrateTarget: BitrateTarget?
     package var selectedPair: ICECandidatePair?
+    /// Where another connection receives: its own.
+    package var receivingPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?
     /// Packets from the network that were not authentic, replayed or malformed.
@@ -35,5 +37,6 @@ package struct PeerConnectionStatistics: Sendable {
         nacksSent &+= other.nacksSent
         plisSent &+= other.plisSent
         (packetsLost, jitter) = (other.packetsLost, other.jitter)
+        receivingPair = other.selectedPair
     }
 }

@@ -2,6 +2,7 @@ import ArgumentParser
 import DecartProtocol
 import Dispatch
 import Glibc
+import ICE
 import StandInServer
 
 @main
@@ -81,6 +82,9 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("How long a lost packet is waited for, in ms.", valueName: "number"))
     var latency = 400
 
+    @Option(help: ArgumentHelp("How long the model thinks before a picture goes back, in ms.", valueName: "number"))
+    var delay = 0
+
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
     var fault: [String] = []
 
@@ -99,6 +103,16 @@ struct StandInCommand: ParsableCommand {
             valueName: "file"))
     var tlsCa: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A STUN or TURN server that rooms name to who joins, as decarttransform's turn-servers has it: "
+                + "turn://user:password@host:3478?transport=udp. May be given more than once.",
+            valueName: "url"))
+    var iceServer: [String] = []
+
+    @Flag(help: "Rooms let their participants use relays only.")
+    var forceRelay = false
+
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
@@ -113,6 +127,7 @@ struct StandInCommand: ParsableCommand {
         guard (20...10_000).contains(latency) else {
             throw ValidationError("--latency is a number of milliseconds from 20 to 10000.")
         }
+        guard (0...10_000).contains(delay) else { throw ValidationError("--delay is a number of milliseconds up to 10000.") }
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key belong together.")
         }
@@ -124,6 +139,16 @@ struct StandInCommand: ParsableCommand {
         }
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
         _ = try parsedFaults()
+        _ = try roomICE()
+    }
+
+    private func roomICE() throws -> RoomICE {
+        var ice = RoomICE()
+        ice.forcesRelay = forceRelay
+        for url in iceServer {
+            do { ice.servers.append(try ICEServer(url: url)) } catch { throw ValidationError("--ice-server: \(error)") }
+        }
+        return ice
     }
 
     private var transports: Set<TransportGeneration>? {
@@ -162,7 +187,9 @@ struct StandInCommand: ParsableCommand {
         }
         configuration.throwawayAuthority = tlsCa
         configuration.latency = .milliseconds(latency)
+        configuration.delay = .milliseconds(delay)
         configuration.transports = transports ?? []
+        configuration.roomICE = try roomICE()
         configuration.faults = try parsedFaults()
         configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

@@ -132,7 +132,7 @@ extension ElementTests {
                     #expect(stats.int("received-width") == 320)
                     #expect(stats.int("received-height") == 176)
                     #expect(stats.string("local-candidate-type") == "host")
-                    #expect(stats["relayed"]?.bool == false)
+                    #expect(stats["relayed"]?.bool == false && stats["receive-relayed"]?.bool == false)
                     let phases = ["connect-open-time", "connect-upgrade-time", "connect-ack-time"].map { stats.int($0) ?? 0 }
                     #expect(phases.reduce(0, +) <= (stats.int("time-to-first-frame") ?? 0) * 3)
                     pipeline.pipeline.setState(.null)

@@ -1,3 +1,4 @@
+import DecartElements
 import DecartProtocol
 import GStreamerKit
 import StandInServer
@@ -115,11 +116,51 @@ extension ElementTests {
             }
         }
 
+        // MARK: What `auto` remembers
+
+        /// One session by `auto`, to its first picture.
+        private func visit(_ standIn: StandIn, _ properties: String = "", expecting way: String) throws {
+            try TransformPipeline.run(try .init(standIn, "transport=auto \(properties)", prompt: "noir")) { pipeline in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                #expect(pipeline.stats?.string("transport") == way)
+            }
+        }
+
+        @Test func theSecondSessionAsksADirectServiceNothing() throws {
+            try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
+                try visit(standIn, expecting: "webrtc")
+                try visit(standIn, expecting: "webrtc")
+                let model = "model=other-model"
+                try visit(standIn, model, expecting: "webrtc")
+                let asked = standIn.sessions.map { $0.askedForRoom || $0.request.asksForRoom }
+                #expect(asked == [true, false, true])
+            }
+        }
+
+        /// The service becomes another one between two sessions, and once more.
+        @Test func aServiceThatChangedIsStillReached() throws {
+            let port = try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
+                try visit(standIn, expecting: "webrtc")
+                return standIn.port
+            }
+            try StandIn.run({ ($0.port, $0.transports) = (port, [.livekit]) }) { standIn in
+                try visit(standIn, "max-retries=2", expecting: "livekit")
+                #expect(standIn.sessions.map(\.askedForRoom) == [false, true])
+                try visit(standIn, expecting: "livekit")
+            }
+            try StandIn.run({ ($0.port, $0.transports) = (port, [.webrtc]) }) { standIn in
+                try visit(standIn, expecting: "webrtc")
+                #expect(standIn.sessions.map(\.askedForRoom) == [true])
+            }
+        }
+
         /// `auto` costs a direct service next to nothing.
         @Test func autoIsAsFastAsADirectConnection() throws {
             func times(_ transport: String) throws -> [Int] {
                 try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
                     try (0..<5).map { _ in
+                        DecartElements.forgetServices()
                         var time = -1
                         try TransformPipeline.run(try .init(standIn, "transport=\(transport)", prompt: "noir")) { pipeline in
                             pipeline.play()

@@ -30,7 +30,8 @@ extension ElementTests {
             pipeline.waitForPicture(try Reference.input().applying(prompt: prompt), within: Self.limit)
         }
 
-        private func viewer(_ standIn: StandIn, _ token: String, _ properties: String = "") throws -> TransformPipeline {
+        private func viewer(_ standIn: StandIn, _ token: String, _ properties: String = "") throws -> TransformPipeline
+        {
             try .camera(standIn, "subscribe-token=\(token) \(properties)")
         }
 
@@ -146,7 +147,10 @@ extension ElementTests {
                     standIn.server.dropSession(id)
                     let error = try #require(viewer.waitForError())
                     #expect(error.text.contains("no such session"))
-                    #expect(eventually(seconds: 20) { owner.transform.string("subscribe-token").map { $0 != token } ?? false })
+                    #expect(
+                        eventually(seconds: 20) {
+                            owner.transform.string("subscribe-token").map { $0 != token } ?? false
+                        })
                     #expect(owner.waitForFrames(20))
                     // The same element, from READY on.
                     viewer.pipeline.setState(.ready)

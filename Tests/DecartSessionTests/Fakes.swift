@@ -160,7 +160,7 @@ final class World: Sendable {
         held = Mutex(
             SessionController(
                 configuration: configuration, scheduler: scheduler,
-                makeChannel: { _, onEvent throws(SessionError) in
+                makeChannel: { _, _, onEvent throws(SessionError) in
                     if let failing { throw failing }
                     let channel = FakeChannel(answersClose: answers, onEvent: onEvent)
                     told.content.withLock { $0.channels.append(channel) }

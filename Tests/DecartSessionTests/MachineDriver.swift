@@ -35,7 +35,7 @@ struct MachineDriver {
         for action in machine.handle(event, now: now, jitter: jitter) {
             orders.append(action)
             switch action {
-            case .openChannel(let id, _): attempt = id
+            case .openChannel(let id, _, _): attempt = id
             case .schedule(let timer, let delay): timers[timer] = now + delay
             case .cancel(let timer): timers[timer] = nil
             case .sampleMedia(let id):

@@ -69,7 +69,7 @@ struct ReconnectTests {
         _ = driver.take()
         driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
-        #expect(driver.orders.contains(.openChannel(driver.attempt, timeout: .seconds(5))))
+        #expect(driver.orders.contains(.openChannel(driver.attempt, .webrtc, timeout: .seconds(5))))
         // The channel keeps its promise; one that does not is helped a second later.
         driver.wait(.seconds(6))
         #expect(driver.warnings().last?.code == .connectionTimeout)

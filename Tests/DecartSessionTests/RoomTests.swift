@@ -44,7 +44,7 @@ struct RoomTests {
         var driver = try opened(.livekit)
         let id = driver.attempt
         // Nothing is waited for: not for a status, not for the ack.
-        #expect(driver.take() == [.openChannel(id, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
+        #expect(driver.take() == [.openChannel(id, .livekit, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
         driver.server(info)
         #expect(driver.take() == [.startMedia(id, room)])
         #expect(driver.state == .connecting)
@@ -294,6 +294,103 @@ struct RoomTests {
         driver.server(.error("what is livekit_join?"))
         driver.server(ack)
         #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
+    }
+
+    // MARK: What other sessions found out
+
+    private func knowing(_ path: TransportGeneration, maximumRetries: Int? = 5) throws -> MachineDriver {
+        var driver = try MachineDriver(maximumRetries: maximumRetries) { ($0.transport, $0.known) = (.auto, path) }
+        driver.tell(.start)
+        #expect(driver.orders.contains(.openChannel(driver.attempt, path, timeout: .seconds(15))))
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        return driver
+    }
+
+    private func learnt(_ driver: MachineDriver) -> [TransportGeneration?] {
+        driver.orders.compactMap { if case .report(.learnt(let path)) = $0 { .some(path) } else { nil } }
+    }
+
+    @Test func whatIsLearntIsToldOnce() throws {
+        var driver = try opened(.auto)
+        driver.server(direct)
+        driver.server(.ready)
+        driver.server(ack)
+        driver.negotiate()
+        #expect(learnt(driver) == [.webrtc])
+        // Silence is an answer when a connection comes of it.
+        driver = try opened(.auto)
+        driver.wait(.seconds(1))
+        driver.server(ack)
+        driver.wait(.seconds(15))
+        #expect(learnt(driver) == [])
+        driver.negotiate()
+        #expect(learnt(driver) == [.webrtc])
+        driver = try opened(.auto)
+        driver.server(info)
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(learnt(driver) == [.livekit])
+        for transport in [TransportChoice.livekit, .webrtc] {
+            driver = try opened(transport)
+            driver.server(info)
+            driver.server(direct)
+            #expect(learnt(driver) == [])
+        }
+    }
+
+    @Test func aKnownServiceIsAskedNothing() throws {
+        var driver = try knowing(.webrtc)
+        driver.server(direct)
+        #expect(driver.sent() == [])
+        driver.server(.status("ready"))
+        #expect(driver.sent() == [.text("Lego World")])
+        driver.server(ack)
+        driver.negotiate()
+        #expect(driver.state == .connected && learnt(driver) == [])
+        driver = try knowing(.livekit)
+        #expect(driver.sent() == [join, .text("Lego World")])
+    }
+
+    /// It became another one: its words decide at once where there are any, else the next attempt asks again.
+    @Test func whatIsNoLongerSoIsForgotten() throws {
+        for word in [direct, .ready, .error("no livekit_join here")] {
+            var driver = try knowing(.livekit, maximumRetries: 0)
+            driver.server(word)
+            driver.server(ack)
+            driver.negotiate()
+            #expect(driver.state == .connected && learnt(driver) == [.webrtc])
+        }
+        var driver = try knowing(.livekit)
+        driver.server(ack)
+        driver.wait(.seconds(15))
+        #expect(learnt(driver) == [nil])
+        reopen(&driver)
+        driver.server(direct)
+        driver.wait(.milliseconds(250))
+        driver.server(ack)
+        driver.negotiate()
+        #expect(driver.state == .connected && learnt(driver) == [.webrtc])
+
+        driver = try knowing(.webrtc)
+        driver.server(.status("ready"))
+        driver.server(ack)
+        driver.server(.error("unexpected offer: ask for a room with livekit_join"))
+        #expect(learnt(driver) == [nil])
+        reopen(&driver)
+        #expect(driver.sent().first == join)
+        driver.server(info)
+        #expect(driver.startsMedia() && learnt(driver) == [.livekit])
+    }
+
+    /// A service that cannot be reached has shown nothing, nor has one that names a room and fails later.
+    @Test func otherFailuresForgetNothing() throws {
+        var driver = try MachineDriver { ($0.transport, $0.known) = (.auto, .webrtc) }
+        driver.tell(.start)
+        driver.tell(.channelFailed(driver.attempt, SessionError(.webSocket, "refused", stage: .connect)))
+        #expect(learnt(driver) == [])
+        driver = try knowing(.livekit)
+        driver.server(info)
+        driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
+        #expect(learnt(driver) == [])
     }
 
     @Test func otherErrorsAreStillErrors() throws {

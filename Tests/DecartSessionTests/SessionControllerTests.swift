@@ -156,7 +156,7 @@ struct SessionControllerTests {
         let channels = Mutex<[FakeChannel]>([])
         let controller = SessionController(
             configuration: SessionConfiguration(initial: SessionContent()), queue: DispatchQueue(label: "test.session"),
-            makeChannel: { _, onEvent throws(SessionError) in
+            makeChannel: { _, _, onEvent throws(SessionError) in
                 let channel = FakeChannel(answersClose: true, onEvent: onEvent)
                 channels.withLock { $0.append(channel) }
                 return channel
@@ -188,7 +188,7 @@ struct SessionControllerTests {
         configuration.retry.maximumDelay = .milliseconds(10)
         let controller = SessionController(
             configuration: configuration, queue: DispatchQueue(label: "test.session"),
-            makeChannel: { _, onEvent throws(SessionError) in
+            makeChannel: { _, _, onEvent throws(SessionError) in
                 throw SessionError(.network, "no", stage: .connect)
             },
             makeMedia: { _, _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },

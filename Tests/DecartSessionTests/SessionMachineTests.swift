@@ -9,7 +9,7 @@ struct SessionMachineTests {
         #expect(driver.state == .idle)
         driver.tell(.start)
         #expect(driver.state == .connecting)
-        #expect(driver.take() == [.openChannel(AttemptID(1), timeout: .seconds(15))])
+        #expect(driver.take() == [.openChannel(AttemptID(1), .webrtc, timeout: .seconds(15))])
 
         driver.tell(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
         // Nothing is sent before the service has said whether there is a queue.

@@ -19,7 +19,7 @@ struct ViewerTests {
         driver.tell(.start)
         driver.open()
         let id = driver.attempt
-        #expect(driver.take() == [.openChannel(id, timeout: .seconds(15)), .startMedia(id, .negotiate(relays: []))])
+        #expect(driver.take() == [.openChannel(id, .webrtc, timeout: .seconds(15)), .startMedia(id, .negotiate(relays: []))])
         driver.negotiate()
         #expect(driver.sent() == [.offer(sdp: "offer")])
         #expect(driver.state == .connected)
@@ -45,7 +45,7 @@ struct ViewerTests {
         driver.server(info)
         let id = driver.attempt
         let start = MediaStart.room(url: "wss://room.example", token: Secret("t"))
-        #expect(driver.take() == [.openChannel(id, timeout: .seconds(15)), .startMedia(id, start)])
+        #expect(driver.take() == [.openChannel(id, .livekit, timeout: .seconds(15)), .startMedia(id, start)])
         driver.media(.connected(ice: nil, dtls: nil))
         driver.wait(.seconds(120))
         #expect(driver.state == .connected && driver.sent().isEmpty)

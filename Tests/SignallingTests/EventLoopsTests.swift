@@ -14,4 +14,27 @@ struct EventLoopsTests {
         }.wait()
         #expect(isBlocked)
     }
+
+    @Test func childrenOfTheHostInheritNoConnection() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            var events = client.open()
+            _ = await events.next()
+            let connections = (0..<1024).map(CInt.init).filter { Self.farPort(of: $0) == server.port }
+            #expect(!connections.isEmpty)
+            #expect(connections.allSatisfy { fcntl($0, F_GETFD) & FD_CLOEXEC != 0 })
+            client.channel.close()
+        }
+    }
+
+    /// Nil: no connected IPv4 socket.
+    private static func farPort(of descriptor: CInt) -> Int? {
+        var address = sockaddr_in()
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let status = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &size) }
+        }
+        guard status == 0, address.sin_family == sa_family_t(AF_INET) else { return nil }
+        return Int(UInt16(bigEndian: address.sin_port))
+    }
 }

@@ -63,7 +63,7 @@ struct SessionOverWebSocketTests {
         configuration.retry.maximumDelay = .milliseconds(20)
         return SessionController(
             configuration: configuration, queue: DispatchQueue(label: "test.session"),
-            makeChannel: { _, onEvent throws(SessionError) in WebSocketChannel(url: url, onEvent: onEvent) },
+            makeChannel: { _, _, onEvent throws(SessionError) in WebSocketChannel(url: url, onEvent: onEvent) },
             makeMedia: { _, _, onEvent throws(SessionError) in PlayedMedia(onEvent: onEvent) },
             onChange: { changes.yield($0) }, onEvent: { reports.yield($0) })
     }

@@ -1,3 +1,4 @@
+import DecartProtocol
 import StandInServer
 import Synchronization
 import Testing

@@ -6,7 +6,8 @@ import Testing
 /// Who watches a session of the stand-in, with fake media.
 @Suite(.timeLimit(.minutes(1)))
 struct ViewerTests {
-    private func post(_ server: TestServer, _ path: String, key: String = "k", method: String = "POST") throws -> String {
+    private func post(_ server: TestServer, _ path: String, key: String = "k", method: String = "POST") throws -> String
+    {
         let socket = try RawSocket(port: server.port)
         socket.send("\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nx-api-key: \(key)\r\nContent-Length: 0\r\n\r\n")
         socket.read()
@@ -32,7 +33,8 @@ struct ViewerTests {
             #expect(join.room.name == name && join.participant.identity.hasPrefix("viewer-"))
             // The track is there before it is asked for.
             let track = try #require(join.otherParticipants.first?.tracks.first)
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
+            #expect(
+                server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
             try room.answer(try room.offer())
             try #expect(room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)

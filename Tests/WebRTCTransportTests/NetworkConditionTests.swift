@@ -1,6 +1,7 @@
 import GStreamerKit
 import ICE
 import Testing
+import TurnServer
 import WebRTCTransport
 
 /// Paths that are not a clean loopback.

@@ -137,7 +137,8 @@ final class DecartSource: ElementImplementation {
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
-        case "subscribe-token": (parts.transform.element.implementation as? DecartTransform)?.watch(settings.subscribeToken)
+        case "subscribe-token":
+            (parts.transform.element.implementation as? DecartTransform)?.watch(settings.subscribeToken)
         case "crop":
             if let request = CropRequest(settings.crop) {
                 parts.stage.set(request: request)

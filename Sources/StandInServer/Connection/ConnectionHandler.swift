@@ -50,7 +50,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var pings: RepeatedTask?
     private(set) var isClosing = false
 
-    init(request: ConnectionRequest, rules: Conversation.Rules, plan: FaultPlan, services: ConnectionServices, watched: Audience? = nil) {
+    init(
+        request: ConnectionRequest, rules: Conversation.Rules, plan: FaultPlan, services: ConnectionServices,
+        watched: Audience? = nil
+    ) {
         self.request = request
         identity = rules.identity
         self.services = services
@@ -225,11 +228,15 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Media
 
+    private var carriesMarker: Bool { request.wantsLatencyMarker && services.answersLatencyMarker }
+
     /// The painter outlives the client's connections to the room.
     private func openRoom(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let painter = FramePainter(look: look, carriesLatencyMarker: request.wantsLatencyMarker, audience: audience) {
+        let painter = FramePainter(
+            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, audience: audience
+        ) {
             [board = services.board] count in
             board.wake()
             guard count == 1 else { return }
@@ -245,7 +252,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         services.rooms.add(room)
         guard let token = services.rooms.token(for: room) else { return }
         let info = LiveKitRoomInfo(
-            url: RoomAddress.url(host: request.host, context.channel), token: token, roomName: room.identity.name, sessionID: identity.id)
+            url: RoomAddress.url(host: request.host, context.channel), token: token, roomName: room.identity.name,
+            sessionID: identity.id)
         carryOut(conversation.roomOpened(info), context)
     }
 
@@ -262,7 +270,9 @@ final class ConnectionHandler: ChannelInboundHandler {
                 handler.carryOut(event(&handler.conversation), context)
             }
         }
-        let painter = FramePainter(look: look, carriesLatencyMarker: request.wantsLatencyMarker, audience: audience) {
+        let painter = FramePainter(
+            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, audience: audience
+        ) {
             [board = services.board] count in
             board.wake()
             if count == 1 { tell { $0.mediaFlows() } }

@@ -7,6 +7,10 @@ struct ConnectionServices: Sendable {
     let faults: FaultBoard
     let rooms = RoomBoard()
     let audiences = AudienceBoard()
+    let roomICE: RoomICE
+    /// How long a model thinks.
+    let delay: Duration
+    let answersLatencyMarker: Bool
     let log: @Sendable (String) -> Void
     /// Entered once for every media session, left when it is torn down.
     let mediaGroup = DispatchGroup()

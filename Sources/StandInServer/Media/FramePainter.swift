@@ -1,3 +1,4 @@
+import DecartProtocol
 import Synchronization
 
 /// The one thing that the control channel and the media of a session share: which look is on, and what has been painted.
@@ -8,6 +9,8 @@ package final class FramePainter: Sendable {
     /// Nil until a state is set: pictures then go back raw, so that a client which offers too early shows its camera.
     private let look: Mutex<Look?>
     private let carriesLatencyMarker: Bool
+    /// How long a model thinks before a picture goes back.
+    package let delay: Duration
     private let painted = Atomic<Int>(0)
     private let raw = Atomic<Int>(0)
     private let sent = Atomic<Int>(0)
@@ -19,8 +22,10 @@ package final class FramePainter: Sendable {
     ///   - carriesLatencyMarker: read the number in each picture and stamp it again over the painted one.
     ///   - onFrame: called after every picture with their number so far, on the thread that paints.
     package init(
-        look: Look?, carriesLatencyMarker: Bool, audience: Audience = Audience(), onFrame: @escaping @Sendable (Int) -> Void
+        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, audience: Audience = Audience(),
+        onFrame: @escaping @Sendable (Int) -> Void
     ) {
+        self.delay = delay
         self.audience = audience
         self.look = Mutex(look)
         self.carriesLatencyMarker = carriesLatencyMarker

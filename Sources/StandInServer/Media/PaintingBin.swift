@@ -13,9 +13,12 @@ struct PaintingBin {
     /// - Parameter latency: how long a lost packet was waited for before this.
     init(painter: FramePainter, faults: MediaFaults, latency: Duration) throws {
         let waiting = 3 + max(0, Int(latency / .milliseconds(33)) - 12)
+        let hold = max(0, Int(painter.delay / .nanoseconds(1)))
+        let thinking =
+            hold > 0 ? "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 min-threshold-time=\(hold) ! " : ""
         let bin = try Bin(
             description: """
-                queue leaky=downstream max-size-buffers=\(waiting) max-size-bytes=0 max-size-time=0 \
+                \(thinking)queue leaky=downstream max-size-buffers=\(waiting) max-size-bytes=0 max-size-time=0 \
                 ! videoconvert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
                 ! fakesink name=end sync=false async=false
                 """,

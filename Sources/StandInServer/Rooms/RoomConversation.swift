@@ -27,6 +27,7 @@ struct RoomConversation {
     private let room: RoomIdentity
     private let isSubscribedToAll: Bool
     private let isViewer: Bool
+    private let ice: RoomICE
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
     private static let maximumTrackCount = 20
@@ -46,10 +47,11 @@ struct RoomConversation {
     /// - Parameters:
     ///   - isSubscribedToAll: without being asked for single tracks.
     ///   - isViewer: brings nothing: the track is there from the beginning.
-    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false) {
+    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, ice: RoomICE) {
         self.room = room
         self.isViewer = isViewer
         isTrackAnnounced = isViewer
+        self.ice = ice
         self.isSubscribedToAll = isSubscribedToAll
         isTrackWanted = isSubscribedToAll
     }
@@ -67,6 +69,7 @@ struct RoomConversation {
         join.serverInfo.version = "1.9.0"
         join.serverInfo.protocol = 16
         join.subscriberPrimary = true
+        ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
         join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in

@@ -29,7 +29,7 @@ final class RoomHandler: ChannelInboundHandler {
         self.services = services
         conversation = RoomConversation(
             room: visit.viewer.map { room.identity.viewed(by: $0) } ?? room.identity,
-            isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil)
+            isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil, ice: services.roomICE)
     }
 
     // MARK: Channel
@@ -112,7 +112,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         room.leave(context.channel)
-        if isViewer { services.board.update(room.number) { $0.viewerCount -= 1 } }
+        if isViewer, !visit.isResume { services.board.update(room.number) { $0.viewerCount -= 1 } }
         for timer in timers { timer.cancel() }
         faultTimers.cancelAll()
         stopMedia()

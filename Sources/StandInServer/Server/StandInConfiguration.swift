@@ -1,4 +1,5 @@
 package import DecartProtocol
+import ICE
 
 package struct StandInConfiguration: Sendable {
     /// A prompt that contains this is refused.
@@ -17,6 +18,8 @@ package struct StandInConfiguration: Sendable {
     package var keys = KeyPolicy()
     /// How media may go; where both are served, the client's first message decides.
     package var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+    /// Handed to those who join a room.
+    package var roomICE = RoomICE()
     /// Sessions at the same time; one more is refused with HTTP 503.
     package var maximumSessionCount = 32
     /// Bytes of a WebSocket message; a client that sends more is disconnected.
@@ -25,6 +28,10 @@ package struct StandInConfiguration: Sendable {
     package var bitrate = 2_500_000
     /// How long a lost packet of the client's is waited for.
     package var latency = Duration.milliseconds(400)
+    /// How long a model thinks before a picture goes back.
+    package var delay = Duration.zero
+    /// False: as a service that does not know `pixel_latency`.
+    package var answersLatencyMarker = true
     /// One line a call, from any thread, without line feed. No line holds a key or a prompt.
     package var log: @Sendable (String) -> Void = { _ in }
 

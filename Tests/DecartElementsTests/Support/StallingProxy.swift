@@ -69,7 +69,8 @@ final class StallingProxy: Sendable {
             }
             guard isConnected else { return }
             run { self.forward(from: client, to: server) }
-            run { self.passedFrames == nil ? self.forward(from: server, to: client) : self.forwardFrames(from: server, to: client) }
+            let isOpen = passedFrames == nil
+            run { isOpen ? self.forward(from: server, to: client) : self.forwardFrames(from: server, to: client) }
         }
     }
 

@@ -1,3 +1,4 @@
+import DecartElements
 import DecartProtocol
 import StandInServer
 import Testing
@@ -27,6 +28,8 @@ struct StandIn {
             }
         let port = try server.start()
         defer { server.stop() }
+        // Another test's stand-in may have been on this port.
+        if configuration.port == 0 { DecartElements.forgetServices() }
         return try body(StandIn(server: server, port: port))
     }
 

@@ -1,25 +1,30 @@
 import Glibc
-import ICE
+package import ICE
 
 /// coturn on loopback, with its own ports and files; ends with the object.
-final class TurnServer: @unchecked Sendable {
+package final class TurnServer: @unchecked Sendable {
     // Written in init, read afterwards.
     private let process: pid_t
     private let output: Int32
     private let directory: String
-    let port: UInt16
+    package let port: UInt16
     /// TLS, where a certificate was asked for; 0 otherwise.
-    let tlsPort: UInt16
+    package let tlsPort: UInt16
     /// Who signed that certificate: itself.
-    var authority: String { "\(directory)/cert.pem" }
+    package var authority: String { "\(directory)/cert.pem" }
 
-    static let path = "/usr/bin/turnserver"
-    static var isInstalled: Bool { access(path, X_OK) == 0 }
+    private static let path = "/usr/bin/turnserver"
+    package static var isInstalled: Bool { access(path, X_OK) == 0 }
 
-    struct CannotStart: Error {}
+    package struct CannotStart: Error {}
 
-    /// - Parameter name: for TLS with a certificate for this subject, "DNS:…" or "IP:…".
-    init(tls name: String? = nil) throws {
+    private let username: String
+    private let credential: String
+
+    /// - Parameters:
+    ///   - name: for TLS with a certificate for this subject, "DNS:…" or "IP:…".
+    ///   - temporaryUser: credentials as services hand them out: a time and a name, and Base64 of a hash.
+    package init(tls name: String? = nil, temporaryUser: String? = nil) throws {
         var template = Array("/tmp/decart-turn-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw CannotStart() }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -31,6 +36,16 @@ final class TurnServer: @unchecked Sendable {
                     + "-out cert.pem -days 3 -subj /CN=turn -addext subjectAltName=\(name) >/dev/null 2>&1")
             guard status == 0 else { throw CannotStart() }
         }
+        let users: [String]
+        if let temporaryUser {
+            username = "\(time(nil) + 3600):\(temporaryUser)"
+            credential = try Self.output(
+                of: "printf %s '\(username)' | openssl dgst -sha1 -hmac '\(directory)' -binary | openssl base64")
+            users = ["--use-auth-secret", "--static-auth-secret", directory]
+        } else {
+            (username, credential) = ("test", "pass")
+            users = ["-a", "-u", "test:pass"]
+        }
         let first = Int.random(in: 40_000...59_000)
         let tls =
             name == nil
@@ -41,7 +56,7 @@ final class TurnServer: @unchecked Sendable {
         let arguments = [
             Self.path, "-n", "-L", "127.0.0.1", "-E", "127.0.0.1", "-p", "\(port)",
             "--min-port", "\(first)", "--max-port", "\(first + 200)", "--relay-threads", "1",
-            "-a", "-u", "test:pass", "-r", "example.org", "--allow-loopback-peers", "--no-cli", "--no-dtls",
+            "-r", "example.org", "--allow-loopback-peers", "--no-cli", "--no-dtls",
             "--no-rfc5780", "-l", "stdout", "--pidfile", "\(directory)/pid", "-b", "\(directory)/db",
         ]
         var ends: [Int32] = [0, 0]
@@ -51,7 +66,7 @@ final class TurnServer: @unchecked Sendable {
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 2)
         posix_spawn_file_actions_addclose(&actions, ends[0])
-        var argv = (arguments + tls).map { strdup($0) }
+        var argv = (arguments + users + tls).map { strdup($0) }
         argv.append(nil)
         var pid: pid_t = 0
         let status = posix_spawn(&pid, Self.path, &actions, nil, argv, environ)
@@ -74,14 +89,23 @@ final class TurnServer: @unchecked Sendable {
     }
 
     /// Keeps it from answering; its sockets stay open.
-    func freeze() { kill(process, SIGSTOP) }
+    package func freeze() { kill(process, SIGSTOP) }
 
-    func server(_ transport: String) throws -> ICEServer {
-        try ICEServer(url: "turn://test:pass@127.0.0.1:\(port)?transport=\(transport)")
+    package func server(_ transport: String) throws -> ICEServer {
+        try ICEServer(url: "turn:127.0.0.1:\(port)?transport=\(transport)", username: username, credential: credential)
     }
 
-    func tlsServer(host: String, credential: String = "pass") throws -> ICEServer {
-        try ICEServer(url: "turns://test:\(credential)@\(host):\(tlsPort)?transport=tcp")
+    package func tlsServer(host: String, credential: String? = nil) throws -> ICEServer {
+        try ICEServer(
+            url: "turns:\(host):\(tlsPort)?transport=tcp", username: username, credential: credential ?? self.credential)
+    }
+
+    private static func output(of command: String) throws -> String {
+        guard let stream = popen(command, "r") else { throw CannotStart() }
+        var line = [CChar](repeating: 0, count: 256)
+        let isRead = fgets(&line, Int32(line.count), stream) != nil
+        guard pclose(stream) == 0, isRead else { throw CannotStart() }
+        return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.filter { $0 > 0x20 }, as: UTF8.self)
     }
 
     private static func waitForText(_ text: String, on descriptor: Int32) -> Bool {
@@ -98,38 +122,4 @@ final class TurnServer: @unchecked Sendable {
         }
         return false
     }
-}
-
-/// A socket on 127.0.0.1 that never answers.
-final class LoopbackSocket: Sendable {
-    let descriptor: Int32
-    let port: UInt16
-
-    struct CannotBind: Error {}
-
-    init(stream: Bool = false) throws {
-        descriptor = socket(AF_INET, Int32((stream ? SOCK_STREAM : SOCK_DGRAM).rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let descriptor = descriptor
-        let status = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
-                bind(descriptor, raw, length) == 0 && getsockname(descriptor, raw, &length) == 0
-            }
-        }
-        port = UInt16(bigEndian: address.sin_port)
-        guard status, !stream || listen(descriptor, 8) == 0 else { throw CannotBind() }
-    }
-
-    deinit { close(descriptor) }
-
-    /// Datagrams that have arrived and wait to be read.
-    func hasReceived() -> Bool {
-        var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&item, 1, 0) > 0
-    }
-
-    static func freePort() throws -> UInt16 { try LoopbackSocket().port }
 }

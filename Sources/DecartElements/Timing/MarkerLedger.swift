@@ -1,0 +1,120 @@
+// Which sent frames carry a number, and what their return tells. A value: time comes with each call.
+package import GStreamerKit
+
+/// As few frames as keep the delay known: some at the start and after a change, then one every two seconds.
+package struct MarkerLedger: Sendable {
+    private struct Entry {
+        var number: UInt16
+        var time: ClockTime
+        var isAnswered = false
+    }
+    /// Enough for half a minute at the quick pace: a model may take its time with the first picture.
+    private static let capacity = 256
+    private static let quick: ClockTime = 110_000_000
+    private static let slow: ClockTime = 2_000_000_000
+    /// Marks in a row after the first answer, or after one that says that the delay has changed.
+    package static let burst = 5
+    /// Pictures without any answer after which none is expected.
+    package static let patience = 30
+
+    private enum Pace {
+        /// Until the first answer.
+        case searching
+        case settling(left: Int)
+        case keeping
+        /// As it seems there will be none; a few more, slowly.
+        case doubting(left: Int)
+        case silent
+    }
+    private var pace: Pace
+    private var entries: [Entry] = []
+    private var nextNumber: UInt16
+    private var lastTime: ClockTime?
+    private var picturesWithout = 0
+    private var delays = DelayFilter(window: MarkerLedger.burst)
+
+    /// - Parameter isSilent: nobody will answer.
+    package init(firstNumber: UInt16, isSilent: Bool = false) {
+        nextNumber = firstNumber
+        pace = isSilent ? .silent : .searching
+    }
+
+    /// For a frame that is sent: its number, if it is to have one.
+    package mutating func number(forFrameAt time: ClockTime) -> UInt16? {
+        guard let interval else { return nil }
+        if let last = lastTime, time >= last, time &- last < interval { return nil }
+        switch pace {
+        case .settling(let left): pace = left > 1 ? .settling(left: left - 1) : .keeping
+        case .doubting(let left): pace = left > 1 ? .doubting(left: left - 1) : .silent
+        case .searching, .keeping, .silent: break
+        }
+        lastTime = time
+        defer { nextNumber &+= 1 }
+        if entries.count >= Self.capacity { entries.removeFirst() }
+        entries.append(Entry(number: nextNumber, time: time))
+        return nextNumber
+    }
+
+    private var interval: ClockTime? {
+        switch pace {
+        case .searching, .settling: Self.quick
+        case .keeping, .doubting: Self.slow
+        case .silent: nil
+        }
+    }
+
+    /// One of ours: whatever else looks like a number is left alone.
+    package func contains(_ number: UInt16) -> Bool { entries.contains { $0.number == number } }
+
+    /// When the frame of that number was taken; once for each.
+    package mutating func answer(_ number: UInt16) -> ClockTime? {
+        guard let index = entries.lastIndex(where: { $0.number == number }), !entries[index].isAnswered else { return nil }
+        entries[index].isAnswered = true
+        return entries[index].time
+    }
+
+    /// What an answer came to. Returns the delay that counts from now on.
+    package mutating func measured(_ delay: Int64) -> Int64 {
+        let before = delays.value
+        let now = delays.add(delay)
+        switch pace {
+        case .searching, .doubting, .silent: pace = .settling(left: Self.burst - 1)
+        case .keeping:
+            if let before, (delay &- before).magnitude > DelayFilter.tolerance { pace = .settling(left: Self.burst) }
+        case .settling: break
+        }
+        return now
+    }
+
+    /// A picture came without a number. True once: when it shows that no answers will come.
+    package mutating func pictureWithoutNumber() -> Bool {
+        guard delays.value == nil, picturesWithout < Self.patience else { return false }
+        picturesWithout += 1
+        guard picturesWithout == Self.patience else { return false }
+        if case .searching = pace { pace = .doubting(left: Self.burst) }
+        return true
+    }
+
+    package var delay: Int64? { delays.value }
+}
+
+/// The median of the last few: one late picture moves nothing.
+package struct DelayFilter: Sendable {
+    /// More than this is another delay and no jitter.
+    package static let tolerance: UInt64 = 30_000_000
+    private let window: Int
+    private var samples: [Int64] = []
+
+    package init(window: Int) { self.window = max(1, window) }
+
+    package mutating func add(_ sample: Int64) -> Int64 {
+        if samples.count >= window { samples.removeFirst() }
+        samples.append(sample)
+        return value ?? sample
+    }
+
+    package var value: Int64? {
+        guard !samples.isEmpty else { return nil }
+        return samples.sorted()[(samples.count - 1) / 2]
+    }
+}

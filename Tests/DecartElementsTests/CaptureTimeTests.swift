@@ -1,0 +1,199 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// `timestamps=capture`: a returned frame carries the running time of the input frame that it shows.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct CaptureTimeTests {
+        /// No multiple of a frame: the stand-in would waver between two.
+        private static let delay = 320
+        /// A frame of the test pipelines, ms.
+        private static let frame = 50.0
+
+        private func run(
+            _ properties: String, delay: Int = CaptureTimeTests.delay, answers: Bool = true, prompt: String = "",
+            source: String = TransformPipeline.liveSource, downstream: String = "",
+            _ body: (StandIn, TransformPipeline, CodedFrames) throws -> Void
+        ) throws {
+            try StandIn.run({
+                $0.delay = .milliseconds(delay)
+                $0.answersLatencyMarker = answers
+            }) { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, properties, prompt: prompt, source: source, downstream: downstream)
+                ) { pipeline in
+                    try body(standIn, pipeline, try CodedFrames(pipeline))
+                }
+            }
+        }
+
+        private func expectRising(_ pipeline: TransformPipeline, sourceLocation: SourceLocation = #_sourceLocation) {
+            let times = pipeline.current.times.compactMap { $0 }
+            #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 }, sourceLocation: sourceLocation)
+        }
+
+        @Test func arrivalIsLateByTheModel() throws {
+            try run("") { standIn, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(40))
+                let found = spread(frames.shown.suffix(30).map(\.difference))
+                print("arrival: \(found)")
+                #expect(found.median > Double(Self.delay) - Self.frame)
+                #expect(standIn.sessions.first?.request.wantsLatencyMarker == false)
+                #expect(pipeline.count("glass-to-glass-time") == -1)
+                let latency = try #require(pipeline.sink.queryPeerLatency())
+                #expect(latency.minimum < 200_000_000)
+            }
+        }
+
+        @Test func captureIsTheInputsTime() throws {
+            try run("timestamps=capture") { standIn, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(100))
+                let shown = frames.shown
+                let found = spread(shown.map(\.difference))
+                print("capture: \(found), the first \(shown.prefix(5).map(\.difference))")
+                #expect(abs(found.median) < Self.frame / 2)
+                // From the first one on; a loaded machine may hold one or two up.
+                #expect(shown.count { abs($0.difference) > Self.frame * 1.2 } <= 5, "\(shown.map { Int($0.difference) })")
+                #expect(standIn.sessions.first?.request.wantsLatencyMarker == true)
+                #expect(frames.markedCount == 0)
+                let time = pipeline.count("glass-to-glass-time")
+                #expect(time > Self.delay * 1_000_000 - 50_000_000 && time < 1_500_000_000, "\(time)")
+                #expect(pipeline.sink.queryPeerLatency().map { $0.minimum >= 500_000_000 } == true)
+                #expect(pipeline.takeProblems().isEmpty)
+                expectRising(pipeline)
+            }
+        }
+
+        /// What the mark covered is what was there before.
+        @Test func theMarkIsNotSeen() throws {
+            let raw = try Reference.input()
+            let expected = raw.applying(prompt: "film noir")
+            try StandIn.run({ $0.delay = .milliseconds(Self.delay) }) { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "timestamps=capture", prompt: "film noir", forbidden: raw)
+                ) { pipeline in
+                    let corners = Watched<[Double]>([])
+                    var video: VideoInfo?
+                    try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
+                        if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
+                        guard case .buffer(let buffer) = item, let video, let picture = Picture(buffer, video),
+                            picture.planes[0].contains(where: { $0 > 20 })
+                        else { return .pass }
+                        corners.change { $0.append(picture.cornerDifference(from: expected)) }
+                        return .pass
+                    }
+                    pipeline.play()
+                    #expect(corners.wait(seconds: 30) { $0.count >= 120 })
+                    // Nothing was there before the first one: it shows what is above. The marker differs by about 60.
+                    let found = corners.value
+                    #expect(found.dropFirst().allSatisfy { $0 < 15 }, "\(found.map { Int($0) })")
+                    #expect(pipeline.count("glass-to-glass-time") > 0)
+                    #expect(pipeline.current.leaks == 0)
+                }
+            }
+        }
+
+        @Test func aSinkInTimeGetsEveryFrame() throws {
+            try run("timestamps=capture") { _, pipeline, frames in
+                pipeline.output.set("sync", true)
+                pipeline.output.set("qos", true)
+                pipeline.output.set("max-lateness", "20000000")
+                let rendered = Watched(0)
+                pipeline.output.set("signal-handoffs", true)
+                pipeline.output.connect("handoff") { _ in
+                    rendered.change { $0 += 1 }
+                    return nil
+                }
+                pipeline.play()
+                #expect(frames.waitForShown(60))
+                let found = spread(frames.shown.suffix(40).map(\.difference))
+                #expect(abs(found.median) < Self.frame, "\(found)")
+                #expect(rendered.wait(seconds: 20) { $0 >= 60 })
+                #expect(pipeline.frames - rendered.value <= 15, "\(rendered.value) of \(pipeline.frames)")
+                #expect(pipeline.count("frames-late") == 0)
+            }
+        }
+
+        /// More is reported when it is needed, once, and a sink in time goes on.
+        @Test func aLongDelayIsReported() throws {
+            try run("timestamps=capture min-latency=100", delay: 600) { _, pipeline, frames in
+                pipeline.output.set("sync", true)
+                pipeline.play()
+                let message = pipeline.waitForMessage { $0.kind == .latency && $0.sourceName == pipeline.transform.name }
+                #expect(message != nil)
+                pipeline.pipeline.recalculateLatency()
+                #expect(frames.waitForShown(40))
+                let minimum = try #require(pipeline.sink.queryPeerLatency()).minimum
+                #expect(minimum >= 700_000_000 && minimum < 1_500_000_000, "\(minimum)")
+                #expect(abs(spread(frames.shown.suffix(30).map(\.difference)).median) < Self.frame)
+                let more = pipeline.waitForMessage(seconds: 3) {
+                    $0.kind == .latency && $0.sourceName == pipeline.transform.name
+                }
+                #expect(more == nil)
+                expectRising(pipeline)
+            }
+        }
+
+        /// The time line goes on through a session that is made anew, and is right again afterwards.
+        @Test func itHoldsThroughAReconnect() throws {
+            try run("timestamps=capture max-retries=5 fallback=freeze") { standIn, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(30))
+                standIn.server.dropAll()
+                #expect(standIn.wait { $0.count > 1 && $0.last?.isGenerating == true })
+                #expect(frames.waitForShown(60))
+                let found = spread(frames.shown.suffix(30).map(\.difference))
+                print("after a reconnect: \(found)")
+                #expect(abs(found.median) < Self.frame)
+                expectRising(pipeline)
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+            }
+        }
+
+        /// One warning, and frames all the same.
+        @Test func aServiceThatDoesNotAnswer() throws {
+            try run("timestamps=capture", answers: false, prompt: "cyberpunk") { standIn, pipeline, _ in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("timestamps=capture"))
+                #expect(pipeline.waitForFrames(60))
+                #expect(pipeline.count("frames-out") - pipeline.count("frames-fallback") >= 40)
+                #expect(pipeline.count("glass-to-glass-time") == -1)
+                #expect(pipeline.takeProblems().count == 1)
+                expectRising(pipeline)
+                #expect(standIn.sessions.count == 1)
+            }
+        }
+
+        /// An input that waits for the session keeps its own times, from zero.
+        @Test func aFileKeepsItsTimes() throws {
+            try run("timestamps=capture", source: TransformPipeline.source("num-buffers=60")) { _, pipeline, frames in
+                pipeline.play()
+                #expect(pipeline.wait(seconds: 30) { $0.isEnded })
+                let shown = frames.shown
+                #expect(shown.count >= 50)
+                let found = spread(shown.map(\.difference))
+                print("from a file: \(found)")
+                #expect(abs(found.median) < Self.frame / 2)
+                #expect(shown.first.map { $0.output < 500_000_000 } == true)
+                expectRising(pipeline)
+            }
+        }
+    }
+}
+
+extension Picture {
+    /// Mean absolute difference of the luma where a marker stands.
+    fileprivate func cornerDifference(from other: Picture) -> Double {
+        guard width == other.width, height == other.height else { return .infinity }
+        var sum = 0
+        for row in (height - 32)..<height {
+            for column in 0..<192 {
+                sum += abs(Int(planes[0][row * width + column]) - Int(other.planes[0][row * width + column]))
+            }
+        }
+        return Double(sum) / (192 * 32)
+    }
+}

@@ -1,0 +1,341 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// `processor`: the user's elements between the input and the encoder.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct ProcessorTests {
+        private static let look = "film noir"
+        static let flip = "videoflip video-direction=vert"
+        private static let mirror = "videoflip video-direction=horiz"
+
+        /// What comes back of a picture that was processed so.
+        private static func shown(_ processor: String?) throws -> Picture {
+            let then = processor.map { " ! videoconvert ! \($0)" } ?? ""
+            return try Reference.picture(TransformPipeline.source("num-buffers=1") + then).applying(prompt: look)
+        }
+
+        private func isShown(_ processor: String?, _ pipeline: TransformPipeline) -> Bool {
+            (try? Self.shown(processor)).map { pipeline.waitForPicture($0) } ?? false
+        }
+
+        private func isCalm(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
+            let times = pipeline.current.times.compactMap { $0 }
+            return zip(times, times.dropFirst()).allSatisfy { $0 < $1 } && standIn.sessions.count == 1
+        }
+
+        // MARK: At work
+
+        @Test func noPictureGoesOutUnprocessed() throws {
+            let plain = try Self.shown(nil)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look, forbidden: plain)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(isShown(Self.flip, pipeline))
+                    #expect(pipeline.waitForFrames(20))
+                    #expect(pipeline.current.leaks == 0)
+                    #expect(pipeline.stats?.string("processor") == "active")
+                    #expect(isCalm(pipeline, standIn))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func itIsPutInReplacedAndRemovedWhileTheSessionPlays() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
+                    let watch = PictureWatch(pipeline.sink)
+                    pipeline.play()
+                    #expect(isShown(nil, pipeline))
+                    #expect(pipeline.stats?.string("processor") == "none")
+                    let (id, start) = (pipeline.transform.string("session-id"), ContinuousClock.now)
+                    for processor in [Self.flip, Self.mirror, nil, Self.mirror, ""] {
+                        pipeline.transform.set("processor", GValueBox(processor))
+                        let isNone = processor?.isEmpty ?? true
+                        #expect(isShown(isNone ? nil : processor, pipeline), "\(processor ?? "none")")
+                        #expect(pipeline.transform.string("processor") == (isNone ? nil : processor))
+                    }
+                    #expect(watch.longestGap(since: start) <= .milliseconds(700), "\(watch.longestGap(since: start))")
+                    #expect(pipeline.transform.string("session-id") == id && isCalm(pipeline, standIn))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// Which pad takes pictures is not always the first; formats and sizes are its own affair.
+        @Test(arguments: [
+            ("videoflip video-direction=vert ! textoverlay text=live font-desc=\"Sans, 40\"", 30.0),
+            ("video/x-raw,format=BGRA ! videoflip video-direction=vert ! videoconvert ! video/x-raw,format=GBR", 6),
+            ("videoscale ! video/x-raw,width=160,height=88 ! videoflip video-direction=vert", 12),
+            ("tee name=a ! queue ! fakesink a. ! queue ! videoflip video-direction=vert", 6),
+            ("( videoflip video-direction=vert )", 6),
+        ])
+        func whateverTakesAndGivesPicturesWillDo(processor: String, limit: Double) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
+                    pipeline.transform.set("processor", GValueBox(processor))
+                    let flipped = try Self.shown(Self.flip)
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(flipped, within: limit))
+                    #expect(pipeline.wait { $0.capsTexts.allSatisfy { $0.contains("width=(int)320") } })
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test func overlaysAreSeen() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(isShown(nil, pipeline))
+                    // A black bar over the lower third.
+                    pipeline.transform.set("processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
+                    #expect(
+                        pipeline.wait {
+                            guard let picture = $0.latest?.picture else { return false }
+                            return picture.mean(x: 0.5, y: 0.85).luma < 30 && picture.mean(x: 0.3, y: 0.2).luma > 60
+                        })
+                }
+            }
+        }
+
+        @Test func itsSizeIsPutRight() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "processor=\"videoscale ! video/x-raw,width=88,height=88,pixel-aspect-ratio=1/1\"", prompt: Self.look)
+                ) { pipeline in
+                    pipeline.play()
+                    // The square stands in the middle of what is sent, between borders.
+                    #expect(
+                        pipeline.wait {
+                            guard let picture = $0.latest?.picture else { return false }
+                            return picture.mean(x: 0.1, y: 0.3).luma < 30 && picture.mean(x: 0.4, y: 0.3).luma > 40
+                        })
+                    #expect(standIn.sessions.first?.frameCount ?? 0 > 0)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test func theSizeOfWhatIsSentMayChange() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "orientation=landscape output-size=received processor=\"\(Self.flip)\"", prompt: Self.look)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(isShown(Self.flip, pipeline))
+                    pipeline.transform.set("orientation", "portrait")
+                    #expect(pipeline.wait { $0.latest.map { $0.picture.height == 320 && $0.picture.width == 176 } ?? false })
+                    #expect(pipeline.stats?.string("processor") == "active")
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test func mutedPicturesAreNotProcessed() throws {
+            try StandIn.run { standIn in
+                // White, whatever comes in.
+                try TransformPipeline.run(
+                    try .init(standIn, "mute-video=true processor=\"videobalance brightness=1\"", prompt: Self.look)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    // As long as silence of a processor may last, and longer.
+                    #expect(pipeline.waitForMessage(seconds: 4) { $0.kind == .warning || $0.kind == .error } == nil)
+                    #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
+                    pipeline.transform.set("mute-video", false)
+                    let isWhite = { (seen: TransformPipeline.Seen) in
+                        seen.latest.map { $0.picture.mean(x: 0.1, y: 0.2).luma > 180 } ?? false
+                    }
+                    #expect(pipeline.wait(until: isWhite))
+                    pipeline.transform.set("mute-video", true)
+                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    pipeline.transform.set("mute-video", false)
+                    #expect(pipeline.wait(until: isWhite))
+                    #expect(isCalm(pipeline, standIn))
+                }
+            }
+        }
+
+        @Test func passthroughShowsProcessedPictures() throws {
+            let flipped = try Reference.picture(TransformPipeline.source("num-buffers=1") + " ! \(Self.flip)")
+            let raw = try Reference.input()
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init(
+                        "base-url=\(server.url) api-key=x \(TransformPipeline.custom) fallback=passthrough processor=\"\(Self.flip)\"",
+                        forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(flipped, within: 3))
+                    #expect(pipeline.current.leaks == 0)
+                }
+            }
+        }
+
+        @Test func aFileLosesNothing() throws {
+            try StandIn.run { standIn in
+                let source = TransformPipeline.source("num-buffers=40")
+                try TransformPipeline.run(
+                    try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look, source: source)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.isEnded })
+                    #expect(pipeline.count("frames-sent") == 40 && pipeline.count("frames-dropped") == 0)
+                }
+            }
+        }
+
+        /// A live input is not held up, and what was lost is counted.
+        @Test func aSlowOneLosesPicturesAndHoldsNobodyUp() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "processor=\"identity sleep-time=150000\"", prompt: Self.look)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    let (before, start) = (pipeline.count("frames-in"), ContinuousClock.now)
+                    #expect(pipeline.waitForFrames(15))
+                    let seconds = (ContinuousClock.now - start) / .seconds(1)
+                    let rate = Double(pipeline.count("frames-in") - before) / seconds
+                    #expect(rate > 12, "\(rate) a second come in")
+                    #expect(pipeline.count("frames-dropped") > 5)
+                    #expect(pipeline.takeProblems().isEmpty)
+                    #expect(isCalm(pipeline, standIn))
+                }
+            }
+        }
+
+        // MARK: Failing
+
+        static let failing = [
+            // Not a description, or not of something that takes and gives pictures.
+            "no-such-element", "videoflip !", "! ! !", "fakesink", "videotestsrc", "audioconvert",
+            "videoflip no-such-property=1", "name=x", "\u{1}\u{7f}\"'\\",
+            // Fails while it plays.
+            "identity error-after=5", "identity eos-after=5",
+            // Refuses these pictures, or gives others than it says.
+            "capsfilter caps=\"video/x-raw,width=17\"", "capssetter caps=\"video/x-raw,width=4000,height=4000\"",
+            // Does not start.
+            "filesink location=/no/such/folder/x name=f identity",
+            // Gives nothing, at once or later, or stands still.
+            "valve drop=true", "identity drop-probability=1", "identity sleep-time=8000000", "appsink name=s appsrc",
+            // From another time.
+            "identity datarate=1",
+        ]
+
+        private func expectBypass(
+            _ processor: String, _ pipeline: TransformPipeline, _ standIn: StandIn
+        ) throws {
+            let warning = try #require(pipeline.waitForProblem(.warning, seconds: 20), "\(processor)")
+            #expect(warning.text.contains("is bypassed: ") && warning.text.contains("The processor '"), "\(warning.text)")
+            if processor.allSatisfy({ $0 >= " " && $0 != "\u{7f}" }) {
+                #expect(warning.text.contains(processor), "\(warning.text)")
+            }
+            #expect(warning.details == nil && warning.source == "t")
+            #expect(pipeline.waitForFrames(10), "\(processor)")
+            #expect(isShown(nil, pipeline), "\(processor)")
+            #expect(pipeline.stats?.string("processor") == "bypassed")
+            #expect(pipeline.transform.string("processor") == processor)
+            // Once, and never an error.
+            #expect(pipeline.takeProblems().count == 1, "\(pipeline.takeProblems())")
+            #expect(isCalm(pipeline, standIn))
+        }
+
+        @Test(arguments: failing) func aFailingOneIsBypassed(processor: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
+                    pipeline.transform.set("processor", GValueBox(processor))
+                    #expect(pipeline.play() != .failure)
+                    try expectBypass(processor, pipeline, standIn)
+                    // A better one is welcome.
+                    pipeline.transform.set("processor", GValueBox(Self.flip))
+                    #expect(isShown(Self.flip, pipeline))
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test(arguments: ["no-such-element", "identity error-after=1", "valve drop=true", "identity sleep-time=8000000"])
+        func oneThatIsToReplaceAnotherMayFail(processor: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look)) { pipeline in
+                    let watch = PictureWatch(pipeline.sink)
+                    pipeline.play()
+                    #expect(isShown(Self.flip, pipeline))
+                    let start = ContinuousClock.now
+                    pipeline.transform.set("processor", GValueBox(processor))
+                    try expectBypass(processor, pipeline, standIn)
+                    #expect(watch.longestGap(since: start) <= .milliseconds(700), "\(watch.longestGap(since: start))")
+                }
+            }
+        }
+
+        // MARK: The end
+
+        @Test(arguments: [flip, "identity sleep-time=3000000", "valve drop=true", "identity error-after=3", "no-such-element"])
+        func nullInEveryPhase(processor: String) throws {
+            try StandIn.run { standIn in
+                for milliseconds in [0, 30, 300, 1500] {
+                    try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
+                        pipeline.transform.set("processor", GValueBox(processor))
+                        pipeline.play()
+                        _ = pipeline.collect(milliseconds: milliseconds)
+                    }
+                    try TransformPipeline.run(try .init(standIn, "fallback=freeze", prompt: Self.look)) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(2))
+                        pipeline.transform.set("processor", GValueBox(processor))
+                        _ = pipeline.collect(milliseconds: milliseconds / 3)
+                        pipeline.transform.set("processor", GValueBox(Self.mirror))
+                        _ = pipeline.collect(milliseconds: milliseconds / 3)
+                    }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// From several threads, while it starts, pauses and stops.
+        @Test func anythingAtAnyTime() throws {
+            let texts = [Self.flip, nil, Self.mirror, "no-such-element", "identity error-after=2", "valve drop=true", "", "tee ! queue"]
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=passthrough", prompt: Self.look)) { pipeline in
+                    let (element, target) = (pipeline.transform, pipeline.pipeline)
+                    Crowd.run(threads: 3, rounds: 40) { thread, round in
+                        if thread == 0 {
+                            _ = target.setState([.playing, .paused, .playing, .ready, .playing, .null][round % 6])
+                            _ = target.state(timeout: .milliseconds(30))
+                            return
+                        }
+                        element.set("processor", GValueBox(texts[(round &* 5 &+ thread) % texts.count]))
+                        element.set("mute-video", round % 7 == 0)
+                    }
+                    target.setState(.null)
+                    _ = pipeline.takeProblems()
+                    element.set("mute-video", false)
+                    element.set("processor", GValueBox(Self.flip))
+                    pipeline.play()
+                    #expect(isShown(Self.flip, pipeline))
+                }
+            }
+        }
+
+        @Test func aCameraHasItToo() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "source=\"\(TransformPipeline.source())\" processor=\"\(Self.flip)\"", prompt: Self.look)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(isShown(Self.flip, pipeline))
+                    pipeline.transform.set("processor", GValueBox("no-such-element"))
+                    #expect(isShown(nil, pipeline))
+                    #expect(pipeline.waitForProblem(.warning)?.text.contains("no-such-element") == true)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import DecartProtocol
+import GStreamerKit
+import ICE
+import StandInServer
+import Testing
+import TurnServer
+
+extension ElementTests {
+    /// The ICE servers that a room names, with credentials as LiveKit's have them, on a path that also works without.
+    @Suite(.serialized, .timeLimit(.minutes(2)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
+    struct RoomTestsRelay {
+        private func relayed(_ pipeline: TransformPipeline) -> [Bool?] {
+            [pipeline.stats?["relayed"]?.bool, pipeline.stats?["receive-relayed"]?.bool]
+        }
+
+        private func visit(
+            _ properties: String = "", ice: RoomICE, _ body: (TransformPipeline) throws -> Void
+        ) throws {
+            let raw = try Reference.input()
+            try StandIn.run({ ($0.transports, $0.roomICE) = ([.livekit], ice) }) { standIn in
+                let properties = "transport=livekit \(properties)"
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    try body(pipeline)
+                    #expect(pipeline.current.leaks == 0)
+                }
+            }
+        }
+
+        @Test(arguments: ["udp", "tcp", "tls"]) func aRoomThatForcesTheRelay(transport: String) throws {
+            let turn = try TurnServer(tls: "IP:127.0.0.1", temporaryUser: "us/er+=")
+            var ice = RoomICE()
+            ice.servers = [transport == "tls" ? try turn.tlsServer(host: "127.0.0.1") : try turn.server(transport)]
+            let properties = transport == "tls" ? "ca-file=\(turn.authority)" : ""
+            for isForced in [false, true] {
+                ice.forcesRelay = isForced
+                try visit(properties, ice: ice) { pipeline in
+                    #expect(pipeline.waitForFrames(20))
+                    #expect(relayed(pipeline) == [isForced, isForced])
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        /// The element may ask for it too, and the room's servers serve.
+        @Test func anElementThatInsistsOnTheRelay() throws {
+            let turn = try TurnServer(temporaryUser: "us/er+=")
+            var ice = RoomICE()
+            ice.servers = [try turn.server("udp")]
+            try visit("ice-transport-policy=relay", ice: ice) { pipeline in
+                #expect(pipeline.waitForFrames(20))
+                #expect(relayed(pipeline) == [true, true])
+            }
+        }
+
+        /// Without a relay that works, nothing connects: no other path is tried, and no credential is told.
+        @Test func aForcedRelayThatIsNotThere() throws {
+            var ice = RoomICE()
+            ice.servers = [
+                try ICEServer(url: "turn:127.0.0.1:\(try LoopbackSocket.freePort())", username: "canary:1", credential: "canary=")
+            ]
+            ice.forcesRelay = true
+            try visit("max-retries=0 connection-timeout=2", ice: ice) { pipeline in
+                let error = try #require(pipeline.waitForError())
+                #expect(pipeline.frames == 0)
+                let said = error.text + error.debug + (error.details?.description ?? "")
+                #expect(!said.contains("canary"))
+            }
+        }
+
+        /// One STUN server is asked: the room's.
+        @Test func theRoomsSTUNServerIsAsked() throws {
+            let (ours, theirs) = (try LoopbackSocket(), try LoopbackSocket())
+            var ice = RoomICE()
+            ice.servers = [try ICEServer(url: "stun:127.0.0.1:\(theirs.port)")]
+            try visit("stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
+                #expect(pipeline.waitForFrames(5))
+                #expect(eventually { theirs.hasReceived() })
+                #expect(!ours.hasReceived())
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import DecartProtocol
+import GStreamerKit
+import Testing
+
+/// Each frame that goes in gets a number into the top of its picture, which survives codecs and the mild looks; what
+/// comes out tells by it which one it shows. (The latency marker's code, far from the latency marker's place.)
+final class CodedFrames: Sendable {
+    struct Shown: Sendable {
+        var number: UInt16
+        /// Running times of the frame that went in and of the one that came out.
+        var input: UInt64
+        var output: UInt64
+        var isMarked = false
+        /// Output minus input, ms.
+        var difference: Double { Double(Int64(output) - Int64(input)) / 1e6 }
+    }
+    private struct State: Sendable {
+        var sent: [UInt16: UInt64] = [:]
+        var next: UInt16 = 0
+        var shown: [Shown] = []
+        /// Frames in whose place for it a latency marker stands.
+        var marked = 0
+        var isMarkSent = false
+    }
+    private let state = Watched(State())
+
+    init(_ pipeline: TransformPipeline) throws {
+        let source = try #require(pipeline.pipeline.child(named: "source")?.staticPad("src"))
+        watch(source) { [state] buffer, video, time in
+            var number: UInt16 = 0
+            state.change { state in
+                number = state.next
+                state.next &+= 1
+                state.sent[number] = time
+            }
+            guard let copy = buffer.copyOfMetadata() else { return nil }
+            Self.withTop(copy, video, writable: true) { LatencyMarker.stamp(number, onto: $0) }
+            return copy
+        }
+        watch(try #require(pipeline.transform.staticPad("src"))) { [state] buffer, video, time in
+            let number = Self.withTop(buffer, video, writable: false) { LatencyMarker.find(in: $0)?.number }
+            let isMarked = Self.withTop(buffer, video, height: video.height, writable: false) { LatencyMarker.find(in: $0) != nil }
+            state.change { state in
+                if isMarked == true { state.marked += 1 }
+                guard let number = number ?? nil, let input = state.sent[number] else { return }
+                state.shown.append(Shown(number: number, input: input, output: time, isMarked: isMarked == true))
+            }
+            return nil
+        }
+    }
+
+    private func watch(_ pad: Pad, _ take: @escaping (Buffer, VideoInfo, UInt64) -> Buffer?) {
+        var video: VideoInfo?
+        var segment: Event?
+        pad.addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event):
+                if event.kind == .segment { segment = event }
+                if let info = event.caps.flatMap(VideoInfo.init(caps:)) { video = info }
+            case .buffer(let buffer):
+                if let video, let time = buffer.pts.flatMap({ segment?.runningTime(of: $0) }),
+                    let other = take(buffer, video, time)
+                {
+                    return .replace(other)
+                }
+            case .query: break
+            }
+            return .pass
+        }
+    }
+
+    /// The upper 64 rows: the code stands in the lower half of them.
+    @discardableResult
+    private static func withTop<R>(
+        _ buffer: Buffer, _ video: VideoInfo, height: Int = 64, writable: Bool, _ body: (LatencyMarker.Luma) -> R
+    ) -> R? {
+        let result = buffer.withVideoPlanes(video, writable: writable) { planes -> R? in
+            guard let plane = planes.first,
+                let luma = LatencyMarker.Luma(
+                    base: plane.base, stride: plane.stride, width: video.width, height: min(height, video.height))
+            else { return nil }
+            return body(luma)
+        }
+        return result ?? nil
+    }
+
+    var shown: [Shown] { state.read(\.shown) }
+    var markedCount: Int { state.read(\.marked) }
+
+    func waitForShown(_ count: Int, seconds: Double = 30) -> Bool {
+        let target = shown.count + count
+        return state.wait(seconds: seconds) { $0.shown.count >= target }
+    }
+}
+
+/// Median and largest absolute value.
+func spread(_ values: [Double]) -> (median: Double, worst: Double) {
+    let sorted = values.sorted()
+    guard let first = sorted.first, let last = sorted.last else { return (.infinity, .infinity) }
+    return (sorted[sorted.count / 2], max(abs(first), abs(last)))
+}

@@ -1,0 +1,174 @@
+import DecartElements
+import GStreamerKit
+import Testing
+
+/// On virtual time: no element, no clock.
+@Suite struct TimelineTests {
+    private static let ms: UInt64 = 1_000_000
+    private static let base = 145 * ms
+    private static let interval = 50 * ms
+
+    private func capture(minimum: UInt64 = 500) -> OutputTimeline { OutputTimeline(minimumLatency: minimum * Self.ms) }
+
+    @Test func arrivalIsLeftAlone() {
+        var line = OutputTimeline()
+        let grew = line.settle(300_000_000, rank: 1, base: Self.base)
+        #expect(!grew && line.isSettled(rank: 7))
+        #expect(line.moved(777, base: Self.base) == 777 && line.moved(888, base: Self.base) == 888)
+        #expect(line.latency(base: Self.base) == Self.base)
+    }
+
+    @Test func picturesWaitUntilTheirDelayIsKnown() {
+        var line = capture()
+        #expect(!line.isSettled(rank: 1))
+        // What stands in meanwhile is as late as the least latency allows.
+        #expect(line.moved(2000 * Self.ms, base: Self.base) == 1645 * Self.ms)
+        #expect(line.moved(10, base: Self.base) == 0)
+        _ = line.settle(300 * 1_000_000, rank: 1, base: Self.base)
+        #expect(line.isSettled(rank: 1) && !line.isSettled(rank: 2))
+        #expect(line.moved(2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
+        #expect(line.moved(2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
+    }
+
+    @Test func theLeastLatencyDoesForAShortDelay() {
+        var line = capture()
+        #expect(line.latency(base: Self.base) == 500 * Self.ms)
+        let grew = line.settle(350 * 1_000_000, rank: 1, base: Self.base)
+        #expect(!grew && line.latency(base: Self.base) == 500 * Self.ms)
+    }
+
+    @Test func latencyRisesInStepsAndNeverFalls() {
+        var line = capture()
+        var told = 0
+        var reported: [UInt64] = []
+        for delay in [300, 700, 705, 710, 690, 300, 740, 900] as [Int64] {
+            if line.settle(delay * 1_000_000, rank: 1, base: Self.base) { told += 1 }
+            reported.append(line.latency(base: Self.base) / Self.ms)
+            #expect(line.latency(base: Self.base) >= UInt64(delay) * Self.ms + Self.base)
+        }
+        #expect(told == 2, "\(reported)")
+        #expect(zip(reported, reported.dropFirst()).allSatisfy { $0 <= $1 })
+    }
+
+    @Test func aSmallChangeIsSpreadAndALargeOneIsNot() {
+        var line = capture()
+        _ = line.settle(300 * 1_000_000, rank: 1, base: Self.base)
+        line.frameLeft(interval: Self.interval)
+        _ = line.settle(340 * 1_000_000, rank: 1, base: Self.base)
+        var times: [UInt64] = []
+        for frame in 0..<20 {
+            times.append(line.moved((1000 + UInt64(frame) * 50) * Self.ms, base: Self.base))
+            line.frameLeft(interval: Self.interval)
+        }
+        let steps = zip(times, times.dropFirst()).map { ($1 - $0) / Self.ms }
+        #expect(steps.allSatisfy { $0 >= 43 && $0 <= 50 }, "\(steps)")
+        #expect(times.last == (1000 + 950 - 340) * Self.ms)
+
+        _ = line.settle(800 * 1_000_000, rank: 1, base: Self.base)
+        line.frameLeft(interval: Self.interval)
+        #expect(line.moved(5000 * Self.ms, base: Self.base) == 4200 * Self.ms)
+    }
+
+    @Test func anotherPathIsAnotherDelay() {
+        var line = capture()
+        _ = line.settle(300 * 1_000_000, rank: 1, base: Self.base)
+        line.frameLeft(interval: Self.interval)
+        _ = line.settle(330 * 1_000_000, rank: 2, base: Self.base)
+        #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
+        // The older one says something late.
+        _ = line.settle(900 * 1_000_000, rank: 1, base: Self.base)
+        #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
+    }
+
+    @Test func nothingTraps() {
+        var line = capture(minimum: 60_000)
+        for delay in [Int64.min, -1, 0, Int64.max] {
+            for time in [0, 1, UInt64.max - 1] as [UInt64] {
+                _ = line.settle(delay, rank: 1, base: Self.base)
+                _ = line.moved(time, base: UInt64.max - 1)
+                _ = line.latency(base: time)
+                line.frameLeft(interval: time)
+            }
+        }
+    }
+}
+
+@Suite struct MarkerLedgerTests {
+    private static let ms: UInt64 = 1_000_000
+
+    /// Frames at 25 a second that come back after `delay` ms, for so many seconds; what was marked, by its time in ms.
+    private func run(
+        _ ledger: inout MarkerLedger, from start: Int = 0, seconds: Int, delay: (Int) -> Int, answers: Bool = true
+    ) -> [Int] {
+        var marked: [Int] = []
+        var under: [(number: UInt16, due: Int)] = []
+        for time in stride(from: start, to: start + seconds * 1000, by: 40) {
+            while let next = under.first, next.due <= time {
+                under.removeFirst()
+                if answers, let sent = ledger.answer(next.number) {
+                    _ = ledger.measured(Int64(next.due) * 1_000_000 - Int64(sent))
+                }
+            }
+            if let number = ledger.number(forFrameAt: UInt64(time) * Self.ms) {
+                marked.append(time)
+                under.append((number, time + delay(time)))
+            }
+        }
+        return marked
+    }
+
+    @Test func fewFramesAreMarked() {
+        var ledger = MarkerLedger(firstNumber: 65_534)
+        let marked = run(&ledger, seconds: 20) { _ in 300 }
+        // 120 ms apart until the first answer, and five more; then one in two seconds.
+        #expect(marked.filter { $0 < 1000 }.count <= 9)
+        #expect(marked.filter { $0 >= 2000 }.count <= 10)
+        #expect(marked.first == 0)
+        #expect(ledger.delay == 300_000_000)
+    }
+
+    @Test func aChangeIsLookedAtAtOnce() {
+        var ledger = MarkerLedger(firstNumber: 0)
+        _ = run(&ledger, seconds: 10) { _ in 300 }
+        let marked = run(&ledger, from: 10_000, seconds: 6) { _ in 500 }
+        #expect(ledger.delay == 500_000_000)
+        #expect(marked.count >= 7 && marked.count <= 13, "\(marked)")
+    }
+
+    @Test func jitterDoesNotMoveTheMedian() {
+        var ledger = MarkerLedger(firstNumber: 0)
+        var random = SystemRandomNumberGenerator()
+        _ = run(&ledger, seconds: 30) { _ in 300 + Int.random(in: -20...20, using: &random) }
+        #expect(ledger.delay.map { abs($0 - 300_000_000) <= 20_000_000 } == true)
+        _ = run(&ledger, from: 30_000, seconds: 3) { time in time < 30_100 ? 900 : 300 }
+        #expect(ledger.delay.map { abs($0 - 300_000_000) <= 20_000_000 } == true)
+    }
+
+    @Test func withoutAnswersItGivesUp() {
+        var ledger = MarkerLedger(firstNumber: 0)
+        var gaveUp = 0
+        _ = run(&ledger, seconds: 2, delay: { _ in 300 }, answers: false)
+        for _ in 0..<100 where ledger.pictureWithoutNumber() { gaveUp += 1 }
+        #expect(gaveUp == 1)
+        let marked = run(&ledger, from: 2000, seconds: 60, delay: { _ in 300 }, answers: false)
+        #expect(marked.count == MarkerLedger.burst)
+    }
+
+    @Test func aLateAnswerIsTakenAllTheSame() {
+        var ledger = MarkerLedger(firstNumber: 0)
+        _ = run(&ledger, seconds: 2, delay: { _ in 300 }, answers: false)
+        for _ in 0..<MarkerLedger.patience { _ = ledger.pictureWithoutNumber() }
+        _ = run(&ledger, from: 2000, seconds: 10) { _ in 400 }
+        #expect(ledger.delay == 400_000_000)
+    }
+
+    @Test func eachNumberCountsOnce() throws {
+        var ledger = MarkerLedger(firstNumber: 9)
+        let given = ledger.number(forFrameAt: 5)
+        let number = try #require(given)
+        #expect(ledger.contains(number) && !ledger.contains(number &+ 1))
+        let answers = [number, number, number &+ 1].map { ledger.answer($0) }
+        #expect(answers == [5, nil, nil])
+        #expect(ledger.contains(number))
+    }
+}

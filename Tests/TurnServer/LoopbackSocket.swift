@@ -1,0 +1,35 @@
+import Glibc
+
+/// A socket on 127.0.0.1 that never answers.
+package final class LoopbackSocket: Sendable {
+    let descriptor: Int32
+    package let port: UInt16
+
+    package struct CannotBind: Error {}
+
+    package init(stream: Bool = false) throws {
+        descriptor = socket(AF_INET, Int32((stream ? SOCK_STREAM : SOCK_DGRAM).rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let descriptor = descriptor
+        let status = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                bind(descriptor, raw, length) == 0 && getsockname(descriptor, raw, &length) == 0
+            }
+        }
+        port = UInt16(bigEndian: address.sin_port)
+        guard status, !stream || listen(descriptor, 8) == 0 else { throw CannotBind() }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Datagrams that have arrived and wait to be read.
+    package func hasReceived() -> Bool {
+        var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&item, 1, 0) > 0
+    }
+
+    package static func freePort() throws -> UInt16 { try LoopbackSocket().port }
+}
