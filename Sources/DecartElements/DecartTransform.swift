@@ -35,6 +35,8 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var input: InputChain?
         var output: VideoOutput?
+        /// Of one start.
+        var track = VideoTrack()
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
         /// Told when a room is what the service speaks.
@@ -185,10 +187,15 @@ final class DecartTransform: ElementImplementation {
         let (input, output, snapshot, session, timing) = state.withLock {
             ($0.input, $0.output, $0.snapshot, $0.session, $0.timing)
         }
-        return TransformStatistics.structure(
-            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none, output: output?.counters ?? OutputCounters(),
-            snapshot: session == nil ? nil : snapshot, transport: session?.statistics,
+        let transport = session?.statistics
+        let stats = TransformStatistics.structure(
+            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
+            output: output?.counters ?? OutputCounters(), snapshot: session == nil ? nil : snapshot, transport: transport,
             receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
+        let (track, label) = state.withLock { ($0.track, $0.settings.trackLabel) }
+        let (publication, sid) = session?.publication ?? (.none, nil)
+        track.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
+        return stats
     }
 
     /// The session's queue, for an image is read from a file.
@@ -357,8 +364,9 @@ final class DecartTransform: ElementImplementation {
         }
         prepare(input, output, plan, settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
+        let track = VideoTrack()
         let host = MediaHost(
-            element: handle, input: input, output: output, log: Self.log, timing: timing,
+            element: handle, input: input, output: output, track: track, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -369,6 +377,7 @@ final class DecartTransform: ElementImplementation {
         state.withLock {
             $0.session = session
             $0.timing = timing
+            $0.track = track
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }

@@ -15,6 +15,7 @@ struct MediaHost: Sendable {
     let element: ElementHandle
     let input: InputChain
     let output: VideoOutput
+    let track: VideoTrack
     let log: DebugCategory
     /// For `timestamps=capture`.
     var timing: CaptureTiming?
@@ -41,6 +42,7 @@ struct MediaSettings: Sendable {
     var followsReceived: Bool
     /// Nothing is sent.
     var onlyWatches = false
+    var label = TrackLabel()
     /// Rooms are reached with the same trust as the control channel.
     var room: RoomAccess?
 }
@@ -64,6 +66,10 @@ protocol ElementMedia: MediaTransport {
     func setAudio(_ isWanted: Bool)
     /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
     func setVideoPublished(_ isPublished: Bool)
+    /// The far side takes our pictures.
+    var isPublished: Bool { get }
+    /// A room's name for our track.
+    var trackSID: String? { get }
 }
 
 // @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
@@ -79,6 +85,7 @@ final class MediaPath: @unchecked Sendable {
     private let sentBefore = Atomic<UInt64>(0)
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
+    let isPublished = Atomic(false)
     private let stopped = Atomic(false)
     // What other threads may ask for, until `stop`. The connection is the one that sends.
     private let shared = Mutex<PeerConnection?>(nil)
@@ -147,7 +154,11 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// Pictures may be sent; any thread.
-    func open() { if !settings.onlyWatches { host.input.gate.open(rank: rank) } }
+    func open() {
+        guard !settings.onlyWatches else { return }
+        isPublished.store(true, ordering: .releasing)
+        host.input.gate.open(rank: rank)
+    }
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
@@ -221,7 +232,9 @@ final class MediaPath: @unchecked Sendable {
         let sent = Mutex((width: 0, height: 0))
         host.input.addDelivery(rank: rank) { [weak self, encoder, marks] frame in
             guard let self else { return }
-            self.follow(encoder)
+            let bytesSent = self.sender?.bytesSent ?? 0
+            self.follow(encoder, bytesSent: bytesSent)
+            self.host.track.sent(frame.size, bytes: bytesSent, at: self.host.element.unowned.currentRunningTime)
             let changed = sent.withLock { sent in
                 defer { sent = frame.size }
                 return sent != frame.size
@@ -295,8 +308,7 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
-    private func follow(_ encoder: VideoEncoderBin) {
-        let bytesSent = shared.withLock { $0 }?.bytesSent
+    private func follow(_ encoder: VideoEncoderBin, bytesSent: UInt64) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target?.target else { return (nil, nil) }
             if rate.ladder == nil {
@@ -320,6 +332,7 @@ final class MediaPath: @unchecked Sendable {
     /// The decoder's thread.
     private func frameArrived() {
         received.wrappingAdd(1, ordering: .relaxed)
+        host.track.received(at: host.element.unowned.currentRunningTime)
         if !firstFrame.exchange(true, ordering: .relaxed) { onEvent(.firstFrame) }
     }
 

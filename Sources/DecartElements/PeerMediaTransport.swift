@@ -7,6 +7,7 @@ import DecartSession
 import GStreamerKit
 import ICE
 import LiveKitTransport
+import Synchronization
 import WebRTCTransport
 
 // @unchecked: `connection` belongs to the session's queue, the path sees to itself.
@@ -26,12 +27,15 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     var statistics: PeerConnectionStatistics? { path.sender?.statistics() }
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
+    var isPublished: Bool { path.isPublished.load(ordering: .acquiring) }
+    var trackSID: String? { nil }
 
     // MARK: Orders
 
     func start(_ start: MediaStart) {
         do {
             var configuration = path.settings.connection
+            configuration.msid = path.settings.label.msid
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection

@@ -18,6 +18,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var room: RoomConnection?
     private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
     private let subscriber = Mutex<PeerConnection?>(nil)
+    private let sid = Mutex<String?>(nil)
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -30,6 +31,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     var traffic: MediaTraffic { path.traffic }
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
+    var isPublished: Bool { path.isPublished.load(ordering: .acquiring) }
+    var trackSID: String? { sid.withLock { $0 } }
 
     /// What was sent is of the publisher, what was received of the subscriber.
     var statistics: PeerConnectionStatistics? {
@@ -50,6 +53,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
         configuration.room.publishes = !settings.onlyWatches
+        configuration.room.trackName = settings.label.roomName
+        configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = access.allowsInsecure
@@ -90,7 +95,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             self.subscriber.withLock { $0 = subscriber }
             if let publisher { path.add(publisher) }
             path.add(subscriber)
-        case .published:
+        case .published(let sid):
+            self.sid.withLock { $0 = sid }
             attempt { if let publisher = peers?.publisher { try path.send(through: publisher) } }
         case .subscribed:
             attempt { if let peers { try path.receive(from: peers.subscriber) } }

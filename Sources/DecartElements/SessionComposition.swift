@@ -110,6 +110,7 @@ extension SessionPlan {
             bitrate: settings.startBitrate(generation), encoder: settings.encoder,
             followsReceived: settings.outputSize == .received)
         media.format = format
+        media.label = settings.trackLabel
         media.connection.codec = settings.videoCodec(generation)
         media.connection.bitrateRange = range
         media.connection.startBitrate = settings.startBitrate(generation)
@@ -288,6 +289,8 @@ extension TransformSettings {
     /// Of servers that the service, or the user, names beside it: they may have certificates of everybody's.
     var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
+    var trackLabel: TrackLabel { TrackLabel(name: trackName, source: trackSource) }
+
     var maximumDuration: Duration? { maxSessionDuration > 0 ? .seconds(maxSessionDuration) : nil }
 
     var retryPolicy: RetryPolicy {
@@ -408,6 +411,11 @@ final class ElementSession: @unchecked Sendable {
     func takesOver(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.takesOver(message) } }
 
     var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
+
+    /// How our track stands on the newest media path, and its name in a room.
+    var publication: (state: VideoTrack.Publication, sid: String?) {
+        media.newest.map { ($0.isPublished ? .published : .publishing, $0.trackSID) } ?? (.none, nil)
+    }
 
     /// Runs on the session's queue, after what is there already.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }

@@ -191,6 +191,16 @@ enum TransformProperties {
                     (3, "none", "GAP events"),
                 ], default: 0), mutability: .playing),
         PropertySpec(
+            "track-name", nick: "Track name",
+            blurb:
+                "What others know our video track by: its name in a room, and in the msid of a direct connection, there with - for what may not stand in it (unset = in a room camera or screen_share, directly a random one)",
+            .string(default: nil)),
+        PropertySpec(
+            "track-source", nick: "Track source", blurb: "What a room is told that our pictures are",
+            .enumeration(
+                type: "GstDecartTrackSource", values: [(0, "camera", "A camera's"), (1, "screen", "Of a shared screen")],
+                default: 0)),
+        PropertySpec(
             "mute-video", nick: "Mute video",
             blurb: "Send black at 5 pictures a second in place of the input; track and session stay",
             .boolean(default: false), mutability: .playing),
@@ -317,6 +327,8 @@ extension TransformSettings {
         case "min-latency": minLatency = value.int ?? 500
         case "output-size": outputSize = value.int.flatMap(OutputSize.init) ?? .model
         case "fallback": fallback = value.int.flatMap(Fallback.init) ?? .freeze
+        case "track-name": trackName = value.string.flatMap { $0.isEmpty ? nil : $0 }
+        case "track-source": trackSource = value.int.flatMap(TrackSource.init) ?? .camera
         case "mute-video": muteVideo = value.bool ?? false
         case "processor": processor = value.string.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         case "statistics-interval": statisticsInterval = value.int ?? 0
@@ -362,6 +374,8 @@ extension TransformSettings {
         case "min-latency": GValueBox(uint: minLatency)
         case "output-size": GValueBox(enumeration: "GstDecartOutputSize", outputSize.rawValue)
         case "fallback": GValueBox(enumeration: "GstDecartFallback", fallback.rawValue)
+        case "track-name": GValueBox(trackName)
+        case "track-source": GValueBox(enumeration: "GstDecartTrackSource", trackSource.rawValue)
         case "mute-video": GValueBox(muteVideo)
         case "processor": GValueBox(processor)
         case "statistics-interval": GValueBox(uint: statisticsInterval)

@@ -11,6 +11,7 @@ struct TransformSettings: Sendable {
     enum Speed: Int, Sendable, CaseIterable { case standard, fast }
     enum Timestamps: Int, Sendable, CaseIterable { case arrival, capture }
     enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
+    enum TrackSource: Int, Sendable, CaseIterable { case camera, screen }
     enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
 
     var baseURL = ServiceURL.defaultBase
@@ -52,6 +53,9 @@ struct TransformSettings: Sendable {
     var minLatency = 500
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
+    /// nil: by the source.
+    var trackName: String?
+    var trackSource = TrackSource.camera
     var muteVideo = false
     /// nil: none. Not checked before it is made.
     var processor: String?

@@ -214,6 +214,8 @@ final class VideoOutput: @unchecked Sendable {
         state.withLock { state in
             state.counters.received &+= 1
             guard state.active, state.playing, rank >= state.shownRank else { return }
+            // Of black pictures, for nothing else has been sent: the input's shape is not known yet.
+            state.waits = false
             if rank > state.shownRank {
                 state.shownRank = rank
                 state.frames.removeAll()

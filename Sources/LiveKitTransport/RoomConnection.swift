@@ -28,8 +28,8 @@ package struct RoomConnectionConfiguration: Sendable {
 package enum RoomEvent: Sendable {
     /// Made, not yet negotiated: their bins belong into the pipeline now. Who only watches has no publisher.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
-    /// The room takes our video as the publisher's `sendParameters` say.
-    case published
+    /// The room takes our video as the publisher's `sendParameters` say, and knows it by this name.
+    case published(sid: String?)
     /// The result comes, coded as the subscriber's `negotiatedCodec` says.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
@@ -178,7 +178,7 @@ package final class RoomConnection: @unchecked Sendable {
             attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
                 guard let publisher else { return }
                 try publisher.setAnswer(sdp)
-                self.tell(.published)
+                self.tell(.published(sid: self.machine.trackSID))
             }
         case .makeAnswer(let offer, let id):
             attempt(.subscriber) { () throws(PeerConnectionError) in try self.answer(offer, id) }

@@ -15,6 +15,10 @@ import SwiftProtobuf
 package struct RoomConfiguration: Sendable, Equatable {
     /// Our name for the track, as in the offer's `msid`.
     package var trackID = "camera"
+    /// What others know it by.
+    package var trackName = "camera"
+    /// The pictures are of a screen, not of a camera.
+    package var isScreen = false
     package var width: Int
     package var height: Int
     /// At most, bit/s.
@@ -83,6 +87,8 @@ package struct RoomMachine: Sendable {
     private var phase = Phase.opening
     /// The newest, for whoever joins anew.
     package private(set) var token: Secret
+    /// The room's name for our track.
+    package private(set) var trackSID: String?
     private var needsSubscriber = true
     private var connected: Set<Int> = []
     private var isOffered = false
@@ -155,6 +161,7 @@ package struct RoomMachine: Sendable {
             joined(join)
         case .trackPublished(let published):
             guard phase == .publishing, published.cid == configuration.trackID, !isOffered else { return }
+            trackSID = published.track.sid.isEmpty ? nil : published.track.sid.printable(limit: 64)
             isOffered = true
             order(.makeOffer)
         case .requestResponse(let response):
@@ -235,9 +242,9 @@ package struct RoomMachine: Sendable {
         }
         return .with {
             $0.cid = configuration.trackID
-            $0.name = "camera"
+            $0.name = configuration.trackName
             $0.type = .video
-            $0.source = .camera
+            $0.source = configuration.isScreen ? .screenShare : .camera
             $0.width = layer.width
             $0.height = layer.height
             $0.layers = [layer]

@@ -26,6 +26,15 @@ extension ElementTests {
             try runChild("manyCamerasLeaveNothing", cycles: 8)
         }
 
+        /// Processors that come, go, fail and stand still.
+        @Test func manyProcessorsLeaveNothing() throws {
+            guard !Self.isChild else {
+                try manyProcessors()
+                return
+            }
+            try runChild("manyProcessorsLeaveNothing", cycles: 6)
+        }
+
         private func runChild(_ name: String, cycles: Int) throws {
             try TemporaryFolder.with { folder in
                 let log = folder.path("objects.log")
@@ -113,6 +122,44 @@ extension ElementTests {
                     if cycle <= 2 { early = Figures() }
                 }
                 VirtualCameras.set([])
+                _ = eventually(seconds: 20) {
+                    Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
+                }
+                let end = Figures()
+                #expect(end.descriptors <= early.descriptors && end.threads <= early.threads, "\(early); \(end)")
+                standIn.expectGoodConduct()
+            }
+            Self.tellWhatIsAlive()
+        }
+
+        private func manyProcessors() throws {
+            let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 6
+            try StandIn.run { standIn in
+                var early = Figures()
+                for cycle in 1...count {
+                    try TransformPipeline.run(
+                        try .init(standIn, "processor=\"\(ProcessorTests.flip)\"", prompt: "film noir")
+                    ) { pipeline in
+                        func expect(_ condition: String) {
+                            let isSo = eventually { pipeline.stats?.string("processor") == condition }
+                            #expect(isSo, "cycle \(cycle): not \(condition)")
+                        }
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
+                        for (processor, condition) in [
+                            ("videoconvert", "active"), ("no-such-element", "bypassed"), ("identity error-after=2", "bypassed"),
+                            (ProcessorTests.flip, "active"), ("identity sleep-time=2500000", "bypassed"), ("", "none"),
+                            ("tee name=a ! queue ! fakesink a. ! queue", "active"),
+                        ] {
+                            pipeline.transform.set("processor", GValueBox(processor))
+                            expect(condition)
+                        }
+                        // The end finds one that is just being started, or stands still.
+                        pipeline.transform.set(
+                            "processor", GValueBox(cycle % 2 == 0 ? ProcessorTests.flip : "identity sleep-time=500000"))
+                    }
+                    if cycle <= 2 { early = Figures() }
+                }
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }

@@ -246,6 +246,23 @@ extension ElementTests {
             #expect(isCalm(pipeline, standIn))
         }
 
+        @Test(arguments: [
+            ("no-such-element", "no element \"no-such-element\""), ("videoflip x=1", "no property \"x\""),
+            ("identity name=mine error-after=3", "mine: Failed"), ("identity eos-after=3", "it ended"),
+            ("capsfilter caps=\"video/x-raw,width=17\"", "does not take these pictures"), ("valve drop=true", "gives no pictures"),
+            ("identity name=a  identity name=b", "not all linked"),
+        ])
+        func theWarningSaysWhy(processor: String, words: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    pipeline.transform.set("processor", GValueBox(processor))
+                    pipeline.play()
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.text.contains(words), "\(warning.text)")
+                }
+            }
+        }
+
         @Test(arguments: failing) func aFailingOneIsBypassed(processor: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in

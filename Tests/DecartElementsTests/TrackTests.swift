@@ -35,11 +35,11 @@ extension ElementTests {
         }
 
         /// Muted from the start, with a camera that gives nothing: there is a session all the same.
-        @Test func noInputIsNeeded() throws {
+        @Test(arguments: ["orientation=landscape", "orientation=auto"]) func noInputIsNeeded(orientation: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
                     try .init(
-                        standIn, "mute-video=true orientation=landscape", prompt: "film noir",
+                        standIn, "mute-video=true \(orientation)", prompt: "film noir",
                         source: "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1")
                 ) { pipeline in
                     pipeline.play()

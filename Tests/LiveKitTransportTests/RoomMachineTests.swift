@@ -22,6 +22,26 @@ struct RoomMachineTests {
         }
     }
 
+    @Test func theTrackIsAnnouncedAsConfigured() throws {
+        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
+        (configuration.trackName, configuration.isScreen) = ("desk", true)
+        var machine = RoomMachine(configuration: configuration, token: Secret("t"))
+        _ = machine.handle(.opened, now: .zero)
+        let orders = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
+        let track = orders.lazy.compactMap { order -> LiveKitAddTrackRequest? in
+            if case .send(.addTrack(let track)) = order { track } else { nil }
+        }.first
+        #expect(track?.name == "desk" && track?.source == .screenShare && track?.cid == "camera")
+        #expect(machine.trackSID == nil)
+        let published = LiveKitTrackPublishedResponse.with {
+            $0.cid = "camera"
+            $0.track.sid = "TR_\n" + String(repeating: "x", count: 100)
+        }
+        _ = machine.handle(.message(.with { $0.trackPublished = published }), now: .zero)
+        // A peer's words: one line, and not many.
+        #expect(machine.trackSID == "TR_ " + String(repeating: "x", count: 60) + "…")
+    }
+
     @Test func wholeStayInOrder() throws {
         var driver = RoomDriver()
         driver.tell(.opened)

@@ -28,7 +28,10 @@ final class CameraSwitch: @unchecked Sendable {
     private struct State {
         var isRunning = false
         /// Not after `stop-capture`.
-        var wantsCapture = true
+        var isAskedFor = true
+        /// While the picture is muted, and the camera is let go for that.
+        var isMuted = false
+        var wantsCapture: Bool { isAskedFor && !isMuted }
         var current: Capture?
         var coming: Capture?
         /// What the application chose while playing; it counts more than the properties.
@@ -409,15 +412,23 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// Lets the camera go, or takes it again; counts for the next start where there is none yet.
-    func setCapturing(_ wanted: Bool) {
-        state.withLock { $0.wantsCapture = wanted }
+    func setCapturing(_ wanted: Bool) { change { $0.isAskedFor = wanted } }
+
+    /// The same for as long as the picture is muted.
+    func setMuted(_ isMuted: Bool) { change { $0.isMuted = isMuted } }
+
+    private func change(_ body: (inout State) -> Void) {
+        state.withLock { body(&$0) }
         queue.async { [weak self] in
-            guard let self, self.state.withLock({ $0.isRunning && $0.wantsCapture == wanted }) else { return }
-            let current = self.state.withLock(\.current)
+            guard let self else { return }
+            let (isRunning, wanted, current, coming) = self.state.withLock {
+                ($0.isRunning, $0.wantsCapture, $0.current, $0.coming)
+            }
+            guard isRunning else { return }
             if !wanted {
                 self.dropComing()
                 if let current { self.release(current) }
-            } else if current == nil, self.state.withLock({ $0.coming == nil }) {
+            } else if current == nil, coming == nil {
                 self.retake()
             }
         }

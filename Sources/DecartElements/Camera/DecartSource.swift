@@ -126,6 +126,7 @@ final class DecartSource: ElementImplementation {
         guard let parts else { return }
         if parts.transform.has(property: name) {
             parts.transform.set(name, value)
+            if name == "mute-video" { applyMute(parts) }
             return
         }
         state.withLock { $0.settings.set(name, value) }
@@ -139,6 +140,7 @@ final class DecartSource: ElementImplementation {
         case "orientation": apply(settings.orientation, parts)
         case "subscribe-token":
             (parts.transform.element.implementation as? DecartTransform)?.watch(settings.subscribeToken)
+        case "mute-releases-camera": applyMute(parts)
         case "crop":
             if let request = CropRequest(settings.crop) {
                 parts.stage.set(request: request)
@@ -164,6 +166,12 @@ final class DecartSource: ElementImplementation {
         guard let parts else { return }
         parts.transform.propertiesChanged(names)
         parts.updateShape()
+    }
+
+    /// The camera is let go when black goes out in its place.
+    private func applyMute(_ parts: Parts) {
+        let releases = state.withLock(\.settings.muteReleasesCamera)
+        parts.camera.setMuted(releases && parts.transform.value("mute-video")?.bool == true)
     }
 
     private func apply(_ orientation: TransformSettings.OrientationChoice, _ parts: Parts) {

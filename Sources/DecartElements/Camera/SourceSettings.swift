@@ -16,6 +16,7 @@ struct SourceSettings: Sendable {
     var subscribeToken: Secret?
     /// As the user wrote it; a text that is no crop counts as none.
     var crop = ""
+    var muteReleasesCamera = false
 
     static let automatic = "auto"
     static let test = "test"
@@ -31,6 +32,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
         case "subscribe-token": subscribeToken = value.string.flatMap { $0.isEmpty ? nil : Secret($0) }
+        case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
         default: break
         }
     }
@@ -46,6 +48,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
         case "subscribe-token": subscribeToken.map { GValueBox($0.reveal()) }
+        case "mute-releases-camera": GValueBox(muteReleasesCamera)
         default: nil
         }
     }
@@ -98,6 +101,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Of a running session, to watch it in place of having one: no camera is opened, nothing is captured or sent, preview stays empty, and the properties of source, camera, encoder and prompt are ignored. Unset, it reads as the token of the own session, for viewers (NULL before the service says it). Keep it like a key; notify is not emitted for it",
             .privateString),
+        PropertySpec(
+            "mute-releases-camera", nick: "Mute releases camera",
+            blurb:
+                "Close the camera, or other source, while mute-video is set, so that its light goes out, and open it again afterwards; black goes out meanwhile, and session and output stay. A camera that cannot be opened again is a lost one: a warning, and the next",
+            .boolean(default: false), mutability: .playing),
         PropertySpec(
             "current-device", nick: "Current device",
             blurb:

@@ -184,8 +184,14 @@ final class Processor: @unchecked Sendable {
         guard isReady else { return }
         if changes { entry.push(caps) }
         if isFirst { entry.push(Event.timeSegment()) }
-        // What comes of it is told by messages, or by nothing coming out.
-        _ = entry.push(buffer)
+        // Of the picture before. An element that fails has said more in a message by then.
+        switch entry.push(buffer) {
+        case .ok, .flushing: break
+        case .notNegotiated: handlers.onEnd(self, "it does not take these pictures, or gives none that can be converted")
+        case .notLinked: handlers.onEnd(self, "its elements are not all linked")
+        case .eos: handlers.onEnd(self, "it ended")
+        case .error: handlers.onEnd(self, "it failed")
+        }
     }
 
     /// No pictures come for a while, which is not its fault.

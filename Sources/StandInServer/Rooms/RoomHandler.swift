@@ -150,6 +150,10 @@ final class RoomHandler: ChannelInboundHandler {
     private func carryOut(_ order: RoomConversation.Order, _ context: ChannelHandlerContext) {
         switch order {
         case .send(let response):
+            if case .trackPublished(let published) = response.message {
+                let track = published.track
+                services.board.update(room.number) { $0.note(track: "\(track.source) \(track.name) \(track.sid)") }
+            }
             guard let bytes: [UInt8] = try? response.serializedBytes() else { return }
             write(.binary, ByteBuffer(bytes: bytes), context)
         case .startMedia: startMedia(context)

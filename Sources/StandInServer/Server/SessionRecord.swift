@@ -27,6 +27,8 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var roomJoinCount = 0
     /// Viewers that are there, in its room or directly.
     package internal(set) var viewerCount = 0
+    /// Tracks that the client made known: in a room `source name sid`, else the `msid` of its offer.
+    package internal(set) var tracks: [String] = []
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
@@ -55,7 +57,10 @@ package struct SessionRecord: Sendable, Equatable {
             if image.image != .none { imageCount += 1 }
             if image.isPassthrough { passthroughCount += 1 }
             if case .prompt(let prompt) = image.text { note(prompt: prompt) }
-        case .offer: offerCount += 1
+        case .offer(let sdp):
+            offerCount += 1
+            let ids = sdp.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("a=msid:") }
+            for id in ids.prefix(4) { note(track: String(id.dropFirst("a=msid:".count))) }
         case .iceCandidate(let candidate):
             if candidate?.candidate.isEmpty ?? true {
                 receivedEndOfCandidates = true
@@ -78,6 +83,8 @@ package struct SessionRecord: Sendable, Equatable {
         default: break
         }
     }
+
+    mutating func note(track: String) { if tracks.count < Self.historyLimit { tracks.append(track) } }
 
     private mutating func note(prompt: String) {
         promptCount += 1
