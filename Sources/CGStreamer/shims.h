@@ -20,6 +20,7 @@ static inline GType decart_type_int64(void) { return G_TYPE_INT64; }
 static inline GType decart_type_uint64(void) { return G_TYPE_UINT64; }
 static inline GType decart_type_double(void) { return G_TYPE_DOUBLE; }
 static inline GType decart_type_string(void) { return G_TYPE_STRING; }
+static inline GType decart_type_param_string(void) { return G_TYPE_PARAM_STRING; }
 static inline GType decart_type_none(void) { return G_TYPE_NONE; }
 static inline GType decart_type_enum(void) { return G_TYPE_ENUM; }
 static inline GType decart_type_flags(void) { return G_TYPE_FLAGS; }

@@ -357,7 +357,10 @@ final class DecartTransform: ElementImplementation {
             handle.unowned.postError(Self.missing("the GStreamer element '\(lacking)' is not installed"))
             return false
         }
-        let lacking = codecs.first { $0.installedDecoder == nil || ($0.installedEncoder == nil && settings.encoder.isEmpty) }
+        let sends = settings.watchedToken == nil
+        let lacking = codecs.first {
+            $0.installedDecoder == nil || ($0.installedEncoder == nil && settings.encoder.isEmpty && sends)
+        }
         if let codec = lacking {
             handle.unowned.postError(
                 Self.missing(
@@ -405,6 +408,7 @@ final class DecartTransform: ElementImplementation {
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }
+        if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
         return true
     }
 
@@ -414,7 +418,8 @@ final class DecartTransform: ElementImplementation {
         input.gate.set(flushing: false)
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
-        let follows = settings.orientation == .auto
+        // Nothing comes in where a session is only watched.
+        let follows = settings.orientation == .auto && plan.watched == nil
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
@@ -514,6 +519,9 @@ final class DecartTransform: ElementImplementation {
     }
 
     // MARK: For the camera in front of it
+
+    /// The session to watch from the next start on, in place of one of its own; nil: one of its own.
+    func watch(_ token: Secret?) { state.withLock { $0.settings.watchedToken = token } }
 
     /// What will be sent by the settings as they are; nil while they lack something.
     var plannedFormat: VideoFormat? {

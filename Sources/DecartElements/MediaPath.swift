@@ -41,6 +41,8 @@ struct MediaSettings: Sendable {
     var bitrate: Int
     var encoder: String
     var followsReceived: Bool
+    /// Nothing is sent.
+    var onlyWatches = false
     var label = TrackLabel()
     /// Rooms are reached with the same trust as the control channel.
     var room: RoomAccess?
@@ -156,6 +158,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Sound may be sent, and pictures, unless ours are withdrawn; any thread.
     func open() {
+        guard !settings.onlyWatches else { return }
         host.audio.gate.open(rank: rank)
         door.withLock { door in
             door.isOpen = true

@@ -72,7 +72,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             if isFirst {
                 try path.receive(from: connection)
-                try path.send(through: connection)
+                if !path.settings.onlyWatches { try path.send(through: connection) }
             }
             path.setPublished(wish.video && connection.videoDirection?.sends ?? false)
             try audio.settle(path, isWanted: wish.audio, sender: connection, receiver: connection)

@@ -1,4 +1,5 @@
-// One attempt's media in a LiveKit room (generation 2): one peer connection sends, another receives. It knows the room;
+// One attempt's media in a LiveKit room (generation 2): one peer connection sends, where anything is sent, another
+// receives. It knows the room;
 // it must not know the control channel.
 //
 // Every method but `traffic` runs on the session's queue, which may block in GStreamer.
@@ -15,7 +16,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
-    private var peers: (publisher: PeerConnection, subscriber: PeerConnection)?
+    private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
     private let subscriber = Mutex<PeerConnection?>(nil)
     private var wish = MediaWish()
     private var isSending = false
@@ -55,6 +56,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             room: RoomConfiguration(
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
+        configuration.room.publishes = !settings.onlyWatches
         configuration.room.trackName = settings.label.roomName
         configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust
@@ -107,7 +109,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .peers(let publisher, let subscriber):
             peers = (publisher, subscriber)
             self.subscriber.withLock { $0 = subscriber }
-            path.add(publisher)
+            if let publisher { path.add(publisher) }
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }
@@ -144,8 +146,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func settleAudio() throws {
-        guard let peers else { return }
-        try audio.settle(path, isWanted: wish.audio, sender: peers.publisher, receiver: peers.subscriber)
+        guard let peers, let publisher = peers.publisher else { return }
+        try audio.settle(path, isWanted: wish.audio, sender: publisher, receiver: peers.subscriber)
     }
 
     private func attempt(_ body: () throws -> Void) {

@@ -21,6 +21,8 @@ struct SessionPlan: Sendable {
     var fetcher: APIKeyFetcher?
     var trust: TLSTrust
     var configuration: SessionConfiguration
+    /// The session to watch, in place of one of our own.
+    var watched: SubscribeToken?
     /// Over a direct connection, and in a room.
     var direct: MediaSettings
     var room: MediaSettings
@@ -28,6 +30,8 @@ struct SessionPlan: Sendable {
     var size: PictureSize
     /// `codec=auto` stays below what the service prefers, and why.
     var codecWarning: String?
+    /// The user asked for something that a viewer does not do, and what.
+    var viewerWarning: String?
     /// What leaves the element, unless downstream's caps fix something else.
     var output: VideoFormat
 }
@@ -37,13 +41,18 @@ extension SessionPlan {
     /// - Parameter hasKeyHandler: the application answers `request-api-key`.
     init(_ settings: TransformSettings, hasKeyHandler: Bool) throws(SessionError) {
         do throws(ProtocolError) {
+            // First: a wrong token is to be heard of before anything else is.
+            watched = try settings.watchedToken.map { token throws(ProtocolError) in
+                try SubscribeToken(token.reveal())
+            }
             base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
             model = try DecartModel(named: settings.model)
             options = try Self.options(settings, model)
             trust = settings.caFile.map { .only(file: $0) } ?? .system
             fetcher = try Self.fetcher(settings, trust)
             key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
-            let content = try Self.content(settings, model)
+            let asked = try Self.content(settings, model)
+            let content = watched == nil ? asked : SessionContent()
             configuration = SessionConfiguration(
                 initial: content, retry: settings.retryPolicy,
                 connectionTimeout: .seconds(settings.connectionTimeout))
@@ -61,7 +70,16 @@ extension SessionPlan {
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout))
             if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
-            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
+            if let watched {
+                configuration.isViewer = true
+                // Its shape tells, whatever `transport` says.
+                configuration.transport = watched.generation == .livekit ? .livekit : .webrtc
+                direct.connection.direction = .recvonly
+                (direct.onlyWatches, room.onlyWatches) = (true, true)
+                if !asked.isPassthrough {
+                    viewerWarning = "A viewer does not change what a session shows: prompt and reference-image are not sent."
+                }
+            } else if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {
                 codecWarning =
@@ -147,19 +165,32 @@ extension SessionPlan {
     func makeChannel(
         path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
-        let (base, model, trust) = (base, model, trust)
-        let options = (path == .webrtc ? [] : [("livekit_early_room_info", "true")]) + options
-        let open = { @Sendable (key: APIKey, onEvent: @escaping @Sendable (SignallingEvent) -> Void) -> any SignallingChannel in
-            var configuration = WebSocketChannel.Configuration()
+        if let fetcher, applicationKey?.isEmpty ?? true {
+            return FreshKeyChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
+        }
+        return channel(try freshKey(applicationKey), path, onEvent)
+    }
+
+    private func channel(
+        _ key: APIKey, _ path: TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) -> any SignallingChannel {
+        let url: ServiceURL
+        switch watched {
+        case .room(let name):
+            var configuration = WatchChannel.Configuration()
             configuration.trust = trust
             configuration.userAgent = DecartElements.userAgent
-            return WebSocketChannel(
-                url: base.stream(key: key, model: model, options: options), configuration: configuration, onEvent: onEvent)
+            return WatchChannel(
+                url: base.watchStream(key: key, room: name), key: key, configuration: configuration, onEvent: onEvent)
+        case .direct(let sid, let ip, let port): url = base.subscribe(key: key, sid: sid, ip: ip, port: port)
+        case nil:
+            let early: [Option] = path == .webrtc ? [] : [("livekit_early_room_info", "true")]
+            url = base.stream(key: key, model: model, options: early + options)
         }
-        if let fetcher, applicationKey?.isEmpty ?? true {
-            return FreshKeyChannel(fetcher: fetcher, makeChannel: open, onEvent: onEvent)
-        }
-        return open(try freshKey(applicationKey), onEvent)
+        var configuration = WebSocketChannel.Configuration()
+        configuration.trust = trust
+        configuration.userAgent = DecartElements.userAgent
+        return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
     }
 
     /// The property, else the environment, else the file.
@@ -284,6 +315,9 @@ extension TransformSettings {
 
     /// Every codec that a session may come to need.
     var videoCodecs: [VideoCodec] {
+        if let watched = watchedToken.flatMap({ try? SubscribeToken($0.reveal()) }) {
+            return [videoCodec(watched.generation)]
+        }
         let codecs = transport.generations.map(videoCodec)
         return codecs.first == codecs.last ? Array(codecs.prefix(1)) : codecs
     }

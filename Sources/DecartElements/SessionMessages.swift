@@ -5,7 +5,8 @@ import DecartSession
 import GStreamerKit
 
 enum SessionMessages {
-    /// Element message `decart-state`: all that is known, whenever something of it changes.
+    /// Element message `decart-state`: all that is known, whenever something of it changes; but not the subscribe
+    /// token, for messages are logged.
     static func state(_ snapshot: SessionSnapshot) -> Structure {
         let structure = Structure("decart-state")
         structure["state"] = GValueBox(snapshot.state.rawValue)
@@ -16,7 +17,7 @@ enum SessionMessages {
         structure["queue-size"] = GValueBox(int: snapshot.queue?.size ?? -1)
         structure["generation-seconds"] = GValueBox(double: snapshot.generationSeconds ?? -1)
         structure["session-id"] = GValueBox(snapshot.sessionID)
-        structure["subscribe-token"] = GValueBox(try? snapshot.subscribeToken?.encoded())
+        structure["session-duration"] = GValueBox(uint: Int(clamping: snapshot.granted?.components.seconds ?? 0))
         structure["retries"] = GValueBox(int: snapshot.retries)
         structure["error-code"] = GValueBox(snapshot.lastError?.code.rawValue)
         structure["error-message"] = GValueBox(snapshot.lastError?.message)

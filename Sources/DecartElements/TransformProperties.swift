@@ -254,8 +254,12 @@ enum TransformProperties {
             .double(min: -1, max: 1e12, default: -1), access: .readOnly),
         PropertySpec(
             "subscribe-token", nick: "Subscribe token",
-            blurb: "What a viewer of this session needs (NULL before the service says it)", .string(default: nil),
-            access: .readOnly),
+            blurb: "What a viewer of this session needs, and all: keep it like a key. NULL before the service says it; notify::session-id tells that it has, notify is not emitted for it",
+            .privateString, access: .readOnly),
+        PropertySpec(
+            "session-duration", nick: "Session duration",
+            blurb: "Seconds that the service lets this session last from its connection on, as the client token's constraints say (0 = no limit, or not said); its end is told like that of max-session-duration",
+            .uint(min: 0, max: 1_000_000_000, default: 0), access: .readOnly),
         PropertySpec(
             "is-connected", nick: "Is connected", blurb: "connection-state is connected or generating",
             .boolean(default: false), access: .readOnly),
@@ -411,6 +415,7 @@ extension SessionSnapshot {
         case "queue-size": GValueBox(int: queue?.size ?? -1)
         case "generation-seconds": GValueBox(double: generationSeconds ?? -1)
         case "subscribe-token": GValueBox(try? subscribeToken?.encoded())
+        case "session-duration": GValueBox(uint: Int(clamping: granted?.components.seconds ?? 0))
         case "is-connected": GValueBox(state.isConnected)
         case "is-in-session": GValueBox(state.isInSession)
         default: nil
@@ -428,7 +433,7 @@ extension SessionSnapshot {
         if queue?.size != before.queue?.size { names.append("queue-size") }
         if generationSeconds != before.generationSeconds { names.append("generation-seconds") }
         if sessionID != before.sessionID { names.append("session-id") }
-        if subscribeToken != before.subscribeToken { names.append("subscribe-token") }
+        if granted != before.granted { names.append("session-duration") }
         return names
     }
 }

@@ -24,6 +24,8 @@ struct TransformSettings: Sendable {
     var apiKeyHeaders: [(name: String, value: Secret)] = []
     var model = DecartModel.defaultName
     var transport = Transport.auto
+    /// Of a session to watch, in place of one of our own.
+    var watchedToken: Secret?
     var resolution = Resolution.standard
     var speed = Speed.standard
     var width = 0

@@ -158,3 +158,21 @@ extension LiveKitRoomInfo {
             sessionID: container.text("session_id", "sessionId"))
     }
 }
+
+extension LiveKitRoomInfo {
+    /// No more than this is read of an answer.
+    package static let maximumSize = 64 << 10
+
+    /// From the answer to a viewer's request: the message's fields without its type. Throws without quoting any of it.
+    package init(decoding bytes: [UInt8]) throws(ProtocolError) {
+        self = try JSONText.decode(Answer.self, from: bytes, maximumSize: Self.maximumSize).info
+    }
+
+    private struct Answer: Decodable {
+        let info: LiveKitRoomInfo
+
+        init(from decoder: any Decoder) throws {
+            info = try LiveKitRoomInfo(try decoder.container(keyedBy: WireKey.self))
+        }
+    }
+}

@@ -15,6 +15,8 @@ package struct ServiceURL: Sendable, Equatable {
     private var query: String
     /// As it is in the query, to be found in a peer's words.
     private var key: APIKey?
+    /// It leads to a session that is there, or to nothing.
+    package private(set) var isForViewers = false
     /// **Secret.** For the `Authorization` header.
     package private(set) var bearer: APIKey?
 
@@ -66,8 +68,22 @@ package struct ServiceURL: Sendable, Equatable {
     ) -> ServiceURL {
         var items: [(name: String, value: String)] = [("IP", ip), ("port", String(port))]
         if let key { items.append(("api_key", key.reveal())) }
-        return appending(path: "/subscribe/" + PercentEncoding.encode(sid), items: items + options, key: key)
+        return viewing(path: "/subscribe/" + PercentEncoding.encode(sid), items: items + options, key: key)
     }
+
+    /// Where a viewer asks for a room, generation 2; the key goes into a header of the request.
+    package func watchStream(key: APIKey, room: String) -> ServiceURL {
+        viewing(path: "/watch-stream/" + PercentEncoding.encode(room), items: [], key: key)
+    }
+
+    private func viewing(path: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {
+        var url = appending(path: path, items: items, key: key)
+        url.isForViewers = true
+        return url
+    }
+
+    /// How long the key lets a session last, where it says so.
+    package var sessionLimit: Duration? { key?.sessionLimit }
 
     /// The service runs on this machine.
     package var isLoopback: Bool { ServiceURL.isLoopback(host: host) }

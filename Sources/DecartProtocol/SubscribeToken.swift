@@ -1,4 +1,5 @@
-/// What a viewer needs to watch a session: base64url over a small JSON object.
+/// What a viewer needs to watch a session: base64url over a small JSON object. Whoever holds it can watch: it is kept
+/// like a key.
 package enum SubscribeToken: Sendable, Equatable {
     /// Generation 1: the session, and the server that runs it.
     case direct(sid: String, ip: String, port: Int)
@@ -9,11 +10,25 @@ package enum SubscribeToken: Sendable, Equatable {
         guard token.utf8.count <= 8192, let bytes = Base64.decode(token, alphabet: .url) else {
             throw ProtocolError(.invalidInput, "The subscribe token is not base64url.")
         }
-        self = try JSONText.decode(SubscribeToken.self, from: bytes, maximumSize: 8192)
+        do {
+            self = try JSONText.decode(SubscribeToken.self, from: bytes, maximumSize: 8192)
+        } catch {
+            throw ProtocolError(.invalidInput, "The subscribe token names neither a session nor a room.")
+        }
     }
 
+    /// Padded, as the service's own viewers insist on it.
     package func encoded() throws(ProtocolError) -> String {
-        Base64.encode(try JSONText.encode(self), alphabet: .url)
+        let text = Base64.encode(try JSONText.encode(self), alphabet: .url)
+        return text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+    }
+
+    /// How its media travel.
+    package var generation: TransportGeneration {
+        switch self {
+        case .direct: .webrtc
+        case .room: .livekit
+        }
     }
 }
 
@@ -21,15 +36,18 @@ extension SubscribeToken: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: WireKey.self)
         if let sid = container.text("sid"), let ip = container.text("ip"), let port = container.integer("port"),
-            !sid.isEmpty, !ip.isEmpty, (1...65535).contains(port)
+            Self.isName(sid), !ip.isEmpty, (1...65535).contains(port)
         {
             self = .direct(sid: sid, ip: ip, port: port)
-        } else if let name = container.text("room_name"), !name.isEmpty {
+        } else if let name = container.text("room_name"), Self.isName(name) {
             self = .room(name: name)
         } else {
             throw ProtocolError(.invalidInput, "The subscribe token names neither a session nor a room.")
         }
     }
+
+    /// Becomes a part of a URL's path, where dots alone would lead elsewhere.
+    private static func isName(_ text: String) -> Bool { !text.isEmpty && text != "." && text != ".." }
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: WireKey.self)
@@ -42,4 +60,10 @@ extension SubscribeToken: Codable {
             try container.encode(name, forKey: "room_name")
         }
     }
+}
+
+extension SubscribeToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "<redacted>" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }

@@ -39,6 +39,8 @@ package enum SessionEvent: Sendable, Equatable {
     case limit(Duration?)
     /// Of a limited session.
     case extend(by: Duration)
+    /// How long the service lets the session of this attempt last; nil: it does not say.
+    case grant(AttemptID, Duration?)
     case channelOpened(AttemptID, transport: Duration?, upgrade: Duration?)
     case channelMessage(AttemptID, ServerMessage)
     case channelMalformed(AttemptID, reason: String)

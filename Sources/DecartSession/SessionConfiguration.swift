@@ -40,6 +40,9 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// After so long a connection, the count of retries starts again.
     package var stableAfter: Duration = .seconds(30)
 
+    /// A session that is there is watched: nothing is asked for, nothing is sent, and nothing changes what it shows.
+    package var isViewer = false
+
     /// From the first connection on; nil: as long as it likes.
     package var maximumDuration: Duration?
 

@@ -127,6 +127,7 @@ package final class SessionController: @unchecked Sendable {
     private func signalling(_ event: SignallingEvent, _ id: AttemptID) {
         switch event {
         case .opened(let transport, let upgrade):
+            handle(.grant(id, channels[id]?.sessionLimit))
             handle(.channelOpened(id, transport: transport, upgrade: upgrade))
         case .text(let bytes):
             guard let channel = channels[id] else { return }

@@ -1,43 +1,71 @@
-/// How long a session may last, and when its end is announced. The clock starts with the first connection, and goes on
-/// while a lost one is made anew.
+/// How long a session may last, and when its end is announced. Two clocks: the user's starts with the first connection, and
+/// goes on while a lost one is made anew; the service's starts with each connection, for that is a session of its own there.
 struct SessionLimit: Sendable {
     /// Before the end; half of the time for sessions of less than a minute.
     private static let longestNotice: Duration = .seconds(30)
 
-    /// nil: as long as it likes.
-    private(set) var allowed: Duration?
+    /// By the user; nil: as long as it likes.
+    private var allowed: Duration?
     private var start: Duration?
-    private var isAnnounced = false
+    /// By the service, for the present connection.
+    private var granted: Duration?
+    private var connectedAt: Duration?
+    /// The end that was announced last.
+    private var announced: Duration?
 
     enum Verdict: Sendable, Equatable {
         case wait(Duration)
         case announce(left: Duration)
-        case over
+        case over(after: Duration)
     }
 
     init(_ allowed: Duration?) { self.allowed = allowed }
 
-    mutating func begin(now: Duration) { if start == nil { start = now } }
+    mutating func begin(now: Duration) {
+        if start == nil { start = now }
+        connectedAt = now
+    }
 
-    mutating func reset() { (start, isAnnounced) = (nil, false) }
+    /// The connection is lost, or not there yet: what the service grants counts from the next one.
+    mutating func suspend() { (granted, connectedAt) = (nil, nil) }
 
-    mutating func set(_ allowed: Duration?) { (self.allowed, isAnnounced) = (allowed, false) }
+    mutating func reset() {
+        suspend()
+        (start, announced) = (nil, nil)
+    }
 
-    /// Nothing without a limit: there is nothing to extend.
+    mutating func set(_ allowed: Duration?) { (self.allowed, announced) = (allowed, nil) }
+
+    mutating func grant(_ granted: Duration?) { self.granted = granted }
+
+    /// Nothing without a limit of the user's: there is nothing to extend. What the service grants cannot be extended.
     mutating func extend(by more: Duration) {
         guard let allowed, more > .zero else { return }
         set(allowed + more)
     }
 
+    /// The service's time is up, or as good as that: its clock may be ahead of ours.
+    func isSpent(now: Duration) -> Bool {
+        guard let granted, let connectedAt else { return false }
+        return now - connectedAt >= granted - min(.seconds(5), granted / 10)
+    }
+
+    /// The nearer end, and how long it allows from its beginning.
+    private var end: (at: Duration, length: Duration)? {
+        let ends = [(start, allowed), (connectedAt, granted)].compactMap { start, length in
+            start.flatMap { start in length.map { (at: start + $0, length: $0) } }
+        }
+        return ends.min { $0.at < $1.at }
+    }
+
     /// What is due now; nil without a limit, or before the first connection.
     mutating func verdict(now: Duration) -> Verdict? {
-        guard let start, let allowed else { return nil }
-        let end = start + allowed
-        if now >= end { return .over }
-        let notice = end - min(Self.longestNotice, allowed / 2)
-        if isAnnounced { return .wait(end - now) }
+        guard let end else { return nil }
+        if now >= end.at { return .over(after: end.length) }
+        if announced == end.at { return .wait(end.at - now) }
+        let notice = end.at - min(Self.longestNotice, end.length / 2)
         if now < notice { return .wait(notice - now) }
-        isAnnounced = true
-        return .announce(left: end - now)
+        announced = end.at
+        return .announce(left: end.at - now)
     }
 }

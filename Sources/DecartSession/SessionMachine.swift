@@ -9,6 +9,8 @@
 // Two media paths: a direct connection is offered when the initial state is acknowledged; a room is joined as soon as
 // the service names it, the ack comes beside. `auto` asks for a room and sees which one the service speaks.
 //
+// A viewer (`isViewer`) is told its path by its token, asks for nothing, and only negotiates or joins.
+//
 // One rule for the first connection and for lost ones: `lose` decides. With no retries it fails at once.
 import DecartProtocol
 
@@ -113,6 +115,10 @@ package struct SessionMachine: Sendable {
             limit.extend(by: more)
             watchLimit(now)
         case .timerFired(let timer): fired(timer, now, jitter)
+        case .grant(let id, let granted):
+            guard isCurrent(id) else { break }
+            snapshot.granted = granted
+            limit.grant(granted)
         case .channelOpened(let id, let transport, let upgrade):
             with(id) { $0.opened(&$1, transport, upgrade, now) }
         case .channelMessage(let id, let message):
@@ -166,6 +172,7 @@ package struct SessionMachine: Sendable {
         snapshot.queue = nil
         snapshot.identity = nil
         snapshot.generationSeconds = nil
+        snapshot.granted = nil
         snapshot.phases = ConnectPhases()
         let timeout = patience(configuration.retryOpenTimeout)
         order(.openChannel(id, attempt.path, timeout: timeout))
@@ -206,6 +213,7 @@ package struct SessionMachine: Sendable {
         guard case .running(let attempt) = phase else { return }
         if attempt.isPresumed, attempt.step > .opening, attempt.step < .connected { learn(nil) }
         var error = error
+        if limit.isSpent(now: now), !error.isPermanent { error = Self.expired("\(error.message)") }
         let retries = backOff.count
         let isExhausted = configuration.retry.maximumRetries.map { retries >= $0 } ?? false
         let willRetry = !error.isPermanent && !isExhausted
@@ -249,6 +257,7 @@ package struct SessionMachine: Sendable {
             order(.cancel(.mediaSample(id)))
             if attempt.step >= .negotiating { order(.stopMedia(id)) }
         }
+        limit.suspend()
         phase = .idle
     }
 
@@ -269,7 +278,7 @@ package struct SessionMachine: Sendable {
         snapshot.phases.transport = transport
         snapshot.phases.upgrade = upgrade
         order(.cancel(.opening(attempt.id)))
-        if attempt.path != .webrtc { askForRoom(&attempt) }
+        if attempt.path != .webrtc, !configuration.isViewer { askForRoom(&attempt) }
         // Where there are rooms, nothing is waited for.
         if configuration.statusGrace > .zero, attempt.path != .livekit {
             order(.schedule(.statusGrace(attempt.id), after: configuration.statusGrace))
@@ -281,13 +290,18 @@ package struct SessionMachine: Sendable {
     private mutating func settle(_ attempt: inout Attempt, _ now: Duration) {
         order(.cancel(.statusGrace(attempt.id)))
         attempt.step = .settling
+        if configuration.isViewer {
+            // Nothing is asked for: what the session shows is its owner's to say.
+            attempt.isInitialDone = true
+            offerIfDue(&attempt)
+        }
         greetIfDue(&attempt, now)
     }
 
     /// The initial state may go out. Passthrough waits: in a room until our track is published, with `auto` until it is
     /// known whether there is one.
     private mutating func greetIfDue(_ attempt: inout Attempt, _ now: Duration) {
-        guard attempt.step >= .settling, !attempt.isGreeted, !attempt.isQueued,
+        guard !configuration.isViewer, attempt.step >= .settling, !attempt.isGreeted, !attempt.isQueued,
             attempt.path == .webrtc || attempt.step == .connected || !ledger.wanted.isPassthrough
         else { return }
         attempt.isGreeted = true
@@ -646,6 +660,11 @@ package struct SessionMachine: Sendable {
     // MARK: Prompts
 
     private mutating func update(_ update: PromptUpdate, _ id: RequestID, _ now: Duration) {
+        guard !configuration.isViewer else {
+            let refusal = PromptResult.Outcome.rejected("A viewer does not change what a session shows.")
+            return report(
+                .promptResult(PromptResult(id: id, text: update.prompt?.text ?? "", outcome: refusal, elapsed: .zero)))
+        }
         switch phase {
         case .running, .backingOff:
             for result in ledger.add(update, id: id, now: now) { report(.promptResult(result)) }
@@ -735,14 +754,15 @@ package struct SessionMachine: Sendable {
         case .announce(let left):
             report(.ending(left: left))
             order(.schedule(.limit, after: left))
-        case .over:
-            guard isTimer, let allowed = limit.allowed else { return order(.schedule(.limit, after: .zero)) }
+        case .over(let allowed):
+            guard isTimer else { return order(.schedule(.limit, after: .zero)) }
             endAttempt(keepingMedia: false)
-            fail(
-                SessionError(
-                    .server, "Session expired: it has lasted the \(allowed.components.seconds) s that are allowed.",
-                    stage: .generation, isPermanent: true), now)
+            fail(Self.expired("It has lasted the \(allowed.components.seconds) s that are allowed."), now)
         }
+    }
+
+    private static func expired(_ words: String) -> SessionError {
+        SessionError(.server, "Session expired: \(words)", stage: .generation, isPermanent: true)
     }
 
     private func timeout(_ what: String, stage: SessionError.Stage) -> SessionError {

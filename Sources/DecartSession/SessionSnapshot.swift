@@ -27,6 +27,8 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var identity: SessionIdentity?
     /// The media path of the current attempt; nil: not decided yet.
     package var transport: TransportGeneration?
+    /// How long the service lets the present session last; nil: as long as it likes, or it does not say.
+    package var granted: Duration?
     /// Seconds of generation billed, as last told.
     package var generationSeconds: Double?
     /// Stays until the next start or connection.

@@ -25,7 +25,14 @@ package protocol SignallingChannel: AnyObject, Sendable {
     /// A peer's words without the secrets that this channel was opened with.
     func redacting(_ words: String) -> String
 
+    /// How long the credentials that it was opened with let a session last, once it is open; nil: they do not say.
+    var sessionLimit: Duration? { get }
+
     /// From any thread, at any time, more than once. Returns at once; `closed` or `failed` follows within a second,
     /// unless it was told before.
     func close()
+}
+
+extension SignallingChannel {
+    package var sessionLimit: Duration? { nil }
 }

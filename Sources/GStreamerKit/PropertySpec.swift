@@ -4,6 +4,9 @@ internal import CGStreamer
 package struct PropertySpec: Sendable {
     package enum Kind: Sendable {
         case string(default: String?)
+        /// Unset at first, and for the application's eyes only: no dump of a graph shows it, and nothing is notified of
+        /// it, for `gst-launch-1.0 -v` prints that.
+        case privateString
         case boolean(default: Bool)
         case int(min: Int, max: Int, default: Int)
         case uint(min: Int, max: Int, default: Int)
@@ -57,6 +60,10 @@ package struct PropertySpec: Sendable {
     func makeSpec() -> UnsafeMutablePointer<GParamSpec>? {
         switch kind {
         case .string(let initial): return g_param_spec_string(name, nick, blurb, initial, flags)
+        case .privateString:
+            let flags = GParamFlags(rawValue: flags.rawValue | numericCast(G_PARAM_EXPLICIT_NOTIFY.rawValue))
+            let spec = g_param_spec_internal(privateStringType(), name, nick, blurb, flags)
+            return spec?.assumingMemoryBound(to: GParamSpec.self)
         case .boolean(let initial): return g_param_spec_boolean(name, nick, blurb, initial ? 1 : 0, flags)
         case .int(let low, let high, let initial):
             return g_param_spec_int(
@@ -77,6 +84,22 @@ package struct PropertySpec: Sendable {
         case .fraction: return gst_param_spec_fraction(name, nick, blurb, 0, 1, 1000, 1, 0, 1, flags)
         }
     }
+}
+
+/// A string of which every value compares as its default: what has its default is left out of dumps.
+private func privateStringType() -> GType {
+    let name = "GstDecartParamPrivateString"
+    let known = g_type_from_name(name)
+    if known != 0 { return known }
+    var query = GTypeQuery()
+    g_type_query(decart_type_param_string(), &query)
+    var info = GTypeInfo()
+    info.class_size = UInt16(clamping: query.class_size)
+    info.instance_size = UInt16(clamping: query.instance_size)
+    info.class_init = { pointer, _ in
+        pointer?.assumingMemoryBound(to: GParamSpecClass.self).pointee.values_cmp = { _, _, _ in 0 }
+    }
+    return g_type_register_static(decart_type_param_string(), name, &info, GTypeFlags(rawValue: 0))
 }
 
 private func registerEnumeration(_ name: String, _ values: [(value: Int, nick: String, blurb: String)]) -> GType {

@@ -26,8 +26,8 @@ package struct RoomConnectionConfiguration: Sendable {
 }
 
 package enum RoomEvent: Sendable {
-    /// Made, not yet negotiated: their bins belong into the pipeline now.
-    case peers(publisher: PeerConnection, subscriber: PeerConnection)
+    /// Made, not yet negotiated: their bins belong into the pipeline now. Who only watches has no publisher.
+    case peers(publisher: PeerConnection?, subscriber: PeerConnection)
     /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows the picture by
     /// this name; again when they change.
     case published(sid: String?)
@@ -202,7 +202,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .cancel(let timer):
             timers[timer] = nil
         case .reportConnected:
-            let times = publisher?.statistics()
+            let times = (publisher ?? subscriber)?.statistics()
             tell(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .reportFailed(let error):
             tell(.failed(error))
@@ -235,7 +235,7 @@ package final class RoomConnection: @unchecked Sendable {
             ours.audioMSID = "\(self.configuration.room.trackID) \(self.configuration.room.audioTrackID)"
             theirs.direction = .recvonly
             theirs.acceptsDataChannels = true
-            let publisher = try self.makePeer(ours, .publisher)
+            let publisher = self.configuration.room.publishes ? try self.makePeer(ours, .publisher) : nil
             let subscriber = try self.makePeer(theirs, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)
             self.setSubscriberMedia()

@@ -28,6 +28,8 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var bitrate: Int
     /// As LiveKit writes it: `h264`.
     package var codec: String
+    /// Otherwise we only watch: nothing is announced, and there is no connection to send on.
+    package var publishes = true
     /// Whose pictures are ours: any other participant is none of our business.
     package var sourcePrefix = "inference-server-"
 
@@ -289,7 +291,7 @@ package struct RoomMachine: Sendable {
     /// Tells the server of tracks that are wanted, and forgets those that are not: they leave the next offer. The sound
     /// first: when the picture is known too, one offer holds both.
     private mutating func publish() {
-        guard phase == .publishing || phase == .connected else { return }
+        guard configuration.publishes, phase == .publishing || phase == .connected else { return }
         for kind in [MediaKind.audio, .video] {
             guard wish[kind] else {
                 publications[kind] = nil
@@ -365,7 +367,13 @@ package struct RoomMachine: Sendable {
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(configuration.sourcePrefix) {
             guard participant.state != .disconnected else {
-                subscribed.subtract((sources.removeValue(forKey: participant.sid) ?? [:]).keys)
+                let tracks = sources.removeValue(forKey: participant.sid) ?? [:]
+                let wasShown = !subscribed.isDisjoint(with: tracks.keys)
+                subscribed.subtract(tracks.keys)
+                // Who publishes hears of it from the service. A room in which somebody watches may stay open for good.
+                if wasShown, subscribed.isEmpty, !configuration.publishes {
+                    return fail("The session has ended: its pictures left the room.")
+                }
                 order(.note("The inference server left the room"))
                 continue
             }
@@ -431,9 +439,10 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func checkConnected() {
-        let needsPublisher = wish.video || !needsSubscriber
-        guard phase == .publishing, !needsPublisher || connected.contains(LiveKitSignalTarget.publisher.rawValue),
-            !needsSubscriber || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
+        let receives = needsSubscriber || !configuration.publishes
+        let sends = configuration.publishes && (wish.video || !receives)
+        guard phase == .publishing, !sends || connected.contains(LiveKitSignalTarget.publisher.rawValue),
+            !receives || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
         else { return }
         phase = .connected
         order(.reportConnected)

@@ -2,11 +2,7 @@
 // header nor the key nor a word of the answer gets into an error.
 package import DecartProtocol
 package import DecartSession
-import NIOCore
 import NIOHTTP1
-import NIOPosix
-import NIOSSL
-import NIOTLS
 
 package struct APIKeyFetcher: Sendable {
     package enum Body: Sendable {
@@ -42,103 +38,17 @@ package struct APIKeyFetcher: Sendable {
     package func fetch(
         timeout: Duration? = nil, completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
     ) -> APIKeyFetch {
-        let limit = timeout.map { min($0, configuration.limit) } ?? configuration.limit
-        let fetch = APIKeyFetch(
-            url: url, headers: headers, configuration: configuration, loop: EventLoops.group.next(),
-            completion: completion)
-        do {
-            let tls = url.isSecure ? try configuration.trust.makeContext() : nil
-            fetch.start(tls, limit: TimeAmount(limit))
-        } catch {
-            fetch.fail(error)
+        let (host, port) = (url.host, url.port)
+        let request = HTTPRequest(
+            host: host, port: port, isSecure: url.isSecure, hostIsAddress: url.hostIsAddress, head: head,
+            body: configuration.body == .emptyObject ? "{}" : "", maximumSize: ClientToken.maximumSize,
+            trust: configuration.trust, limit: timeout.map { min($0, configuration.limit) } ?? configuration.limit,
+            resolveLimit: configuration.resolveLimit)
+        let exchange = HTTPExchange(request) { outcome in
+            completion(KeyAnswer.result(of: outcome, host: host, port: port))
         }
-        return fetch
-    }
-}
-
-/// A fetch under way.
-// @unchecked: touched on `loop` only, after init.
-package final class APIKeyFetch: @unchecked Sendable {
-    private let loop: any EventLoop
-    private let url: BackendURL
-    private let headers: RequestHeaders
-    private let configuration: APIKeyFetcher.Configuration
-    private var completion: (@Sendable (Result<ClientToken, SessionError>) -> Void)?
-    private var channel: (any Channel)?
-    private var timer: Scheduled<Void>?
-
-    init(
-        url: BackendURL, headers: RequestHeaders, configuration: APIKeyFetcher.Configuration, loop: any EventLoop,
-        completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
-    ) {
-        self.url = url
-        self.headers = headers
-        self.configuration = configuration
-        self.loop = loop
-        self.completion = completion
-    }
-
-    /// From any thread, more than once. Nothing is told any more.
-    package func cancel() {
-        loop.execute {
-            self.completion = nil
-            self.end()
-        }
-    }
-
-    func fail(_ error: SessionError) {
-        loop.execute { self.finish(.failure(error)) }
-    }
-
-    func start(_ tls: NIOSSLContext?, limit: TimeAmount) {
-        loop.execute { self.connect(tls, limit) }
-    }
-
-    private func connect(_ tls: NIOSSLContext?, _ limit: TimeAmount) {
-        guard completion != nil else { return }
-        timer = loop.scheduleTask(in: limit) { self.timedOut() }
-        let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(limit)
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .resolver(NameResolver(loop: loop, limit: min(limit, TimeAmount(configuration.resolveLimit))))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try self.prepare(channel, tls) }
-            }
-        let connected =
-            if url.hostIsAddress, let address = try? SocketAddress(ipAddress: url.host, port: url.port) {
-                bootstrap.connect(to: address)
-            } else {
-                bootstrap.connect(host: url.host, port: url.port)
-            }
-        connected.whenComplete { result in
-            switch result {
-            case .success(let channel):
-                // Cancelled or timed out meanwhile.
-                if self.completion == nil { channel.close(promise: nil) } else { self.channel = channel }
-            case .failure(let error):
-                self.failed(error, certificate: nil)
-            }
-        }
-    }
-
-    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?) throws {
-        channel.keepFromChildren()
-        let pipeline = channel.pipeline.syncOperations
-        if let tls {
-            // RFC 6066 §3: no server name for addresses, and none with a trailing dot.
-            let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
-            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
-        }
-        try pipeline.addHandler(InboundGate())
-        try pipeline.addHandler(HTTPRequestEncoder())
-        try pipeline.addHandler(
-            ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: UpgradeHandler.decoderLimits)))
-        let request = KeyRequestHandler(
-            head: head, body: configuration.body == .emptyObject ? "{}" : "", waitsForTLS: tls != nil
-        ) { [weak self] context, outcome in
-            self?.answered(context, outcome)
-        }
-        try pipeline.addHandler(request)
+        exchange.start()
+        return APIKeyFetch(exchange)
     }
 
     private var head: HTTPRequestHead {
@@ -156,52 +66,16 @@ package final class APIKeyFetch: @unchecked Sendable {
         for (name, value) in headers.reveal() { fields.replaceOrAdd(name: name, value: value) }
         return HTTPRequestHead(version: .http1_1, method: .POST, uri: url.requestTarget, headers: fields)
     }
+}
 
-    // MARK: Outcomes
+/// A fetch under way.
+package struct APIKeyFetch: Sendable {
+    private let exchange: HTTPExchange
 
-    private func answered(_ context: ChannelHandlerContext, _ outcome: KeyRequestHandler.Outcome) {
-        switch outcome {
-        case .answer(let status, let body):
-            finish(KeyAnswer(status: status, body: body, host: url.host).result)
-        case .failed(let error):
-            let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
-            failed(error, certificate: tls?.peerCertificate)
-        }
-    }
+    init(_ exchange: HTTPExchange) { self.exchange = exchange }
 
-    private func failed(_ error: any Error, certificate: NIOSSLCertificate?) {
-        // The limit speaks of the WebSocket, which is not meant here.
-        if error is SessionError || error is KeyRequestHandler.TooLong {
-            return finish(.failure(KeyAnswer.tooLong(host: url.host)))
-        }
-        var failure =
-            TLSFailure.error(error, host: url.host, certificate: certificate)
-            ?? ConnectFailure.error(error, host: url.host, port: url.port)
-        failure.message = "No fresh API key: " + failure.message
-        finish(.failure(failure))
-    }
-
-    private func timedOut() {
-        finish(
-            .failure(
-                SessionError(
-                    .connectionTimeout, "No fresh API key: \(url.host):\(url.port) did not answer in time.",
-                    stage: .connect)))
-    }
-
-    private func finish(_ result: Result<ClientToken, SessionError>) {
-        guard let completion else { return }
-        self.completion = nil
-        end()
-        completion(result)
-    }
-
-    private func end() {
-        timer?.cancel()
-        timer = nil
-        channel?.close(promise: nil)
-        channel = nil
-    }
+    /// From any thread, more than once. Nothing is told any more.
+    package func cancel() { exchange.cancel() }
 }
 
 /// A backend's answer, explained.
@@ -210,7 +84,24 @@ struct KeyAnswer {
     let body: [UInt8]
     let host: String
 
-    var result: Result<ClientToken, SessionError> {
+    static func result(of outcome: HTTPExchange.Outcome, host: String, port: Int) -> Result<ClientToken, SessionError> {
+        switch outcome {
+        case .answer(let head, let body):
+            return KeyAnswer(status: Int(head.status.code), body: body, host: host).result
+        case .tooLong:
+            return .failure(
+                SessionError(.server, "No fresh API key: the answer of \(host) is too long.", stage: .connect))
+        case .timedOut:
+            return .failure(
+                SessionError(
+                    .connectionTimeout, "No fresh API key: \(host):\(port) did not answer in time.", stage: .connect))
+        case .failed(var error):
+            error.message = "No fresh API key: " + error.message
+            return .failure(error)
+        }
+    }
+
+    private var result: Result<ClientToken, SessionError> {
         guard (200...299).contains(status) else { return .failure(refusal) }
         do {
             return .success(try ClientToken(decoding: body))
@@ -242,9 +133,5 @@ struct KeyAnswer {
             error.message = "\(what) cannot serve now (HTTP \(status))."
         }
         return error
-    }
-
-    static func tooLong(host: String) -> SessionError {
-        SessionError(.server, "No fresh API key: the answer of \(host) is too long.", stage: .connect)
     }
 }

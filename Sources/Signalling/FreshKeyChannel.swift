@@ -14,8 +14,8 @@ package final class FreshKeyChannel: SignallingChannel {
         case fetching(APIKeyFetch)
         /// The key is there, the channel is being made.
         case making
-        /// It tells everything from now on.
-        case open(any SignallingChannel)
+        /// It tells everything from now on. With what the backend said beside the key.
+        case open(any SignallingChannel, limit: Duration?)
         case ended
     }
 
@@ -67,7 +67,7 @@ package final class FreshKeyChannel: SignallingChannel {
         phase.withLock { phase in
             switch phase {
             case .fetching(let fetch): fetch.cancel()
-            case .open(let channel): channel.close()
+            case .open(let channel, _): channel.close()
             case .idle, .starting, .making, .ended: break
             }
         }
@@ -100,24 +100,24 @@ package final class FreshKeyChannel: SignallingChannel {
             end(.failed(error))
         case .success(let token):
             do {
-                try open(token.key, deadline)
+                try open(token, deadline)
             } catch {
                 end(.failed(error))
             }
         }
     }
 
-    private func open(_ key: APIKey, _ deadline: ContinuousClock.Instant) throws(SessionError) {
+    private func open(_ token: ClientToken, _ deadline: ContinuousClock.Instant) throws(SessionError) {
         let isWanted = phase.withLock { phase in
             if case .ended = phase { return false }
             phase = .making
             return true
         }
         guard isWanted else { return }
-        let channel = try makeChannel(key) { [listener] in listener.hear($0) }
+        let channel = try makeChannel(token.key) { [listener] in listener.hear($0) }
         let isStillWanted = phase.withLock { phase in
             guard case .making = phase else { return false }
-            phase = .open(channel)
+            phase = .open(channel, limit: token.sessionLimit)
             return true
         }
         // A close that comes between is kept by the channel.
@@ -131,7 +131,11 @@ package final class FreshKeyChannel: SignallingChannel {
     package func redacting(_ words: String) -> String { channel?.redacting(words) ?? words }
 
     private var channel: (any SignallingChannel)? {
-        phase.withLock { phase in if case .open(let channel) = phase { channel } else { nil } }
+        phase.withLock { phase in if case .open(let channel, _) = phase { channel } else { nil } }
+    }
+
+    package var sessionLimit: Duration? {
+        phase.withLock { phase in if case .open(_, let limit) = phase { limit } else { nil } }
     }
 
     package func close() {
@@ -143,7 +147,7 @@ package final class FreshKeyChannel: SignallingChannel {
             return before
         }
         switch before {
-        case .open(let channel): channel.close()
+        case .open(let channel, _): channel.close()
         case .fetching(let fetch):
             fetch.cancel()
             tell(.closed(code: nil, reason: ""))

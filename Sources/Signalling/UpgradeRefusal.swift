@@ -2,7 +2,8 @@ import DecartProtocol
 import DecartSession
 import NIOHTTP1
 
-/// An answer other than 101, explained. Redirects are never followed: the key would go to somebody else.
+/// An answer other than the one that was asked for, explained. Redirects are never followed: the key would go to somebody
+/// else.
 struct UpgradeRefusal {
     let head: HTTPResponseHead
     let body: [UInt8]
@@ -18,6 +19,12 @@ struct UpgradeRefusal {
             error.code = .invalidAPIKey
             error.isPermanent = true
             error.message = "\(url.host) refuses the API key (HTTP \(status)\(details)). Check the key and its model."
+        case 404 where url.isForViewers:
+            error.code = .server
+            error.isPermanent = true
+            error.message =
+                "\(url.host) has no such session (HTTP 404\(details)): it has ended, or its subscribe token is not for "
+                + "this service."
         case 404:
             error.message = "\(url.host) has no such service (HTTP 404\(details)). Check base-url and model."
         case 300...399:

@@ -58,6 +58,8 @@ package final class WebSocketChannel: SignallingChannel {
         close()
     }
 
+    package var sessionLimit: Duration? { url.sessionLimit }
+
     /// Blocks for the moment that reading the certificates of trusted authorities takes.
     package func open(timeout: Duration) {
         var context: NIOSSLContext?

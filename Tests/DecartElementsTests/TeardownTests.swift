@@ -142,6 +142,18 @@ struct SilentEngine: MediaEngine {
         SilentSession()
     }
 
+    func makeViewer(
+        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) -> any MediaSession {
+        SilentSession()
+    }
+
+    func makeRoomViewer(
+        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        SilentRoom()
+    }
+
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void

@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import StandInServer
 import Testing
@@ -66,6 +67,30 @@ extension ElementTests {
                     _ = pipeline.collect(milliseconds: 200)
                     let more = pipeline.waitForMessage(seconds: 1) { $0.structure?.name == first.name }
                     #expect(more == nil)
+                }
+            }
+        }
+
+        /// A client token says how long its sessions may last, and that is told like a limit of one's own.
+        @Test func theTokensLimitEndsTheSession() throws {
+            let claims = #"{"constraints":{"realtime":{"maxSessionDuration":4}}}"#
+            let key = ["{}", claims, "signature"].map { Base64.encode([UInt8]($0.utf8), alphabet: .url) }
+                .joined(separator: ".")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "max-retries=5 api-key=\(key)")) { pipeline in
+                    #expect(pipeline.transform.int("session-duration") == 0)
+                    pipeline.play()
+                    let ending = pipeline.waitForMessage { $0.structure?.name == "decart-session-ending" }
+                    #expect(ending?.structure?.double("seconds-left").map { $0 > 0 && $0 <= 2 } == true)
+                    #expect(pipeline.transform.int("session-duration") == 4)
+                    let error = try #require(pipeline.waitForError(seconds: 5))
+                    #expect(error.text.contains("Session expired") && error.details?["permanent"]?.bool == true)
+                    #expect(standIn.sessions.count == 1)
+                }
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    #expect(pipeline.transform.int("session-duration") == 0)
                 }
             }
         }

@@ -89,7 +89,7 @@ struct SmallTypesTests {
         let direct = SubscribeToken.direct(sid: "s", ip: "1.2.3.4", port: 80)
         #expect(
             try direct.encoded()
-                == Base64.encode([UInt8](#"{"ip":"1.2.3.4","port":80,"sid":"s"}"#.utf8), alphabet: .url))
+                == Base64.encode([UInt8](#"{"ip":"1.2.3.4","port":80,"sid":"s"}"#.utf8), alphabet: .standard))
         #expect(try SubscribeToken(direct.encoded()) == direct)
         let room = SubscribeToken.room(name: "r")
         #expect(try SubscribeToken(room.encoded()) == room)
@@ -101,5 +101,67 @@ struct SmallTypesTests {
         ] {
             #expect(throws: ProtocolError.self) { try SubscribeToken(bad) }
         }
+    }
+
+    @Test func subscribeTokensDoNotPrint() throws {
+        let token = SubscribeToken.direct(sid: "canary", ip: "1.2.3.4", port: 80)
+        var dumped = ""
+        dump(token, to: &dumped)
+        #expect(!("\(token)" + String(reflecting: token) + dumped).contains("canary"))
+        for name in [".", ".."] {
+            #expect(throws: ProtocolError.self) { try SubscribeToken(SubscribeToken.room(name: name).encoded()) }
+        }
+        #expect(token.generation == .webrtc && SubscribeToken.room(name: "r").generation == .livekit)
+    }
+
+    // MARK: How long a token lets a session last
+
+    private func jwt(_ payload: String) -> String {
+        let part = { Base64.encode([UInt8](($0 as String).utf8), alphabet: .url) }
+        return part(#"{"alg":"EdDSA"}"#) + "." + part(payload) + "." + part("signature")
+    }
+
+    @Test(arguments: [
+        (#"{"constraints":{"realtime":{"maxSessionDuration":300}},"exp":1}"#, 300),
+        (#"{"constraints":{"realtime":{"maxSessionDuration":"120"}}}"#, 120),
+        (#"{"constraints":{"realtime":{"maxSessionDuration":1e300}}}"#, nil),
+        (#"{"constraints":{"realtime":{"maxSessionDuration":9223372036854775807}}}"#, 1_000_000_000),
+        (#"{"constraints":{"realtime":{"maxSessionDuration":0}}}"#, nil),
+        (#"{"constraints":{"realtime":{"maxSessionDuration":-5}}}"#, nil),
+        (#"{"constraints":{"realtime":[]}}"#, nil), (#"{"constraints":null}"#, nil), (#"{"exp":1}"#, nil), ("[]", nil), ("", nil),
+    ])
+    func sessionLimits(payload: String, seconds: Int?) throws {
+        let limit = seconds.map { Duration.seconds($0) }
+        #expect(try APIKey(jwt(payload)).sessionLimit == limit)
+        let answer = #"{"apiKey":"ek_1","token":"\#(jwt(payload))","expiresAt":"x"}"#
+        #expect(try ClientToken(decoding: [UInt8](answer.utf8)).sessionLimit == limit)
+        if payload.hasPrefix("{") {
+            let beside = #"{"apiKey":"ek_1","#+payload.dropFirst()
+            #expect(try ClientToken(decoding: [UInt8](beside.utf8)).sessionLimit == limit)
+        }
+    }
+
+    /// Whatever a key looks like, reading it is safe, and most often tells nothing.
+    @Test func keysOfAnyShapeAreRead() throws {
+        var random = SystemRandomNumberGenerator()
+        let good = Array(jwt(#"{"constraints":{"realtime":{"maxSessionDuration":300}}}"#).utf8)
+        var told = 0
+        for _ in 0..<5000 {
+            var bytes = good
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                switch Int.random(in: 0...3, using: &random) {
+                case 0: bytes.remove(at: Int.random(in: 0..<bytes.count, using: &random))
+                case 1: bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 33...126, using: &random)
+                case 2: bytes.insert(UInt8(ascii: "."), at: Int.random(in: 0...bytes.count, using: &random))
+                default: bytes = Array(bytes.prefix(Int.random(in: 1...bytes.count, using: &random)))
+                }
+            }
+            if try APIKey(String(decoding: bytes, as: UTF8.self)).sessionLimit != nil { told += 1 }
+        }
+        #expect(told < 5000)
+        #expect(try APIKey("ek_plain").sessionLimit == nil)
+        #expect(try APIKey(String(repeating: ".", count: 4000)).sessionLimit == nil)
+        let deep = String(repeating: #"{"constraints":"#, count: 200)
+        #expect(try APIKey(jwt(deep)).sessionLimit == nil)
     }
 }

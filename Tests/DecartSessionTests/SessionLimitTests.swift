@@ -78,4 +78,72 @@ struct SessionLimitTests {
         #expect(driver.state == .connected)
         #expect(Self.endings(driver).isEmpty)
     }
+
+    // MARK: What the service grants
+
+    private func granted(_ seconds: Int?, own: Int? = nil) throws -> MachineDriver {
+        var driver = try MachineDriver { $0.maximumDuration = own.map { .seconds($0) } }
+        driver.tell(.start)
+        driver.tell(.grant(driver.attempt, seconds.map { .seconds($0) }))
+        driver.reconnect()
+        return driver
+    }
+
+    @Test func whatTheServiceGrantsEndsTheSession() throws {
+        var driver = try granted(20)
+        #expect(driver.snapshot.granted == .seconds(20))
+        driver.wait(.seconds(10))
+        #expect(Self.endings(driver) == [.seconds(10)])
+        // Only a limit of one's own can be put off.
+        driver.tell(.extend(by: .seconds(100)))
+        driver.wait(.seconds(10))
+        #expect(driver.state == .error)
+        #expect(driver.failures().first?.message.hasPrefix("Session expired") == true)
+        #expect(Self.endings(driver).count == 1 && driver.runningTimers.isEmpty)
+    }
+
+    @Test(arguments: [(10, 20), (20, 10)]) func theNearerEndCounts(granted seconds: Int, own: Int) throws {
+        var driver = try granted(seconds, own: own)
+        driver.wait(.seconds(9))
+        #expect(driver.state == .connected && Self.endings(driver) == [.seconds(5)])
+        driver.wait(.seconds(1))
+        #expect(driver.state == .error)
+    }
+
+    /// A session that is made anew is granted its own time.
+    @Test func eachConnectionIsGrantedItsTime() throws {
+        var driver = try granted(20, own: 1000)
+        driver.wait(.seconds(12))
+        driver.tell(.channelClosed(driver.attempt, code: 1001, reason: ""))
+        driver.waitForRetry()
+        #expect(driver.snapshot.granted == nil)
+        driver.tell(.grant(driver.attempt, .seconds(30)))
+        driver.reconnect()
+        driver.wait(.seconds(14))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(2))
+        #expect(Self.endings(driver) == [.seconds(10), .seconds(15)])
+        driver.wait(.seconds(14))
+        #expect(driver.state == .error)
+    }
+
+    /// The service's clock may be ahead of ours: what it ends near its limit has expired, and is not tried again.
+    @Test func theServicesEndIsAnExpiry() throws {
+        var driver = try granted(60)
+        driver.wait(.seconds(58))
+        driver.server(.generationEnded(seconds: 58, reason: "timeout"))
+        #expect(driver.state == .error)
+        #expect(driver.failures().first?.message.hasPrefix("Session expired") == true)
+        var early = try granted(60)
+        early.wait(.seconds(30))
+        early.server(.generationEnded(seconds: 30, reason: "timeout"))
+        #expect(early.state == .reconnecting)
+    }
+
+    @Test func anOldAttemptsGrantIsNoNews() throws {
+        var driver = try granted(nil)
+        driver.tell(.grant(AttemptID(77), .seconds(1)))
+        driver.wait(.seconds(5))
+        #expect(driver.state == .connected && driver.snapshot.granted == nil)
+    }
 }

@@ -2,7 +2,7 @@
 """The example programs and the pipelines that show several outputs, as users run them, against a stand-in, by pixels.
 
 live.py, live.c and live.swift get the same commands; what each says of its recordings is compared with the files and
-with a copy of everything that it showed. rtsp.py serves two viewers; record.sh, outputs.sh and two-sessions.sh are run.
+with a copy of everything that it showed. rtsp.py serves two viewers; record.sh, outputs.sh, two-sessions.sh and watch.sh are run.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Loopback only.
 """
@@ -491,6 +491,12 @@ def check_two_sessions(name):
     report("two-sessions.sh: each session has its own codec and bitrate", "; ".join(problems))
 
 
+def check_watch(name):
+    run_script("watch.sh")
+    expect_look("lego", decode(demo("watch.png"))[-1], "watch.png")
+    report(name)
+
+
 def main():
     work = tempfile.TemporaryDirectory()
     os.environ.pop("DECART_API_KEY", None)
@@ -525,6 +531,7 @@ def main():
     check("record.sh: recordings follow each other and show the prompts", check_record)
     check("outputs.sh: the recording and the picture of one session are transformed", check_outputs)
     check("two-sessions.sh: one capture has two looks side by side", check_two_sessions)
+    check("watch.sh: who watches a session sees what it shows", check_watch)
     work.cleanup()
     sys.exit(failed)
 

@@ -305,6 +305,47 @@ def scenarios(folder):
     judge("in clear to another host", run, canary, wants_error=True)
 
 
+def watched(folder):
+    """The token that lets others watch a session is a secret too: only who asks for the property gets it."""
+    standin, port = start_standin(folder)
+    if standin is None:
+        return report("a watched session", "the stand-in does not listen")
+    try:
+        for transport in ("livekit", "webrtc"):
+            name = f"a watched session, {transport}"
+            place = os.path.join(folder, f"watched-{transport}")
+            os.makedirs(os.path.join(place, "dots"))
+            token_file = os.path.join(folder, f"token-{transport}")
+            environment = dict(
+                os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
+                GST_REGISTRY_1_0=os.path.join(folder, "registry"), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
+                GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
+                DECART_API_KEY="x")
+            probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
+            with open(os.path.join(place, "output.log"), "wb") as output:
+                done = subprocess.run(
+                    ["/usr/bin/python3", probe, f"ws://127.0.0.1:{port}", transport, token_file], env=environment,
+                    stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False)
+            report(f"{name}: the viewer has pictures", "" if done.returncode == 0 else f"status {done.returncode}")
+            with open(token_file, "rb") as file:
+                token = file.read().rstrip(b"=")
+            places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), os.path.join(folder, "standin.log")]
+            dots = [os.path.join(place, "dots", each) for each in os.listdir(os.path.join(place, "dots"))]
+            found = [path for path in places + dots if contains(path, token)]
+            report(f"{name}: the token is nowhere", ", ".join(found))
+            # What was searched is not empty, and shows its neighbours.
+            shown = len(dots) >= 2 and contains(dots[0], b"connection-state") and contains(places[1], b"session-id")
+            report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
+    finally:
+        standin.terminate()
+        standin.wait(timeout=10)
+
+
+def contains(path, text):
+    with open(path, "rb") as file:
+        return any(text in line for line in file)
+
+
 def main():
     if not os.path.exists(PLUGIN):
         report("the plugin", f"{PLUGIN} is not there")
@@ -315,6 +356,7 @@ def main():
             report("decarttransform", "the plugin has no such element")
             sys.exit(1)
         scenarios(folder)
+        watched(folder)
     finally:
         # Kept on request only: it holds gigabytes at level 9, and a key.
         if os.environ.get("DECART_KEEP"):

@@ -11,9 +11,11 @@ struct RoomDriver {
     private(set) var timers: [RoomTimer: Duration] = [:]
     private var orders: [RoomOrder] = []
 
-    init() {
+    init(publishes: Bool = true) {
+        var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
+        configuration.publishes = publishes
         machine = RoomMachine(
-            configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264"),
+            configuration: configuration,
             token: Secret("first"))
     }
 

@@ -338,4 +338,53 @@ struct RoomMachineTests {
         driver.tell(.message(.init()))
         #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
     }
+
+    // MARK: Only watching
+
+    private func watching(_ join: LiveKitJoinResponse = RoomDriver.join) -> RoomDriver {
+        var driver = RoomDriver(publishes: false)
+        driver.walkToPublishing(join)
+        return driver
+    }
+
+    @Test func aViewerAnnouncesNothing() {
+        var join = RoomDriver.join
+        join.otherParticipants = [RoomDriver.worker]
+        var driver = watching(join)
+        let orders = driver.take()
+        #expect(orders.first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
+        guard orders.count == 2, case .send(.subscription) = orders.last else {
+            Issue.record("ordered \(orders)")
+            return
+        }
+        driver.server(.offer(description("offer", "theirs", 1)))
+        #expect(driver.take() == [.makeAnswer(offer: "theirs", id: 1)])
+        driver.tell(.peerConnected(.subscriber))
+        #expect(driver.take() == [.reportConnected])
+    }
+
+    /// A server that would have us offer first has nothing to wait for: pictures come on the other connection.
+    @Test func aViewerWaitsForItsPictures() {
+        var driver = watching(.with { $0.subscriberPrimary = false })
+        _ = driver.take()
+        driver.tell(.peerConnected(.subscriber))
+        #expect(driver.take() == [.reportConnected])
+    }
+
+    @Test func aViewerHearsOfTheEnd() {
+        var join = RoomDriver.join
+        join.otherParticipants = [RoomDriver.worker]
+        var driver = watching(join)
+        driver.tell(.peerConnected(.subscriber))
+        _ = driver.take()
+        // Somebody else's leaving is nothing.
+        var stranger = RoomDriver.worker
+        (stranger.sid, stranger.state) = ("PA_other", .disconnected)
+        driver.server(.update(.with { $0.participants = [stranger] }))
+        #expect(driver.failures().isEmpty)
+        var gone = RoomDriver.worker
+        gone.state = .disconnected
+        driver.server(.update(.with { $0.participants = [gone] }))
+        #expect(driver.failures().map(\.isPermanent) == [false])
+    }
 }

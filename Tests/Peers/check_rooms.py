@@ -31,6 +31,8 @@ CHECKS = [
      lambda report: report.get("reconnected")),
     ("restarted", ["--fault", "room_restart:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
+    ("two viewers", [], ["--frames", "40", "--viewers", "2"], True,
+     lambda report: [each["frames"] >= 40 and each["is_grey"] for each in report["viewers"]] == [True, True]),
     ("token refused", ["--fault", "room_token_refused"], [], False, None),
     ("direct connections only", ["--transport", "webrtc"], [], False, None),
 ]

@@ -15,6 +15,7 @@ import asyncio
 import json
 import sys
 import time
+import urllib.request
 
 import numpy
 import websockets
@@ -32,6 +33,7 @@ def parse_arguments():
     parser.add_argument("--simulcast", action="store_true")
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the picture and heard again")
     parser.add_argument("--prompt", default="Noir film")
+    parser.add_argument("--viewers", type=int, default=0, help="others that watch the session, by its watch-stream")
     parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the pictures were counted")
     parser.add_argument("--limit", type=float, default=60, help="seconds for everything")
     return parser.parse_args()
@@ -95,6 +97,41 @@ def mean_colour(frame):
     rgb = frame.convert(rtc.VideoBufferType.RGB24)
     picture = numpy.frombuffer(rgb.data, numpy.uint8).reshape(rgb.height, rgb.width, 3)
     return [round(float(value)) for value in picture[: rgb.height // 2].reshape(-1, 3).mean(axis=0)]
+
+
+def watch_stream(options, room_name):
+    """What a viewer is told: where the room is, and a token that lets it take and not publish."""
+    url = options.url.replace("ws", "http", 1) + "/watch-stream/" + room_name
+    request = urllib.request.Request(url, data=b"", method="POST", headers={"x-api-key": "x"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+async def watch(options, room_name, report):
+    """A viewer: counts pictures, and tells whether it could publish."""
+    told = await asyncio.to_thread(watch_stream, options, room_name)
+    room = rtc.Room()
+    done = asyncio.Event()
+    frames = []
+
+    async def count(track):
+        async for event in rtc.VideoStream(track):
+            frames.append(mean_colour(event.frame))
+            if len(frames) >= options.frames:
+                done.set()
+                return
+
+    tasks = []
+    room.on("track_subscribed", lambda track, *_: tasks.append(asyncio.ensure_future(count(track))))
+    await room.connect(told["livekit_url"], told["token"])
+    try:
+        await asyncio.wait_for(done.wait(), options.limit)
+    finally:
+        colour = frames[-1] if frames else BLUE
+        report["viewers"].append({"frames": len(frames), "is_grey": max(colour) - min(colour) < 12})
+        for task in tasks:
+            task.cancel()
+        await room.disconnect()
 
 
 async def run(options):
@@ -172,6 +209,9 @@ async def run(options):
             if options.tone:
                 await asyncio.wait_for(heard.wait(), options.limit)
                 report["heard"] = True
+            if options.viewers:
+                report["viewers"] = []
+                await asyncio.gather(*(watch(options, info["room_name"], report) for _ in range(options.viewers)))
             await asyncio.sleep(options.stay)
         except asyncio.TimeoutError:
             report["error"] = "too few pictures, or no sound"

@@ -20,6 +20,22 @@ final class FakeMediaEngine: MediaEngine {
         return session
     }
 
+    func makeViewer(
+        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) -> any MediaSession {
+        makeSession(
+            offer: offer, painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
+            faults: FaultPlan(), onEvent: onEvent)
+    }
+
+    func makeRoomViewer(
+        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        makeRoom(
+            painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
+            faults: FaultPlan(), msid: msid, onEvent: onEvent)
+    }
+
     private let madeRooms = Mutex<[FakeRoomMedia]>([])
     var rooms: [FakeRoomMedia] { madeRooms.withLock { $0 } }
 

@@ -168,6 +168,8 @@ final class DecartSource: ElementImplementation {
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
+        case "subscribe-token":
+            (parts.transform.element.implementation as? DecartTransform)?.watch(settings.subscribeToken)
         case "mute-releases-camera": applyMute(parts)
         case "crop":
             if let request = CropRequest(settings.crop) {
@@ -251,13 +253,15 @@ final class DecartSource: ElementImplementation {
         }
         switch change {
         case .readyToPaused:
-            guard start(parts) else { return .failure }
+            // Decided once: where a session is watched the camera switch never runs.
+            let captures = state.withLock { $0.settings.subscribeToken == nil }
+            guard start(parts, captures: captures) else { return .failure }
             let result = chainUp()
             guard result != .failure else {
                 stop(parts)
                 return result
             }
-            parts.camera.started()
+            if captures { parts.camera.started() }
             return .noPreroll
         case .playingToPaused:
             let result = chainUp()
@@ -271,7 +275,7 @@ final class DecartSource: ElementImplementation {
         }
     }
 
-    private func start(_ parts: Parts) -> Bool {
+    private func start(_ parts: Parts, captures: Bool) -> Bool {
         parts.transform.connectAnsweredSignals()
         let settings = state.withLock(\.settings)
         parts.stage.reset()
@@ -280,10 +284,12 @@ final class DecartSource: ElementImplementation {
         parts.mirror.set("position", settings.position.nick)
         parts.updateShape()
         do throws(ElementFailure) {
-            try parts.camera.start()
-            if let microphone = try Microphone(settings.audioSource) {
-                try microphone.attach(to: handle.unowned, parts.transform.element)
-                state.withLock { $0.microphone = microphone }
+            if captures {
+                try parts.camera.start()
+                if let microphone = try Microphone(settings.audioSource) {
+                    try microphone.attach(to: handle.unowned, parts.transform.element)
+                    state.withLock { $0.microphone = microphone }
+                }
             }
             return true
         } catch {

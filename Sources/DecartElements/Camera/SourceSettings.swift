@@ -12,6 +12,8 @@ struct SourceSettings: Sendable {
     var mirror = MirrorSettings.Mode.off
     var orientation = TransformSettings.OrientationChoice.auto
     var captureCaps: Caps?
+    /// Of a session to watch: there is nothing to capture then.
+    var subscribeToken: Secret?
     /// As the user wrote it; a text that is no crop counts as none.
     var crop = ""
     var muteReleasesCamera = false
@@ -33,6 +35,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps = value.caps
         case "crop": crop = value.string ?? ""
         case "audio-source": audioSource = value.string.flatMap { $0.isEmpty ? nil : $0 } ?? Self.noSound
+        case "subscribe-token": subscribeToken = value.string.flatMap { $0.isEmpty ? nil : Secret($0) }
         case "mute-releases-camera": muteReleasesCamera = value.bool ?? false
         default: break
         }
@@ -49,6 +52,7 @@ struct SourceSettings: Sendable {
         case "capture-caps": captureCaps.map { GValueBox(caps: $0) }
         case "crop": GValueBox(crop)
         case "audio-source": GValueBox(audioSource)
+        case "subscribe-token": subscribeToken.map { GValueBox($0.reveal()) }
         case "mute-releases-camera": GValueBox(muteReleasesCamera)
         default: nil
         }
@@ -102,6 +106,11 @@ struct SourceSettings: Sendable {
             blurb:
                 "Where sound comes from: none, auto (the default microphone), or a gst-launch description with one output of raw audio, whose errors end the element. What comes back leaves at audio_src",
             .string(default: noSound)),
+        PropertySpec(
+            "subscribe-token", nick: "Subscribe token",
+            blurb:
+                "Of a running session, to watch it in place of having one: no camera is opened, nothing is captured or sent, preview stays empty, and the properties of source, camera, encoder and prompt are ignored. Unset, it reads as the token of the own session, for viewers (NULL before the service says it). Keep it like a key; notify is not emitted for it",
+            .privateString),
         PropertySpec(
             "mute-releases-camera", nick: "Mute releases camera",
             blurb:

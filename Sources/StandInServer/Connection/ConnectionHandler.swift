@@ -31,6 +31,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     let identity: SessionIdentity
     private let services: ConnectionServices
     private let number: Int
+    /// Who watches this session; or those among whom it watches another one.
+    private let audience: Audience
     var conversation: Conversation
     var script: FaultScript
     /// Started by the script; all end with the connection.
@@ -48,7 +50,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var pings: RepeatedTask?
     private(set) var isClosing = false
 
-    init(request: ConnectionRequest, rules: Conversation.Rules, plan: FaultPlan, services: ConnectionServices) {
+    init(
+        request: ConnectionRequest, rules: Conversation.Rules, plan: FaultPlan, services: ConnectionServices,
+        watched: Audience? = nil
+    ) {
         self.request = request
         identity = rules.identity
         self.services = services
@@ -56,12 +61,19 @@ final class ConnectionHandler: ChannelInboundHandler {
         conversation = Conversation(rules: rules)
         conversation.limitAccepted(to: plan.acceptedCount)
         number = services.board.add(sessionID: rules.identity.id, request: request)
+        audience = watched ?? Audience()
     }
 
     // MARK: Channel
 
     func handlerAdded(context: ChannelHandlerContext) {
-        log("opened, model \(LogText.clean(request.model))")
+        log(isViewer ? "opened, to watch" : "opened, model \(LogText.clean(request.model))")
+        if isViewer {
+            audience.enter(context.channel)
+            countViewer(1)
+        } else {
+            services.audiences.add(audience, of: identity.id)
+        }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
             let (handler, context) = bound.value
@@ -69,6 +81,13 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
         perform(script.opened(conversation.opened()), context)
+    }
+
+    private var isViewer: Bool { request.watched != nil }
+
+    private func countViewer(_ change: Int) {
+        let session = services.board.records.first { $0.sessionID == request.watched }
+        if let session { services.board.update(session.number) { $0.viewerCount += change } }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -101,6 +120,12 @@ final class ConnectionHandler: ChannelInboundHandler {
             take(notice, context)
         case let notice as StepNotice:
             if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
+        case is SessionEnded:
+            carryOut(conversation.closed(), context)
+            var data = context.channel.allocator.buffer(capacity: 32)
+            data.write(webSocketErrorCode: .normalClosure)
+            data.writeString("the session has ended")
+            close(data, context)
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
             log("nothing was heard of the client, not even a pong")
             context.close(promise: nil)
@@ -120,6 +145,12 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         carryOut(conversation.closed(), context)
+        if isViewer {
+            audience.leave(context.channel)
+            countViewer(-1)
+        } else {
+            services.audiences.remove(identity.id)
+        }
         pings?.cancel()
         faultTimers.cancelAll()
         log("closed after \(painter?.frameCount ?? 0) pictures")
@@ -204,7 +235,9 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func openRoom(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let painter = FramePainter(look: look, carriesLatencyMarker: carriesMarker, delay: services.delay) {
+        let painter = FramePainter(
+            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, audience: audience
+        ) {
             [board = services.board] count in
             board.wake()
             guard count == 1 else { return }
@@ -220,7 +253,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         services.rooms.add(room)
         guard let token = services.rooms.token(for: room) else { return }
         let info = LiveKitRoomInfo(
-            url: request.roomURL(context.channel), token: token, roomName: room.identity.name, sessionID: identity.id)
+            url: RoomAddress.url(host: request.host, context.channel), token: token, roomName: room.identity.name,
+            sessionID: identity.id)
         carryOut(conversation.roomOpened(info), context)
     }
 
@@ -237,15 +271,14 @@ final class ConnectionHandler: ChannelInboundHandler {
                 handler.carryOut(event(&handler.conversation), context)
             }
         }
-        let painter = FramePainter(look: look, carriesLatencyMarker: carriesMarker, delay: services.delay) {
+        let painter = FramePainter(
+            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, audience: audience
+        ) {
             [board = services.board] count in
             board.wake()
             if count == 1 { tell { $0.mediaFlows() } }
         }
-        self.painter = painter
-        services.board.setPainter(painter, of: number)
-        media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan) {
-            [board = services.board, number, log = services.log] event in
+        let hear = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
             switch event {
             case .answered(let sdp): tell { $0.mediaAnswered(sdp) }
             case .localCandidate(let candidate): tell { $0.mediaFound(candidate) }
@@ -254,6 +287,13 @@ final class ConnectionHandler: ChannelInboundHandler {
                 board.update(number) { $0.mediaFailure = words }
                 tell { $0.mediaFailed(words) }
             }
+        }
+        if isViewer {
+            media = services.engine.makeViewer(offer: offer, of: audience, onEvent: hear)
+        } else {
+            self.painter = painter
+            services.board.setPainter(painter, of: number)
+            media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: hear)
         }
         services.mediaGroup.enter()
     }
@@ -268,6 +308,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         room = nil
         guard let media else { return }
         self.media = nil
+        if !isViewer { audience.end() }
         media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
     }
 

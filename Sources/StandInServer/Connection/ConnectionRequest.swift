@@ -15,6 +15,8 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let speed: String?
     /// `user_agent=…`, as sent.
     package let userAgent: String?
+    /// The session that is to be watched, in place of one of its own.
+    package var watched: String?
 }
 
 /// Which keys open the door.
@@ -48,8 +50,13 @@ enum Admission: Equatable {
     /// Header fields without end, until the client has enough.
     case neverAnswered
 
-    /// - Parameter plan: the stand-in's own faults for this connection.
-    init(target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan()) {
+    /// - Parameters:
+    ///   - plan: the stand-in's own faults for this connection.
+    ///   - isSession: whether a session of this id can be watched.
+    init(
+        target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan(),
+        isSession: (String) -> Bool = { _ in false }
+    ) {
         let faults: FaultPlan
         do throws(FaultSyntaxError) {
             faults = plan + (try FaultPlan(target: target))
@@ -66,7 +73,8 @@ enum Admission: Equatable {
             return
         }
         let path = target.prefix { $0 != "?" }
-        guard path.hasSuffix(DecartModel.urlPath) else {
+        let watched = Self.watchedSession(path)
+        guard path.hasSuffix(DecartModel.urlPath) || watched != nil else {
             self = .refused(HTTPAnswer(404, "unknown path: sessions are opened at \(DecartModel.urlPath)"))
             return
         }
@@ -79,7 +87,12 @@ enum Admission: Equatable {
             self = .refused(HTTPAnswer(401, "invalid api key"))
             return
         }
-        guard let model = try? DecartModel(named: items["model"] ?? "") else {
+        guard watched.map(isSession) ?? true else {
+            self = .refused(HTTPAnswer(404, "there is no such session"))
+            return
+        }
+        // Viewers name none.
+        guard let model = watched == nil ? (try? DecartModel(named: items["model"] ?? ""))?.name : "" else {
             self = .refused(HTTPAnswer(400, "no valid model is named"))
             return
         }
@@ -88,9 +101,16 @@ enum Admission: Equatable {
             return
         }
         let request = ConnectionRequest(
-            model: model.name, wantsLatencyMarker: items["pixel_latency"] == "1",
+            model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
-            speed: items["speed"], userAgent: items["user_agent"])
+            speed: items["speed"], userAgent: items["user_agent"], watched: watched)
         self = .admitted(request, faults)
+    }
+
+    /// `…/subscribe/{sid}`
+    private static func watchedSession(_ path: Substring) -> String? {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count >= 3, parts[parts.count - 2] == "subscribe" else { return nil }
+        return parts.last.flatMap { PercentEncoding.decode($0) }
     }
 }

@@ -6,6 +6,7 @@ struct ConnectionServices: Sendable {
     let engine: any MediaEngine
     let faults: FaultBoard
     let rooms = RoomBoard()
+    let audiences = AudienceBoard()
     let roomICE: RoomICE
     /// How long a model thinks.
     let delay: Duration

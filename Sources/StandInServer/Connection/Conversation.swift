@@ -11,6 +11,8 @@ struct Conversation {
         var transports: Set<TransportGeneration> = [.webrtc, .livekit]
         /// The client's URL speaks of a room: the greeting that makes it offer is left out.
         var asksForRoom = false
+        /// Somebody else's session is watched: nothing is asked for, nothing is sent.
+        var isViewer = false
         /// A prompt with this word in it is refused, so that clients can be tested against refusal.
         var refusalWord = StandInConfiguration.refusalWord
         /// So many prompts and images are accepted, later ones refused; nil: no limit.
@@ -62,6 +64,7 @@ struct Conversation {
     // MARK: The client
 
     mutating func opened() -> [Order] {
+        if rules.isViewer { return [.send(.status("ready"))] }
         guard rules.transports.contains(.webrtc), !(rules.asksForRoom && rules.transports.contains(.livekit)) else { return [] }
         return [.send(.status("ready")), .send(.sessionID(rules.identity))]
     }
@@ -121,6 +124,7 @@ struct Conversation {
     }
 
     private var refusalOfEverything: Refusal? {
+        if rules.isViewer { return Refusal(words: "a viewer changes nothing") }
         guard let limit = rules.acceptedCount, acceptedCount >= limit else { return nil }
         return Refusal(words: "refused by a fault of this stand-in")
     }
@@ -152,14 +156,14 @@ struct Conversation {
         }
         phase = .negotiating(.webrtc)
         isDirect = true
-        offeredBeforeState = offeredBeforeState || !hasState
+        offeredBeforeState = offeredBeforeState || !(hasState || rules.isViewer)
         let early = earlyCandidates.map(Order.addRemoteCandidate)
         earlyCandidates = []
         return [.startMedia(offer: sdp)] + early
     }
 
     private mutating func received(_ join: LiveKitJoin) -> [Order] {
-        guard rules.transports.contains(.livekit) else {
+        guard rules.transports.contains(.livekit), !rules.isViewer else {
             return [.send(.error("livekit_join is not understood: offer a direct WebRTC connection"))]
         }
         guard phase == .idle else { return [.send(.error("unexpected livekit_join: this session has its media path"))] }

@@ -87,7 +87,7 @@ enum SessionsJSON {
             ("age_ms", String(milliseconds)), ("prompts", String(record.promptCount)),
             ("images", String(record.imageCount)), ("refusals", String(record.refusalCount)),
             ("frames_in", String(record.frameCount)), ("frames_out", String(record.sentFrameCount)),
-            ("ticks", String(record.tickCount)),
+            ("ticks", String(record.tickCount)), ("viewers", String(record.viewerCount)),
         ]
         return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
     }

@@ -15,14 +15,18 @@ package final class FramePainter: Sendable {
     private let raw = Atomic<Int>(0)
     private let sent = Atomic<Int>(0)
     private let onFrame: @Sendable (Int) -> Void
+    /// Sees each picture that goes back.
+    let audience: Audience
 
     /// - Parameters:
     ///   - carriesLatencyMarker: read the number in each picture and stamp it again over the painted one.
     ///   - onFrame: called after every picture with their number so far, on the thread that paints.
     package init(
-        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, onFrame: @escaping @Sendable (Int) -> Void
+        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, audience: Audience = Audience(),
+        onFrame: @escaping @Sendable (Int) -> Void
     ) {
         self.delay = delay
+        self.audience = audience
         self.look = Mutex(look)
         self.carriesLatencyMarker = carriesLatencyMarker
         self.onFrame = onFrame

@@ -20,6 +20,37 @@ struct GStreamerMediaEngine: MediaEngine {
         return session
     }
 
+    func makeViewer(
+        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) -> any MediaSession {
+        let media = ViewerMedia(bitrate: bitrate, audience: audience) { event in
+            switch event {
+            case .answered(let sdp): onEvent(.answered(sdp: sdp))
+            case .localCandidate(let candidate): onEvent(.localCandidate(candidate))
+            case .failed(let words): onEvent(.failed(words))
+            case .offered, .connected: break
+            }
+        }
+        media.start(answering: offer)
+        return media
+    }
+
+    func makeRoomViewer(
+        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia {
+        let media = ViewerMedia(bitrate: bitrate, audience: audience, msid: msid) { event in
+            switch event {
+            case .offered(let sdp): onEvent(.offered(sdp: sdp))
+            case .localCandidate(let candidate): onEvent(.localCandidate(candidate, .subscriber))
+            case .connected: onEvent(.connected(.subscriber))
+            case .failed(let words): onEvent(.failed(words))
+            case .answered: break
+            }
+        }
+        media.start()
+        return media
+    }
+
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void

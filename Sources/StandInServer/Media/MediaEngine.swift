@@ -32,6 +32,16 @@ package protocol MediaEngine: Sendable {
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
 
+    /// For a viewer of a session over a direct connection, like `makeSession`.
+    func makeViewer(
+        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) -> any MediaSession
+
+    /// For a viewer of a session in its room, like `makeRoom`.
+    func makeRoomViewer(
+        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+    ) -> any RoomMedia
+
     /// For a participant of a room; the first offer comes as an event.
     /// - Parameters:
     ///   - msid: what the transformed track is to be known by.

@@ -36,7 +36,10 @@ struct PaintingBin {
         end.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event):
-                if let caps = event.caps { video = VideoInfo(caps: caps) }
+                if let caps = event.caps {
+                    video = VideoInfo(caps: caps)
+                    painter.audience.set(caps: caps)
+                }
                 if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
                 return .pass
             case .buffer(let buffer):
@@ -55,6 +58,7 @@ struct PaintingBin {
                 if hold > 0 { picture.pts = picture.pts.map { $0 &+ UInt64(hold) } }
                 Self.stamp(picture, now: size?.currentRunningTime)
                 painter.noteSent()
+                painter.audience.show(picture)
                 _ = painted.push(picture)
                 return .drop
             case .query:

@@ -7,8 +7,8 @@ import Synchronization
 struct RoomIdentity: Sendable, Equatable {
     let name: String
     let sid = Self.sid("RM")
-    let participant: String
-    let participantSID = Self.sid("PA")
+    private(set) var participant: String
+    private(set) var participantSID = Self.sid("PA")
     /// Clients take tracks of participants whose identity begins so.
     let inferenceServer: String
     let inferenceSID = Self.sid("PA")
@@ -20,6 +20,15 @@ struct RoomIdentity: Sendable, Equatable {
         participant = "client-" + Self.random
         inferenceServer = "inference-server-" + Self.random
     }
+
+    /// The same room for a viewer.
+    func viewed(by viewer: String) -> RoomIdentity {
+        var copy = self
+        (copy.participant, copy.participantSID) = (viewer, Self.sid("PA"))
+        return copy
+    }
+
+    static var newViewer: String { "viewer-" + random }
 
     private static var random: String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
@@ -63,10 +72,12 @@ final class Room: Sendable {
     }
 
     func leave(_ channel: any Channel) {
+        painter.audience.leave(channel)
         member.withLock { if $0 === channel { $0 = nil } }
     }
 
     func close() {
+        painter.audience.end()
         let former = member.withLock { $0.take() }
         former?.pipeline.fireUserInboundEventTriggered(RoomNotice.closed)
     }
@@ -85,16 +96,27 @@ final class RoomBoard: Sendable {
         room.close()
     }
 
-    func token(for room: Room) -> Secret? {
+    func room(named name: String) -> Room? { rooms.withLock { $0[name] } }
+
+    func token(for room: Room) -> Secret? { token(for: room, identity: room.identity.participant, isViewer: false) }
+
+    /// Each time for another viewer.
+    func viewerToken(for room: Room) -> Secret? { token(for: room, identity: RoomIdentity.newViewer, isViewer: true) }
+
+    /// - Parameter isViewer: takes and does not publish.
+    func token(for room: Room, identity: String, isViewer: Bool) -> Secret? {
         tokens.token(
-            for: RoomTokens.Grant(room: room.identity.name, identity: room.identity.participant),
+            for: RoomTokens.Grant(room: room.identity.name, identity: identity, isViewer: isViewer),
             now: WallClock.seconds)
     }
 
     /// Nil: no token of ours, or of a room that is gone.
-    func room(for token: String) -> Room? {
-        guard let grant = tokens.grant(in: token, now: WallClock.seconds) else { return nil }
-        let room = rooms.withLock { $0[grant.room] }
-        return room?.identity.participant == grant.identity ? room : nil
+    /// - Returns: with the viewer's name, where it is one.
+    func room(for token: String) -> (room: Room, viewer: String?)? {
+        guard let grant = tokens.grant(in: token, now: WallClock.seconds), let room = room(named: grant.room) else {
+            return nil
+        }
+        if grant.isViewer { return (room, grant.identity) }
+        return room.identity.participant == grant.identity ? (room, nil) : nil
     }
 }

@@ -16,6 +16,8 @@ enum RoomAdmission {
         var isSubscribedToAll: Bool
         /// It wants to go on with a connection that it had.
         var isResume: Bool
+        /// Who only watches, by name.
+        var viewer: String?
     }
 
     init(_ head: HTTPRequestHead, rooms: RoomBoard) {
@@ -34,7 +36,7 @@ enum RoomAdmission {
         let bearer = head.headers.first(name: "Authorization").flatMap { value in
             value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
         }
-        guard let token = bearer ?? items["access_token"], let room = rooms.room(for: token),
+        guard let token = bearer ?? items["access_token"], let (room, viewer) = rooms.room(for: token),
             !room.faults.withLock({ $0.contains(.room(.tokenRefused)) })
         else {
             self = .refused(HTTPAnswer(401, "invalid token"))
@@ -51,13 +53,13 @@ enum RoomAdmission {
             room,
             Visit(
                 isSubscribedToAll: isOn("auto_subscribe", default: true),
-                isResume: isOn("reconnect", default: false)))
+                isResume: isOn("reconnect", default: false), viewer: viewer))
     }
 }
 
-extension ConnectionRequest {
+enum RoomAddress {
     /// Where the client reaches the room: this stand-in, by the name that the client has for it.
-    func roomURL(_ channel: any Channel) -> String {
+    static func url(host: String?, _ channel: any Channel) -> String {
         let isSecure = (try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)) != nil
         let isPlain = host?.utf8.allSatisfy { byte in
             switch byte {

@@ -28,6 +28,7 @@ struct RoomConversation {
 
     private let room: RoomIdentity
     private let isSubscribedToAll: Bool
+    private let isViewer: Bool
     private let ice: RoomICE
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
@@ -43,15 +44,19 @@ struct RoomConversation {
     /// What the participant has asked for.
     private var wanted: Set<MediaKind>
     /// What the inference server publishes: the picture from the first one on, the sound while there is some.
-    private var announced: Set<MediaKind> = []
+    private var announced: Set<MediaKind>
     private var announcementCount: UInt32 = 1
     private var offered: Set<MediaKind> = []
     /// The last one of each side waits for the next, so that it can be marked as the last.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
-    /// - Parameter isSubscribedToAll: without being asked for single tracks.
-    init(room: RoomIdentity, isSubscribedToAll: Bool, ice: RoomICE) {
+    /// - Parameters:
+    ///   - isSubscribedToAll: without being asked for single tracks.
+    ///   - isViewer: brings nothing: the track is there from the beginning.
+    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, ice: RoomICE) {
         self.room = room
+        self.isViewer = isViewer
+        announced = isViewer ? [.video] : []
         self.ice = ice
         self.isSubscribedToAll = isSubscribedToAll
         wanted = isSubscribedToAll ? Set(MediaKind.allCases) : []
@@ -126,6 +131,7 @@ struct RoomConversation {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
+            guard !isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
             return [.receiveOffer(description.sdp)]
@@ -156,10 +162,10 @@ struct RoomConversation {
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Order] {
         let isKnown = publishedTracks[request.cid] != nil
-        guard request.type != .data, isKnown || publishedTracks.count < Self.maximumTrackCount else {
+        guard request.type != .data, !isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
             var refusal = LiveKitRequestResponse()
             refusal.reason = .notAllowed
-            refusal.message = "this track is not taken"
+            refusal.message = isViewer ? "viewers publish nothing" : "this track is not taken"
             refusal.addTrack = request
             return [.send(.with { $0.requestResponse = refusal })]
         }

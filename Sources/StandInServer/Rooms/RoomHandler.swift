@@ -28,7 +28,8 @@ final class RoomHandler: ChannelInboundHandler {
         self.visit = visit
         self.services = services
         conversation = RoomConversation(
-            room: room.identity, isSubscribedToAll: visit.isSubscribedToAll, ice: services.roomICE)
+            room: visit.viewer.map { room.identity.viewed(by: $0) } ?? room.identity,
+            isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil, ice: services.roomICE)
     }
 
     // MARK: Channel
@@ -37,17 +38,28 @@ final class RoomHandler: ChannelInboundHandler {
         log(visit.isResume ? "asks to resume" : "joined")
         services.faults.uncount()
         guard !visit.isResume else { return carryOut(conversation.openedToResume(), context) }
-        room.enter(context.channel)
-        services.board.update(room.number) { $0.roomJoinCount += 1 }
+        if isViewer {
+            room.painter.audience.enter(context.channel)
+            services.board.update(room.number) { $0.viewerCount += 1 }
+        } else {
+            room.enter(context.channel)
+            services.board.update(room.number) { $0.roomJoinCount += 1 }
+        }
         every(.seconds(10), context) { handler, context in
             handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
         }
         every(Self.refreshInterval, context) { handler, context in
-            guard let token = handler.services.rooms.token(for: handler.room) else { return }
+            guard let token = handler.token else { return }
             handler.carryOut([.send(.with { $0.refreshToken = token.reveal() })], context)
         }
-        carryOut(conversation.opened(token: services.rooms.token(for: room)?.reveal() ?? ""), context)
-        for fault in room.faults.withLock({ $0.faults }) { begin(fault, at: fault.at ?? 5, context) }
+        carryOut(conversation.opened(token: token?.reveal() ?? ""), context)
+        for fault in faults.faults { begin(fault, at: fault.at ?? 5, context) }
+    }
+
+    private var isViewer: Bool { visit.viewer != nil }
+
+    private var token: Secret? {
+        services.rooms.token(for: room, identity: visit.viewer ?? room.identity.participant, isViewer: isViewer)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -74,11 +86,11 @@ final class RoomHandler: ChannelInboundHandler {
         switch event {
         case RoomNotice.replaced:
             carryOut(conversation.leave(.disconnect, reason: .duplicateIdentity), context)
-        case RoomNotice.closed:
+        case RoomNotice.closed, is SessionEnded:
             carryOut(conversation.leave(.disconnect, reason: .roomDeleted), context)
         case is ShutdownNotice:
             carryOut(conversation.leave(.reconnect, reason: .serverShutdown), context)
-        case let notice as FaultNotice where notice.sessionID.map({ $0 == room.sessionID }) ?? true:
+        case let notice as FaultNotice where !isViewer && notice.sessionID.map({ $0 == room.sessionID }) ?? true:
             media?.add(notice.faults)
             for fault in notice.faults { begin(fault, at: fault.at ?? 0, context) }
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
@@ -100,6 +112,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         room.leave(context.channel)
+        if isViewer, !visit.isResume { services.board.update(room.number) { $0.viewerCount -= 1 } }
         for timer in timers { timer.cancel() }
         faultTimers.cancelAll()
         stopMedia()
@@ -159,17 +172,20 @@ final class RoomHandler: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         services.mediaGroup.enter()
-        media = services.engine.makeRoom(
-            painter: room.painter, faults: room.faults.withLock { $0 },
-            msid: "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)",
-            // One stream: pictures and sound belong together.
-            audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)"
-        ) { event in
+        let msid = "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
+        let tell = { @Sendable (event: RoomMediaEvent) in
             eventLoop.execute {
                 let (handler, context) = bound.value
                 if handler.media != nil { handler.received(event, context) }
             }
         }
+        media =
+            isViewer
+            ? services.engine.makeRoomViewer(of: room.painter.audience, msid: msid, onEvent: tell)
+            : services.engine.makeRoom(
+                painter: room.painter, faults: faults, msid: msid,
+                // One stream: pictures and sound belong together.
+                audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)", onEvent: tell)
     }
 
     private func received(_ event: RoomMediaEvent, _ context: ChannelHandlerContext) {
@@ -185,7 +201,7 @@ final class RoomHandler: ChannelInboundHandler {
             carryOut(conversation.mediaConnected(side), context)
         case .failed(let words):
             log("media failed: \(LogText.clean(words))")
-            services.board.update(room.number) { $0.mediaFailure = words }
+            if !isViewer { services.board.update(room.number) { $0.mediaFailure = words } }
             carryOut(conversation.mediaFailed(), context)
         }
     }
@@ -198,7 +214,10 @@ final class RoomHandler: ChannelInboundHandler {
 
     // MARK: Faults
 
-    private func hasFault(_ kind: FaultKind.Room) -> Bool { room.faults.withLock { $0.contains(.room(kind)) } }
+    /// The session's are not its viewers'.
+    private var faults: FaultPlan { isViewer ? FaultPlan() : room.faults.withLock { $0 } }
+
+    private func hasFault(_ kind: FaultKind.Room) -> Bool { faults.contains(.room(kind)) }
 
     private func begin(_ fault: Fault, at seconds: Double, _ context: ChannelHandlerContext) {
         guard case .room(let kind) = fault.kind, kind.actsByTheClock else { return }

@@ -11,10 +11,13 @@ package struct RoomTokens: Sendable {
     package struct Grant: Sendable, Equatable {
         package let room: String
         package let identity: String
+        /// It takes and does not publish.
+        package let isViewer: Bool
 
-        package init(room: String, identity: String) {
+        package init(room: String, identity: String, isViewer: Bool = false) {
             self.room = room
             self.identity = identity
+            self.isViewer = isViewer
         }
     }
 
@@ -29,7 +32,7 @@ package struct RoomTokens: Sendable {
         let header = Header(alg: "HS256", typ: "JWT")
         let claims = Claims(
             iss: Self.issuer, sub: grant.identity, nbf: now, exp: now &+ Self.lifetime,
-            video: Claims.Video(room: grant.room, roomJoin: true))
+            video: Claims.Video(room: grant.room, roomJoin: true, canPublish: grant.isViewer ? false : nil))
         guard let head = try? JSONText.encode(header), let body = try? JSONText.encode(claims) else { return nil }
         let text = Base64.encode(head, alphabet: .url) + "." + Base64.encode(body, alphabet: .url)
         guard let signature = MessageAuthentication.sha256(key: key, message: Array(text.utf8)) else { return nil }
@@ -48,7 +51,7 @@ package struct RoomTokens: Sendable {
             let claims = try? JSONText.decode(Claims.self, from: body, maximumSize: 4096),
             claims.video.roomJoin, claims.nbf <= now, now < claims.exp
         else { return nil }
-        return Grant(room: claims.video.room, identity: claims.sub)
+        return Grant(room: claims.video.room, identity: claims.sub, isViewer: claims.video.canPublish == false)
     }
 
     private struct Header: Codable {
@@ -60,6 +63,8 @@ package struct RoomTokens: Sendable {
         struct Video: Codable {
             var room: String
             var roomJoin: Bool
+            /// Nil: everything is allowed.
+            var canPublish: Bool?
         }
         var iss: String
         var sub: String

@@ -48,7 +48,17 @@ struct ChildPipeline: Sendable {
                 }
             ))
         try pipeline.addHandler(
-            RefusalHandler(admit: { refuseRoom($0) ?? admit($0, plan) }, log: services.log), name: RefusalHandler.name)
+            RefusalHandler(
+                admit: { watch($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) }, log: services.log),
+            name: RefusalHandler.name)
+    }
+
+    /// Nil: not a viewer's request for a room.
+    private func watch(_ head: HTTPRequestHead, _ plan: FaultPlan, _ channel: any Channel) -> Admission? {
+        guard let request = WatchRequest(head) else { return nil }
+        if let answer = plan.answer { return .refused(answer) }
+        let url = RoomAddress.url(host: head.headers.first(name: "Host"), channel)
+        return .refused(request.answer(services.rooms, configuration.keys, url: url))
     }
 
     private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
@@ -60,7 +70,8 @@ struct ChildPipeline: Sendable {
     private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
         Admission(
             target: head.uri, host: head.headers.first(name: "Host"), keys: configuration.keys,
-            isFull: services.board.openCount >= configuration.maximumSessionCount, plan: plan)
+            isFull: services.board.openCount >= configuration.maximumSessionCount, plan: plan,
+            isSession: { services.audiences.audience(of: $0) != nil })
     }
 
     private func installSession(on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan) throws {
@@ -71,7 +82,9 @@ struct ChildPipeline: Sendable {
         if let fault = plan.first(.slow(.frame)) { Self.drip(fault, on: channel) }
         try installFrames(on: channel)
         try channel.pipeline.syncOperations.addHandler(
-            ConnectionHandler(request: request, rules: rules(for: request, channel), plan: plan, services: services))
+            ConnectionHandler(
+                request: request, rules: rules(for: request, channel), plan: plan, services: services,
+                watched: request.watched.flatMap { services.audiences.audience(of: $0) }))
     }
 
     private func installFrames(on channel: any Channel) throws {
@@ -91,7 +104,7 @@ struct ChildPipeline: Sendable {
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
-            transports: configuration.transports, asksForRoom: request.asksForRoom)
+            transports: configuration.transports, asksForRoom: request.asksForRoom, isViewer: request.watched != nil)
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {

@@ -7,21 +7,21 @@ final class StallingProxy: Sendable {
     let port: Int
     private let descriptor: Int32
     private let target: Int
-    private let passedFrames: Int
+    private let passedFrames: Int?
     private let open = Watched<[Int32]>([])
     private let passed = Watched(0)
     private let threads = DispatchGroup()
 
     var url: String { "ws://127.0.0.1:\(port)" }
 
-    /// - Parameter frames: WebSocket frames of the server that pass, after the answer to the upgrade.
-    static func with(to standIn: StandIn, frames: Int, _ body: (StallingProxy) throws -> Void) throws {
+    /// - Parameter frames: WebSocket frames of the server that pass, after the answer to the upgrade; nil: everything does.
+    static func with(to standIn: StandIn, frames: Int?, _ body: (StallingProxy) throws -> Void) throws {
         let proxy = try StallingProxy(target: standIn.port, frames: frames)
         defer { proxy.close() }
         try body(proxy)
     }
 
-    private init(target: Int, frames: Int) throws {
+    private init(target: Int, frames: Int?) throws {
         self.target = target
         passedFrames = frames
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -40,6 +40,9 @@ final class StallingProxy: Sendable {
 
     /// Frames that went through so far, of all connections.
     func waitForFrames(_ count: Int) -> Bool { passed.wait(seconds: 10) { $0 >= count } }
+
+    /// Ends every connection; new ones are taken.
+    func drop() { for descriptor in open.value { shutdown(descriptor, Int32(SHUT_RDWR)) } }
 
     func close() {
         shutdown(descriptor, Int32(SHUT_RDWR))
@@ -66,7 +69,8 @@ final class StallingProxy: Sendable {
             }
             guard isConnected else { return }
             run { self.forward(from: client, to: server) }
-            run { self.forwardFrames(from: server, to: client) }
+            let isOpen = passedFrames == nil
+            run { isOpen ? self.forward(from: server, to: client) : self.forwardFrames(from: server, to: client) }
         }
     }
 
@@ -88,7 +92,7 @@ final class StallingProxy: Sendable {
                 buffer.removeFirst(end)
             }
             while isUpgraded, let length = Self.frameLength(buffer), buffer.count >= length {
-                if count < passedFrames {
+                if count < passedFrames ?? 0 {
                     Self.write(buffer[..<length], to: sink)
                     count += 1
                     passed.change { $0 += 1 }

@@ -1,0 +1,149 @@
+// One POST, one bounded answer, no redirect: for a key, or for a room to watch. It knows neither; who asks explains the
+// answer, and what else may happen.
+import DecartProtocol
+import DecartSession
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+struct HTTPRequest: Sendable {
+    var host: String
+    var port: Int
+    var isSecure: Bool
+    var hostIsAddress: Bool
+    var head: HTTPRequestHead
+    var body = ""
+    /// Of the answer's body.
+    var maximumSize: Int
+    var trust: TLSTrust
+    var limit: Duration
+    var resolveLimit: Duration
+}
+
+/// An exchange under way.
+// @unchecked: touched on `loop` only, after init.
+final class HTTPExchange: @unchecked Sendable {
+    enum Outcome: Sendable {
+        case answer(HTTPResponseHead, body: [UInt8])
+        case tooLong
+        case timedOut
+        /// Explained as far as it is about the connection.
+        case failed(SessionError)
+    }
+
+    private let loop: any EventLoop
+    private let request: HTTPRequest
+    private var completion: (@Sendable (Outcome) -> Void)?
+    private var channel: (any Channel)?
+    private var timer: Scheduled<Void>?
+
+    /// - Parameter completion: called once on the network thread, not after `cancel()` returned on that thread; must not
+    ///   block.
+    init(_ request: HTTPRequest, completion: @escaping @Sendable (Outcome) -> Void) {
+        loop = EventLoops.group.next()
+        self.request = request
+        self.completion = completion
+    }
+
+    /// Called once. Blocks for the moment that reading the certificates of trusted authorities takes.
+    func start() {
+        do {
+            let tls = request.isSecure ? try request.trust.makeContext() : nil
+            loop.execute { self.connect(tls, TimeAmount(self.request.limit)) }
+        } catch {
+            loop.execute { self.finish(.failed(error)) }
+        }
+    }
+
+    /// From any thread, more than once. Nothing is told any more.
+    func cancel() {
+        loop.execute {
+            self.completion = nil
+            self.end()
+        }
+    }
+
+    private func connect(_ tls: NIOSSLContext?, _ limit: TimeAmount) {
+        guard completion != nil else { return }
+        timer = loop.scheduleTask(in: limit) { self.finish(.timedOut) }
+        let bootstrap = ClientBootstrap(group: loop)
+            .connectTimeout(limit)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .resolver(NameResolver(loop: loop, limit: min(limit, TimeAmount(request.resolveLimit))))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try self.prepare(channel, tls) }
+            }
+        let connected =
+            if request.hostIsAddress, let address = try? SocketAddress(ipAddress: request.host, port: request.port) {
+                bootstrap.connect(to: address)
+            } else {
+                bootstrap.connect(host: request.host, port: request.port)
+            }
+        connected.whenComplete { result in
+            switch result {
+            case .success(let channel):
+                // Cancelled or timed out meanwhile.
+                if self.completion == nil { channel.close(promise: nil) } else { self.channel = channel }
+            case .failure(let error):
+                self.failed(error, certificate: nil)
+            }
+        }
+    }
+
+    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?) throws {
+        channel.keepFromChildren()
+        let pipeline = channel.pipeline.syncOperations
+        if let tls {
+            // RFC 6066 §3: no server name for addresses, and none with a trailing dot.
+            let name = request.host.hasSuffix(".") ? String(request.host.dropLast()) : request.host
+            let serverName = request.hostIsAddress ? nil : name
+            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: serverName))
+        }
+        try pipeline.addHandler(InboundGate())
+        try pipeline.addHandler(HTTPRequestEncoder())
+        try pipeline.addHandler(
+            ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: UpgradeHandler.decoderLimits)))
+        let handler = RequestHandler(
+            head: request.head, body: request.body, waitsForTLS: tls != nil, maximumSize: request.maximumSize
+        ) { [weak self] context, outcome in
+            self?.answered(context, outcome)
+        }
+        try pipeline.addHandler(handler)
+    }
+
+    // MARK: Outcomes
+
+    private func answered(_ context: ChannelHandlerContext, _ outcome: RequestHandler.Outcome) {
+        switch outcome {
+        case .answer(let head, let body):
+            finish(.answer(head, body: body))
+        case .failed(let error):
+            let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+            failed(error, certificate: tls?.peerCertificate)
+        }
+    }
+
+    private func failed(_ error: any Error, certificate: NIOSSLCertificate?) {
+        // The limit speaks of the WebSocket, which is not meant here.
+        if error is SessionError || error is RequestHandler.TooLong { return finish(.tooLong) }
+        finish(
+            .failed(
+                TLSFailure.error(error, host: request.host, certificate: certificate)
+                    ?? ConnectFailure.error(error, host: request.host, port: request.port)))
+    }
+
+    private func finish(_ outcome: Outcome) {
+        guard let completion else { return }
+        self.completion = nil
+        end()
+        completion(outcome)
+    }
+
+    private func end() {
+        timer?.cancel()
+        timer = nil
+        channel?.close(promise: nil)
+        channel = nil
+    }
+}

@@ -1,0 +1,91 @@
+import NIOCore
+import NIOHTTP1
+import NIOTLS
+
+/// One request, not before TLS has verified whom it goes to, and one bounded answer.
+final class RequestHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    enum Outcome {
+        case answer(HTTPResponseHead, body: [UInt8])
+        case failed(any Error)
+    }
+
+    private let head: HTTPRequestHead
+    private let body: String
+    private let waitsForTLS: Bool
+    private let maximumSize: Int
+    private let onOutcome: (ChannelHandlerContext, Outcome) -> Void
+    private var answer: HTTPResponseHead?
+    private var received: [UInt8] = []
+    private var isRequested = false
+    private var isDone = false
+
+    /// - Parameter maximumSize: of the answer's body.
+    init(
+        head: HTTPRequestHead, body: String, waitsForTLS: Bool, maximumSize: Int,
+        onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
+    ) {
+        self.head = head
+        self.body = body
+        self.waitsForTLS = waitsForTLS
+        self.maximumSize = maximumSize
+        self.onOutcome = onOutcome
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        if !waitsForTLS { request(context) }
+        context.fireChannelActive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent { request(context) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func request(_ context: ChannelHandlerContext) {
+        guard !isRequested else { return }
+        isRequested = true
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        if !body.isEmpty {
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: body)))), promise: nil)
+        }
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isDone else { return }
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            answer = head
+        case .body(let part):
+            guard received.count + part.readableBytes <= maximumSize else {
+                // The body of a refusal is not needed.
+                let refusal = answer.flatMap { (200...299).contains($0.status.code) ? nil : $0 }
+                return end(context, refusal.map { .answer($0, body: []) } ?? .failed(TooLong()))
+            }
+            received += part.readableBytesView
+        case .end:
+            end(context, answer.map { .answer($0, body: received) } ?? .failed(ChannelError.eof))
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        end(context, .failed(error))
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        end(context, .failed(ChannelError.eof))
+        context.fireChannelInactive()
+    }
+
+    private func end(_ context: ChannelHandlerContext, _ outcome: Outcome) {
+        guard !isDone else { return }
+        isDone = true
+        onOutcome(context, outcome)
+        context.close(promise: nil)
+    }
+
+    struct TooLong: Error {}
+}

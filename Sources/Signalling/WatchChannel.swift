@@ -1,0 +1,145 @@
+// A viewer's control channel where sessions are in rooms: one request that is answered with the room, and then silence.
+// It looks like any other channel that names a room; what is sent into it goes nowhere.
+package import DecartProtocol
+package import DecartSession
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+package final class WatchChannel: SignallingChannel {
+    package struct Configuration: Sendable {
+        package var trust: TLSTrust = .system
+        package var userAgent = "gst-decart"
+        package var resolveLimit: Duration = .seconds(5)
+
+        package init() {}
+    }
+
+    private enum Phase {
+        case idle
+        /// nil: it is being made.
+        case asking(HTTPExchange?)
+        case open
+        case ended
+    }
+
+    private let url: ServiceURL
+    private let key: APIKey
+    private let configuration: Configuration
+    private let onEvent: @Sendable (SignallingEvent) -> Void
+    private let phase = Mutex(Phase.idle)
+
+    /// - Parameters:
+    ///   - url: from `ServiceURL.watchStream`.
+    ///   - onEvent: called on a network thread; must not block.
+    package init(
+        url: ServiceURL, key: APIKey, configuration: Configuration = Configuration(),
+        onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) {
+        self.url = url
+        self.key = key
+        self.configuration = configuration
+        self.onEvent = onEvent
+    }
+
+    deinit {
+        phase.withLock { if case .asking(let exchange) = $0 { exchange?.cancel() } }
+    }
+
+    package func open(timeout: Duration) {
+        let isFirst = phase.withLock { phase in
+            guard case .idle = phase else { return false }
+            phase = .asking(nil)
+            return true
+        }
+        guard isFirst else { return }
+        let asked = ContinuousClock.now
+        let exchange = HTTPExchange(request(timeout)) { [weak self] outcome in
+            self?.answered(outcome, after: ContinuousClock.now - asked)
+        }
+        let isWanted = phase.withLock { phase in
+            guard case .asking = phase else { return false }
+            phase = .asking(exchange)
+            return true
+        }
+        if isWanted { exchange.start() }
+    }
+
+    private func request(_ timeout: Duration) -> HTTPRequest {
+        let fields = HTTPHeaders([
+            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", configuration.userAgent),
+            ("Accept", "application/json"), ("Content-Length", "0"), ("x-api-key", key.reveal()),
+        ])
+        return HTTPRequest(
+            host: url.host, port: url.port, isSecure: url.isSecure, hostIsAddress: url.hostIsAddress,
+            head: HTTPRequestHead(version: .http1_1, method: .POST, uri: url.requestTarget, headers: fields),
+            maximumSize: LiveKitRoomInfo.maximumSize, trust: configuration.trust, limit: timeout,
+            resolveLimit: configuration.resolveLimit)
+    }
+
+    private func answered(_ outcome: HTTPExchange.Outcome, after time: Duration) {
+        switch result(of: outcome) {
+        case .success(let message):
+            let isWanted = phase.withLock { phase in
+                guard case .asking = phase else { return false }
+                phase = .open
+                return true
+            }
+            guard isWanted else { return }
+            onEvent(.opened(transport: nil, upgrade: time))
+            onEvent(.text(message))
+        case .failure(let error):
+            if end() { onEvent(.failed(error)) }
+        }
+    }
+
+    private func result(of outcome: HTTPExchange.Outcome) -> Result<[UInt8], SessionError> {
+        switch outcome {
+        case .answer(let head, let body) where (200...299).contains(head.status.code):
+            do {
+                return .success(try ServerMessage.livekitRoomInfo(try LiveKitRoomInfo(decoding: body)).encoded())
+            } catch {
+                return .failure(
+                    SessionError(
+                        .server, "The answer of \(url.host) names no room to watch.", stage: .connect,
+                        httpStatus: Int(head.status.code)))
+            }
+        case .answer(let head, let body):
+            return .failure(UpgradeRefusal(head: head, body: body, url: url).error)
+        case .tooLong:
+            return .failure(SessionError(.server, "The answer of \(url.host) is too long.", stage: .connect))
+        case .timedOut:
+            return .failure(
+                SessionError(
+                    .connectionTimeout, "\(url.host):\(url.port) did not name a room to watch in time.", stage: .connect
+                ))
+        case .failed(let error):
+            return .failure(error)
+        }
+    }
+
+    /// Nobody listens.
+    package func send(_ message: [UInt8]) {}
+
+    package func redacting(_ words: String) -> String { url.redacting(words) }
+
+    package var sessionLimit: Duration? { url.sessionLimit }
+
+    package func close() {
+        let exchange: HTTPExchange? = phase.withLock { phase in
+            if case .asking(let exchange) = phase { exchange } else { nil }
+        }
+        exchange?.cancel()
+        // Never from within the caller's call.
+        if end() { EventLoops.group.next().execute { [onEvent] in onEvent(.closed(code: nil, reason: "")) } }
+    }
+
+    /// False: it had ended before.
+    private func end() -> Bool {
+        phase.withLock { phase in
+            if case .ended = phase { return false }
+            phase = .ended
+            return true
+        }
+    }
+}

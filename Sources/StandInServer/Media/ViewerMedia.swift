@@ -1,0 +1,234 @@
+// The media of one viewer, over a direct connection or in a room: what its session paints, encoded for it alone. So it
+// begins with a key frame, and its network is nobody else's affair.
+//
+// Threads: everything is done on `queue`, never on the event loop; pictures come on the thread that painted them.
+import DecartProtocol
+import Dispatch
+import GStreamerKit
+import ICE
+import Synchronization
+import WebRTCTransport
+
+// @unchecked: mutable fields are touched on `queue` only.
+final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
+    enum Event: Sendable {
+        case offered(sdp: String)
+        case answered(sdp: String)
+        case localCandidate(CandidateMessage?)
+        case connected
+        case failed(String)
+    }
+
+    private let queue = DispatchQueue(label: "decart-standin.viewer")
+    private let bitrate: Int
+    private let audience: Audience
+    private let msid: String?
+    private let onEvent: @Sendable (Event) -> Void
+
+    // MARK: queue
+    private var pipeline: Pipeline?
+    private var connection: PeerConnection?
+    private var encoder: VideoEncoderBin?
+    private var screen: ViewerScreen?
+    private var busTimer: (any DispatchSourceTimer)?
+    private var isOver = false
+
+    /// - Parameter msid: what the track is known by in a room.
+    init(bitrate: Int, audience: Audience, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
+        self.bitrate = bitrate
+        self.audience = audience
+        self.msid = msid
+        self.onEvent = onEvent
+    }
+
+    // MARK: Negotiation
+
+    /// A direct connection.
+    func start(answering offer: String) {
+        work("the offer could not be taken") { [self] in
+            let connection = try makeConnection()
+            let answer = try connection.createAnswer(to: offer)
+            try sendPictures()
+            onEvent(.answered(sdp: answer))
+        }
+    }
+
+    /// A room: the transport first, then the track.
+    func start() {
+        work("the viewer's media could not start") { [self] in
+            let connection = try makeConnection()
+            onEvent(.offered(sdp: try connection.createOffer()))
+        }
+    }
+
+    /// H.264, as the service likes it best, where that can be had.
+    func offer(_ tracks: Set<MediaKind>) {
+        work("the track could not be offered") { [self] in
+            guard let connection else { return }
+            connection.setMedia(
+                video: tracks.contains(.video) ? .sendonly : nil, audio: nil,
+                codec: VideoCodec.h264.isAvailable ? .h264 : .vp8)
+            onEvent(.offered(sdp: try connection.createOffer()))
+        }
+    }
+
+    func receive(answer: String) {
+        work("the answer could not be taken") { [self] in
+            guard let connection else { return }
+            try connection.setAnswer(answer)
+            if connection.sendParameters != nil, encoder == nil { try sendPictures() }
+        }
+    }
+
+    /// Viewers bring nothing.
+    func receive(offer: String) {}
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?) {
+        queue.async { [self] in connection?.addRemoteCandidate(candidate.map(ICECandidate.init)) }
+    }
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
+        if side == .subscriber { addRemoteCandidate(candidate) }
+    }
+
+    /// Those of media are the session's.
+    func add(_ faults: [Fault]) {}
+
+    func stop(completion: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            isOver = true
+            tearDown()
+            completion()
+        }
+    }
+
+    // MARK: Pipeline
+
+    private func makeConnection() throws -> PeerConnection {
+        GStreamerRuntime.initialise()
+        var configuration = PeerConnectionConfiguration()
+        configuration.bitrateRange = min(100_000, bitrate)...bitrate
+        configuration.acceptsDataChannels = msid != nil
+        // In a room the first offer holds data channels alone.
+        configuration.direction = msid == nil ? .sendonly : nil
+        configuration.msid = msid
+        // Candidates are found while the description is still being made: by way of the queue they follow it.
+        let connection = try PeerConnection(configuration: configuration) { [weak self] event in
+            guard let self else { return }
+            self.queue.async { self.handle(event) }
+        }
+        self.connection = connection
+        let pipeline = Pipeline()
+        self.pipeline = pipeline
+        pipeline.add(connection.bin)
+        guard pipeline.setState(.playing) != .failure else {
+            throw PeerConnectionError(.wrongState, "the pipeline does not start")
+        }
+        busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
+        return connection
+    }
+
+    private func sendPictures() throws {
+        guard let connection, let parameters = connection.sendParameters else {
+            throw PeerConnectionError(.rejected, "no video was negotiated")
+        }
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
+        let screen = try ViewerScreen()
+        (self.encoder, self.screen) = (encoder, screen)
+        pipeline?.add([screen.queue, encoder.bin])
+        try screen.queue.link(encoder.bin)
+        try encoder.bin.link("src", to: connection.bin, "rtp_sink")
+        encoder.bin.syncStateWithParent()
+        screen.queue.syncStateWithParent()
+        try screen.open()
+        audience.add(screen)
+    }
+
+    // MARK: Events
+
+    private func handle(_ event: PeerConnectionEvent) {
+        guard !isOver else { return }
+        switch event {
+        case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate)))
+        case .gatheringComplete: onEvent(.localCandidate(nil))
+        case .stateChanged(.connected): onEvent(.connected)
+        case .stateChanged(.failed(let error)): fail(error.message)
+        case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
+        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning: break
+        }
+    }
+
+    private func work(_ failure: String, _ body: @escaping @Sendable () throws -> Void) {
+        queue.async { [self] in
+            guard !isOver else { return }
+            do {
+                try body()
+            } catch {
+                fail("\(failure): \(error)")
+            }
+        }
+    }
+
+    /// Once: what follows a failure is not news.
+    private func fail(_ words: String) {
+        guard !isOver else { return }
+        isOver = true
+        onEvent(.failed(words))
+    }
+
+    /// The order is the peer connection's: close, bin to NULL, out of the pipeline, dismantle.
+    private func tearDown() {
+        busTimer?.cancel()
+        busTimer = nil
+        if let screen { audience.remove(screen) }
+        connection?.close()
+        screen?.close()
+        pipeline?.setState(.null)
+        if let connection {
+            pipeline?.remove(connection.bin)
+            connection.dismantle()
+        }
+        (screen, encoder, connection, pipeline) = (nil, nil, nil, nil)
+    }
+}
+
+/// From one pipeline into another: pictures get the time at which they come.
+// @unchecked: the pad locks itself, the rest belongs to the thread that paints.
+final class ViewerScreen: Audience.Screen, @unchecked Sendable {
+    let queue: Element
+    private let pad = Pad(name: "painted", direction: .source)
+    private let number = Mutex(0)
+
+    init() throws {
+        queue = try Element(factory: "queue")
+        queue.set("leaky", "downstream")
+        queue.set("max-size-buffers", 3)
+        queue.set("max-size-bytes", 0)
+        queue.set("max-size-time", 0)
+    }
+
+    /// In the pipeline: being added to it, an element loses its links.
+    func open() throws {
+        guard let sink = queue.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the queue has no sink pad")
+        }
+        pad.setActive(true)
+        try pad.link(sink)
+    }
+
+    func show(_ picture: Buffer, _ caps: Caps, number: Int) {
+        guard let now = queue.currentRunningTime else { return }
+        let before = self.number.withLock { before in
+            defer { before = number }
+            return before
+        }
+        if before == 0 { pad.push(GStreamerKit.Event.streamStart(id: "standin/viewer", groupID: Event.nextGroupID())) }
+        if before != number { pad.push(Event.caps(caps)) }
+        if before == 0 { pad.push(Event.timeSegment()) }
+        picture.pts = now
+        picture.dts = nil
+        _ = pad.push(picture)
+    }
+
+    func close() { pad.setActive(false) }
+}

@@ -1,0 +1,342 @@
+import CGStreamer
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// `decartsrc subscribe-token=…`: a running session, watched by others.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct ViewerTests {
+        static let prompt = "film noir"
+        /// Encoded twice on its way.
+        static let limit = 8.0
+
+        /// A session with a picture, and the token of it.
+        private func withSession(
+            _ properties: String = "", _ body: (StandIn, TransformPipeline, String) throws -> Void
+        ) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, properties, prompt: Self.prompt)) { owner in
+                    owner.play()
+                    try #expect(shows(owner))
+                    let token = try #require(owner.transform.string("subscribe-token"))
+                    try body(standIn, owner, token)
+                    #expect(!owner.takeProblems().contains { $0.kind == .error })
+                }
+            }
+        }
+
+        private func shows(_ pipeline: TransformPipeline, _ prompt: String = ViewerTests.prompt) throws -> Bool {
+            pipeline.waitForPicture(try Reference.input().applying(prompt: prompt), within: Self.limit)
+        }
+
+        private func viewer(_ standIn: StandIn, _ token: String, _ properties: String = "") throws -> TransformPipeline
+        {
+            try .camera(standIn, "subscribe-token=\(token) \(properties)")
+        }
+
+        /// Those that there are in the first session.
+        private func waitForViewers(_ count: Int, _ standIn: StandIn) -> Bool {
+            standIn.wait { $0.first?.viewerCount == count }
+        }
+
+        // MARK: Pictures
+
+        @Test func aViewerSeesTheTransformedPictureAndSendsNothing() throws {
+            try withSession { standIn, owner, token in
+                try #expect(SubscribeToken(token).generation == MediaWay.current.generation)
+                try TransformPipeline.run(try viewer(standIn, token)) { viewer in
+                    #expect(viewer.play() != .failure)
+                    try #expect(shows(viewer))
+                    #expect(waitForViewers(1, standIn))
+                    #expect(viewer.connectionState == "connected" || viewer.connectionState == "Media flows")
+                    // What the owner asks for, its viewers see.
+                    owner.transform.set("prompt", GValueBox("anime street"))
+                    try #expect(shows(viewer, "anime street"))
+                    #expect(owner.waitForFrames(5))
+                    #expect(viewer.takeProblems().isEmpty)
+                    #expect(viewer.count("frames-in") == 0 && viewer.count("frames-sent") == 0)
+                    #expect(viewer.transform.string("current-device") == nil)
+                    let names = (viewer.transform as? Bin)?.allElements.map(\.name) ?? []
+                    #expect(!names.contains { $0.hasPrefix("capture-") })
+                    // It asked for nothing, and came into the room beside the owner.
+                    let session = try #require(standIn.sessions.first)
+                    #expect(session.prompts == [Self.prompt, "anime street"])
+                    #expect(session.roomJoinCount == MediaWay.current.roomJoinCount)
+                    let others = standIn.sessions.dropFirst()
+                    #expect(others.count == (MediaWay.current.isRoom ? 0 : 1))
+                    #expect(others.allSatisfy { $0.prompts.isEmpty && $0.passthroughCount == 0 && $0.frameCount == 0 })
+                }
+                #expect(waitForViewers(0, standIn))
+                #expect(owner.waitForFrames(5))
+            }
+        }
+
+        @Test func severalViewersAndOneLeaves() throws {
+            try withSession { standIn, owner, token in
+                try TransformPipeline.run(try viewer(standIn, token)) { first in
+                    first.play()
+                    try TransformPipeline.run(try viewer(standIn, token)) { second in
+                        second.play()
+                        try #expect(shows(second))
+                        try #expect(shows(first))
+                        #expect(waitForViewers(2, standIn))
+                    }
+                    #expect(waitForViewers(1, standIn))
+                    #expect(first.waitForFrames(20) && owner.waitForFrames(20))
+                    #expect(first.takeProblems().isEmpty)
+                    // Who comes late begins with a key frame, not with the session's next one.
+                    try TransformPipeline.run(try viewer(standIn, token)) { late in
+                        late.play()
+                        try #expect(shows(late))
+                    }
+                }
+                #expect(waitForViewers(0, standIn))
+            }
+        }
+
+        /// The own session of a decartsrc can be watched too, and its token is read where another one is set.
+        @Test func theTokenOfOnesOwnSession() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, CameraTests.still, prompt: Self.prompt)) { owner in
+                    #expect(owner.transform.string("subscribe-token") == nil)
+                    owner.play()
+                    try #expect(shows(owner))
+                    let token = try #require(owner.transform.string("subscribe-token"))
+                    try TransformPipeline.run(try viewer(standIn, token)) { viewer in
+                        #expect(viewer.transform.string("subscribe-token") == token)
+                        viewer.play()
+                        try #expect(shows(viewer))
+                    }
+                }
+            }
+        }
+
+        // MARK: The session goes
+
+        @Test func theSessionsEndIsTold() throws {
+            try StandIn.run { standIn in
+                let owner = try TransformPipeline(standIn, prompt: Self.prompt)
+                defer { owner.pipeline.setState(.null) }
+                owner.play()
+                try #expect(shows(owner))
+                let token = try #require(owner.transform.string("subscribe-token"))
+                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=freeze")) { viewer in
+                    viewer.play()
+                    try #expect(shows(viewer))
+                    owner.pipeline.setState(.null)
+                    // It might come back: tried once more, and then the answer is clear.
+                    let warning = try #require(viewer.waitForProblem(.warning))
+                    #expect(warning.details?["permanent"]?.bool == false)
+                    let error = try #require(viewer.waitForError())
+                    #expect(error.text.contains("no such session") && error.details?.int("http-status") == 404)
+                    #expect(error.details?["permanent"]?.bool == true)
+                    // The picture stays as it is told to.
+                    #expect(viewer.waitForFrames(5))
+                }
+            }
+        }
+
+        /// A session that is made anew is another one: its viewers need its token.
+        @Test func theOwnerReconnects() throws {
+            try withSession("max-retries=5") { standIn, owner, token in
+                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5")) { viewer in
+                    viewer.play()
+                    try #expect(shows(viewer))
+                    let id = try #require(standIn.sessions.first?.sessionID)
+                    standIn.server.dropSession(id)
+                    let error = try #require(viewer.waitForError())
+                    #expect(error.text.contains("no such session"))
+                    #expect(
+                        eventually(seconds: 20) {
+                            owner.transform.string("subscribe-token").map { $0 != token } ?? false
+                        })
+                    #expect(owner.waitForFrames(20))
+                    // The same element, from READY on.
+                    viewer.pipeline.setState(.ready)
+                    viewer.transform.set("subscribe-token", GValueBox(owner.transform.string("subscribe-token")))
+                    viewer.play()
+                    #expect(viewer.waitForFrames(10))
+                    try #expect(shows(viewer))
+                }
+            }
+        }
+
+        /// The session lives, the way to it does not: joined again.
+        @Test func aViewerReconnects() throws {
+            try withSession { standIn, owner, token in
+                try StallingProxy.with(to: standIn, frames: nil) { proxy in
+                    let properties = "max-retries=5 base-url=\(proxy.url)"
+                    try TransformPipeline.run(try viewer(standIn, token, properties)) { viewer in
+                        viewer.play()
+                        try #expect(shows(viewer))
+                        proxy.drop()
+                        #expect(viewer.waitForProblem(.warning) != nil)
+                        #expect(eventually(seconds: 20) { viewer.transform.bool("is-connected") == true })
+                        #expect(waitForViewers(1, standIn))
+                        #expect(viewer.waitForFrames(20))
+                        try #expect(shows(viewer))
+                        #expect(!viewer.takeProblems().contains { $0.kind == .error })
+                    }
+                }
+                #expect(owner.waitForFrames(5))
+            }
+        }
+
+        /// Refused for a moment: tried again like any session.
+        @Test func aBusyServiceIsAskedAgain() throws {
+            try withSession { standIn, _, token in
+                try standIn.server.setFaults([Fault(parsing: "http_500:count=2")])
+                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=black")) { viewer in
+                    viewer.play()
+                    #expect(viewer.waitForProblem(.warning) != nil)
+                    try #expect(shows(viewer))
+                }
+            }
+        }
+
+        // MARK: Refusals
+
+        @Test(arguments: [
+            "nonsense!", "e30=", "bnVsbA==", "eyJyb29tX25hbWUiOiIuLiJ9", "eyJzaWQiOiJzIiwiaXAiOiJ4IiwicG9ydCI6MH0",
+        ])
+        func aBadTokenIsToldBeforeAnythingIsSent(token: String) throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try viewer(standIn, token)) { viewer in
+                    #expect(viewer.play() == .failure)
+                    let error = try #require(viewer.waitForError())
+                    #expect(error.details?.string("code") == "INVALID_INPUT")
+                    #expect(error.text.contains("subscribe token") && !error.text.contains(token))
+                }
+                #expect(standIn.sessions.isEmpty)
+            }
+        }
+
+        private var unknown: SubscribeToken {
+            MediaWay.current.isRoom
+                ? .room(name: "room/../nowhere?x=1") : .direct(sid: "gone/..?x=1", ip: "192.0.2.1", port: 80)
+        }
+
+        @Test func aSessionThatIsNotThere() throws {
+            let token = try unknown.encoded()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=black")) { viewer in
+                    viewer.play()
+                    let error = try #require(viewer.waitForError())
+                    #expect(error.text.contains("no such session") && error.details?.int("http-status") == 404)
+                    #expect(error.details?["permanent"]?.bool == true)
+                    #expect(!viewer.takeProblems().contains { $0.kind == .warning })
+                    #expect(viewer.waitForFrames(5))
+                }
+            }
+        }
+
+        @Test func aKeyThatIsRefused() throws {
+            let token = try unknown.encoded()
+            try StandIn.run { standIn in
+                let properties = "max-retries=5 api-key=\(StandIn.rejectedKey)"
+                try TransformPipeline.run(try viewer(standIn, token, properties)) { viewer in
+                    viewer.play()
+                    let error = try #require(viewer.waitForError())
+                    #expect(error.name == "resource 15" || error.details?.string("code") == "INVALID_API_KEY")
+                    #expect(!error.text.contains(StandIn.rejectedKey) && error.details?["permanent"]?.bool == true)
+                }
+            }
+        }
+
+        @Test func itPlaysBeforeThereIsAPictureAndTakesNoPrompt() throws {
+            let token = try unknown.encoded()
+            try SilentServer.with { server in
+                let viewer = try TransformPipeline(
+                    description: """
+                        decartsrc name=t base-url=\(server.url) api-key=k \(TransformPipeline.custom) fallback=black \
+                        prompt=lego subscribe-token=\(token) ! fakesink name=out
+                        """)
+                try TransformPipeline.run(viewer) { viewer in
+                    #expect(viewer.play() != .failure)
+                    #expect(viewer.waitForProblem(.warning)?.text.contains("viewer") == true)
+                    #expect(viewer.waitForFrames(10))
+                    #expect(viewer.pipeline.state() == .playing)
+                    let before = viewer.takeProblems().count
+                    viewer.transform.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])
+                    #expect(eventually { viewer.takeProblems().count > before })
+                    #expect(viewer.takeProblems().last?.text.contains("viewer") == true)
+                    #expect(!viewer.takeProblems().contains { $0.kind == .error })
+                }
+            }
+        }
+
+        // MARK: Secrets and leaks
+
+        /// Neither said nor drawn; only asked for by name is it told.
+        @Test func theTokenIsForTheApplicationOnly() throws {
+            try withSession { standIn, owner, token in
+                try TransformPipeline.run(try viewer(standIn, token, "statistics-interval=50")) { viewer in
+                    var said = ""
+                    var notified = false
+                    let handlers = [owner, viewer].map { pipeline in
+                        pipeline.transform.connect("notify::subscribe-token") { _ in
+                            notified = true
+                            return nil
+                        }
+                    }
+                    viewer.play()
+                    try #expect(shows(viewer))
+                    for pipeline in [owner, viewer] {
+                        let stop = ContinuousClock.now + .milliseconds(500)
+                        _ = pipeline.waitForMessage(seconds: 1) { message in
+                            said += message.structure?.description ?? ""
+                            return ContinuousClock.now > stop
+                        }
+                        said += pipeline.stats?.description ?? ""
+                        let dot = gst_debug_bin_to_dot_data(
+                            pipeline.pipeline.raw.assumingMemoryBound(to: GstBin.self), GST_DEBUG_GRAPH_SHOW_ALL)
+                        let drawn = dot.map { String(cString: $0) } ?? ""
+                        g_free(dot)
+                        // What may be drawn is.
+                        #expect(drawn.contains("session-id=") && drawn.contains("prompt") == (pipeline === owner))
+                        said += drawn
+                    }
+                    #expect(said.contains("session-id"))
+                    #expect(!said.contains(token.prefix { $0 != "=" }))
+                    #expect(!notified)
+                    for (pipeline, handler) in zip([owner, viewer], handlers) { pipeline.transform.disconnect(handler) }
+                }
+            }
+        }
+
+        /// NULL in every phase: `TransformPipeline.run` checks that it takes less than a second and leaves nothing.
+        @Test func atAnyMoment() throws {
+            var random = SeededRandom(seed: 12)
+            try withSession { standIn, owner, token in
+                for token in [token, try unknown.encoded()] {
+                    for _ in 0..<8 {
+                        try TransformPipeline.run(try viewer(standIn, token, "max-retries=2")) { viewer in
+                            viewer.play()
+                            _ = viewer.collect(milliseconds: Int.random(in: 0...600, using: &random))
+                        }
+                    }
+                }
+                #expect(owner.waitForFrames(10))
+                #expect(waitForViewers(0, standIn))
+            }
+        }
+
+        @Test func viewersLeaveNothing() throws {
+            try withSession { standIn, owner, token in
+                func watch() throws {
+                    try TransformPipeline.run(try viewer(standIn, token)) { viewer in
+                        viewer.play()
+                        #expect(viewer.waitForFrames(3))
+                    }
+                    #expect(waitForViewers(0, standIn))
+                }
+                for _ in 0..<2 { try watch() }
+                let descriptors = Process.descriptorCount
+                for _ in 0..<6 { try watch() }
+                #expect(eventually { Process.descriptorCount <= descriptors + 2 })
+                #expect(owner.waitForFrames(5))
+            }
+        }
+    }
+}

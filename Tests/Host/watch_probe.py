@@ -1,0 +1,61 @@
+"""A session and a viewer of it in one process, which says what gst-launch-1.0 -m -v would say: for check_secrets.py.
+
+Usage: watch_probe.py BASE-URL TRANSPORT TOKEN-FILE; the key is in the environment. Ends with 0 when the viewer has pictures.
+"""
+
+import sys
+import time
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst  # noqa: E402  # pylint: disable=wrong-import-position
+
+LIMIT = 20
+
+
+def notified(pipeline, source, spec):
+    if spec.flags & 1:
+        print(f"{source.get_path_string()}: {spec.name} = {source.get_property(spec.name)}")
+
+
+def main():
+    url, transport, token_file = sys.argv[1:4]
+    Gst.init(None)
+    publisher = Gst.parse_launch(
+        "videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=10/1 ! decarttransform name=session"
+        f" base-url={url} transport={transport} prompt=lego statistics-interval=500 ! fakesink")
+    viewer = Gst.parse_launch(
+        f"decartsrc name=viewer base-url={url} fallback=none statistics-interval=500 ! fakesink name=out signal-handoffs=true")
+    pictures = []
+    viewer.get_by_name("out").connect("handoff", lambda *_: pictures.append(1))
+    for pipeline in (publisher, viewer):
+        pipeline.connect("deep-notify", notified)
+    publisher.set_state(Gst.State.PLAYING)
+    end = time.monotonic() + LIMIT
+    enough = time.monotonic() + LIMIT
+    token = None
+    while time.monotonic() < min(end, enough):
+        for pipeline in (publisher, viewer):
+            message = pipeline.get_bus().timed_pop(20 * Gst.MSECOND)
+            if message is not None:
+                structure = message.get_structure()
+                print(message.type, structure.to_string() if structure else "", flush=True)
+        if not token and publisher.get_by_name("session").get_property("is-connected"):
+            token = publisher.get_by_name("session").get_property("subscribe-token")
+            if token:
+                with open(token_file, "w", encoding="ascii") as file:
+                    file.write(token)
+                viewer.get_by_name("viewer").set_property("subscribe-token", token)
+                viewer.set_state(Gst.State.PLAYING)
+        if len(pictures) > 5 and enough > end - 1:
+            enough = time.monotonic() + 1.5
+    for pipeline in (publisher, viewer):
+        Gst.debug_bin_to_dot_file(pipeline, Gst.DebugGraphDetails.ALL, pipeline.get_name())
+    for pipeline in (viewer, publisher):
+        pipeline.set_state(Gst.State.NULL)
+    return 0 if len(pictures) > 5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+import DecartProtocol
+import DecartSession
+import Signalling
+import Testing
+
+/// A viewer's request for a room, against a service that says exactly what the test wants.
+@Suite("Rooms to watch", .timeLimit(.minutes(1)))
+struct WatchChannelTests {
+    private static let key = "canary-key-1234+/"
+    private static let answer =
+        #"{"livekit_url":"wss://room.example","token":"canary-token","room_name":"a/b","session_id":"s","more":[1]}"#
+
+    /// Opens a channel and hears it to its end, which comes with the first text or failure.
+    private func ask(
+        _ bytes: [UInt8]?, room: String = "a/b ?", timeout: Duration = .seconds(5), closes: Bool = false,
+        _ check: (RawServer, [SignallingEvent]) throws -> Void
+    ) async throws {
+        var script = Script()
+        script.respond = { _ in bytes }
+        script.onFrame = { _ in nil }
+        script.closes = closes
+        let server = try await RawServer(script)
+        let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
+        let key = try APIKey(Self.key)
+        let channel = WatchChannel(
+            url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)/base").watchStream(key: key, room: room), key: key
+        ) { event in
+            continuation.yield(event)
+            switch event {
+            case .text, .closed, .failed: continuation.finish()
+            case .opened, .binary: break
+            }
+        }
+        channel.open(timeout: timeout)
+        var heard: [SignallingEvent] = []
+        for await event in events { heard.append(event) }
+        channel.close()
+        do { try check(server, heard) } catch {
+            try? await server.shutdown()
+            throw error
+        }
+        try await server.shutdown()
+    }
+
+    @Test func theRoomIsNamed() async throws {
+        try await ask(APIKeyFetcherTests.answer("200 OK", Self.answer)) { server, events in
+            #expect(events.count == 2)
+            guard case .opened(nil, let time) = events.first, time != nil, case .text(let text) = events.last else {
+                Issue.record("heard \(events.count) events")
+                return
+            }
+            let info = LiveKitRoomInfo(
+                url: "wss://room.example", token: Secret("canary-token"), roomName: "a/b", sessionID: "s")
+            #expect(try ServerMessage(decoding: text) == .livekitRoomInfo(info))
+            let request = try #require(server.requests.first)
+            #expect(request.hasPrefix("POST /base/watch-stream/a%2Fb%20%3F HTTP/1.1\r\n"))
+            #expect(RawServer.header("x-api-key", in: request) == Self.key)
+            #expect(RawServer.header("Content-Length", in: request) == "0")
+            // The key stands in the header only.
+            #expect(request.split(separator: "canary").count == 2)
+        }
+    }
+
+    struct Row: Sendable {
+        var bytes: [UInt8]?
+        var isPermanent = false
+        var code = DecartErrorCode.server
+        var status: Int?
+        var words = ""
+        var closes = false
+    }
+
+    private static func http(_ head: String, _ body: String) -> [UInt8] { APIKeyFetcherTests.answer(head, body) }
+
+    static let rows = [
+        Row(bytes: http("401 No", ""), isPermanent: true, code: .invalidAPIKey, status: 401, words: "API key"),
+        Row(bytes: http("403 No", ""), isPermanent: true, code: .invalidAPIKey, status: 403, words: "API key"),
+        Row(bytes: http("404 No", #"{"detail":"x"}"#), isPermanent: true, status: 404, words: "no such session"),
+        Row(bytes: http("429 No", ""), status: 429), Row(bytes: http("500 No", ""), status: 500),
+        Row(bytes: http("302 Found", ""), code: .network, status: 302, words: "not followed"),
+        Row(bytes: http("200 OK", "<html>"), status: 200, words: "no room"),
+        Row(bytes: http("200 OK", #"{"token":"canary"}"#), status: 200),
+        Row(bytes: http("200 OK", #"{"livekit_url":5,"token":"canary"}"#), status: 200),
+        Row(bytes: http("200 OK", #"{"a":"# + String(repeating: "[", count: 5000)), status: 200),
+        Row(bytes: http("200 OK", String(repeating: "x", count: 70_000)), words: "too long"),
+        Row(bytes: [UInt8]("SSH-2.0-x\r\n\r\n".utf8), code: .webSocket),
+        Row(bytes: [], code: .network, closes: true),
+        Row(bytes: nil, code: .connectionTimeout),
+    ]
+
+    @Test(arguments: rows.indices) func refusals(index: Int) async throws {
+        let row = Self.rows[index]
+        let timeout: Duration = row.bytes == nil ? .milliseconds(200) : .seconds(5)
+        try await ask(row.bytes, timeout: timeout, closes: row.closes) { server, events in
+            guard events.count == 1, case .failed(let error) = events.first else {
+                Issue.record("row \(index): \(events.count) events")
+                return
+            }
+            #expect(error.isPermanent == row.isPermanent && error.code == row.code, "\(index): \(error)")
+            #expect(error.httpStatus == row.status && error.message.contains(row.words), "\(index): \(error)")
+            #expect(!String(reflecting: error).contains("canary"), "\(index)")
+            #expect(server.connections == 1)
+        }
+    }
+
+    @Test func closedWhileItAsks() async throws {
+        var script = Script()
+        script.respond = { _ in nil }
+        script.onFrame = { _ in nil }
+        let server = try await RawServer(script)
+        let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
+        let key = try APIKey(Self.key)
+        let channel = WatchChannel(
+            url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)").watchStream(key: key, room: "r"), key: key
+        ) { event in
+            continuation.yield(event)
+            if case .closed = event { continuation.finish() }
+        }
+        channel.open(timeout: .seconds(30))
+        channel.send([1, 2, 3])
+        channel.close()
+        channel.close()
+        channel.open(timeout: .seconds(1))
+        var heard: [SignallingEvent] = []
+        for await event in events { heard.append(event) }
+        #expect(heard == [.closed(code: nil, reason: "")])
+        try await server.shutdown()
+    }
+}

@@ -1,0 +1,97 @@
+import DecartProtocol
+import LiveKitProtocol
+import StandInServer
+import Testing
+
+/// Who watches a session of the stand-in, with fake media.
+@Suite(.timeLimit(.minutes(1)))
+struct ViewerTests {
+    private func post(_ server: TestServer, _ path: String, key: String = "k", method: String = "POST") throws -> String
+    {
+        let socket = try RawSocket(port: server.port)
+        socket.send("\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nx-api-key: \(key)\r\nContent-Length: 0\r\n\r\n")
+        socket.read()
+        return socket.text
+    }
+
+    private func info(_ answer: String) throws -> LiveKitRoomInfo {
+        let body = try #require(answer.firstIndex(of: "{"))
+        return try LiveKitRoomInfo(decoding: [UInt8](answer[body...].utf8))
+    }
+
+    @Test func aViewerOfARoomTakesAndDoesNotPublish() throws {
+        try TestServer.run { server in
+            let (control, own) = try server.askForRoom()
+            let name = try #require(own.roomName)
+            let answer = try post(server, "/base/watch-stream/\(name)?x=1")
+            #expect(answer.hasPrefix("HTTP/1.1 200"))
+            let viewed = try info(answer)
+            #expect(viewed.roomName == name && viewed.sessionID == own.sessionID && viewed.token != own.token)
+
+            let room = try server.join(viewed)
+            guard case .join(let join) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(join.room.name == name && join.participant.identity.hasPrefix("viewer-"))
+            // The track is there before it is asked for.
+            let track = try #require(join.otherParticipants.first?.tracks.first)
+            #expect(
+                server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
+            try room.answer(try room.offer())
+            try #expect(room.offer().sdp == "offer 2")
+            let media = try #require(server.engine.rooms.first)
+            #expect(media.msid.hasSuffix(track.sid) && media.told == ["answer yes", "track"])
+
+            try room.publish()
+            let refusal = try room.next { if case .requestResponse(let words) = $0 { words } else { nil } }
+            #expect(refusal.reason == .notAllowed)
+            // Another one comes beside it, and takes nobody's place.
+            let second = try server.join(try info(try post(server, "/watch-stream/\(name)")))
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 2 })
+            second.client.close()
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 })
+
+            control.close()
+            try #expect(room.leave().reason == .roomDeleted)
+            try room.expectClosed()
+            #expect(media.stopCount == 1)
+            try #expect(post(server, "/watch-stream/\(name)").hasPrefix("HTTP/1.1 404"))
+            #expect(throws: TestClient.Refused(status: 401)) { try server.join(viewed) }
+            #expect(!server.log.contains { $0.contains(viewed.token.reveal()) })
+        }
+    }
+
+    @Test func aDirectViewerOffersAndIsTold() throws {
+        try TestServer.run { server in
+            let owner = try server.connect()
+            let id = try #require(server.server.sessions.first?.sessionID)
+            let target = "/subscribe/\(id)?IP=1.2.3.4&port=80&api_key=k"
+            let viewer = try server.connect(target)
+            try #expect(viewer.next() == .message(.status("ready")))
+            try viewer.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            guard case .message(.promptAck(let ack)) = try viewer.next() else { throw TestClient.TimedOut() }
+            #expect(!ack.success)
+            try viewer.send(.offer(sdp: "v=0"))
+            _ = try viewer.next { $0 == .message(.answer(sdp: "answer to v=0")) }
+            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 })
+            #expect(server.server.sessions.last?.offeredBeforeState == false)
+            owner.close()
+            _ = try viewer.next { $0 == .closeFrame(code: 1000) }
+            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen && $0.viewerCount == 0 } })
+            #expect(server.engine.sessions.map(\.stopCount) == [1])
+            #expect(throws: TestClient.Refused(status: 404)) { try server.connect(target) }
+        }
+    }
+
+    @Test func requestsThatAreNone() throws {
+        var configuration = StandInConfiguration()
+        configuration.keys = KeyPolicy(rejected: ["bad"])
+        try TestServer.run(configuration) { server in
+            try #expect(post(server, "/watch-stream/nowhere").hasPrefix("HTTP/1.1 404"))
+            try #expect(post(server, "/watch-stream/nowhere", key: "bad").hasPrefix("HTTP/1.1 401"))
+            try #expect(post(server, "/watch-stream/nowhere", method: "GET").hasPrefix("HTTP/1.1 405"))
+            #expect(throws: TestClient.Refused(status: 404)) { try server.connect("/subscribe/nobody?api_key=k") }
+            #expect(throws: TestClient.Refused(status: 401)) { try server.connect("/subscribe/nobody?api_key=bad") }
+            #expect(throws: TestClient.Refused(status: 401)) { try server.connect("/subscribe/nobody") }
+            #expect(server.server.sessions.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# See a session watched by somebody else: one publishes, another one shows the same transformed pictures, with no camera.
+#
+#   pipelines/watch.sh          leaves demo/watch.png, the viewer's last picture
+#   pipelines/watch.sh --show   with a window
+#
+# The token goes from the one to the other as an application would hand it on; pipelines/watch.py is that application.
+set -euo pipefail
+# shellcheck source=pipelines/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+prepare_demo required recommended
+log="$build_folder/watch.log"
+start_standin "$port" "$build_folder/standin.log"
+
+timeout --kill-after=5 60 /usr/bin/python3 "$repo/pipelines/watch.py" "ws://127.0.0.1:$port" "$repo/demo/watch.png" "$@" \
+    >"$log" 2>&1 &
+started_pids+=("$!")
+wait "$!" || { tail -n 5 "$log" >&2; fail "the pipelines failed ($log)"; }
+say "Look at $repo/demo/watch.png"
