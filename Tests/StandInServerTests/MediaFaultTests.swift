@@ -91,13 +91,17 @@ struct MediaFaultTests {
         }
     }
 
-    @Test func packetsAreRepeatedAndDeliveredOnce() throws {
+    /// Beside the sound that is offered with it, and refused.
+    @Test(arguments: [MediaDirection.sendrecv, nil])
+    func packetsAreRepeatedAndDeliveredOnce(audio: MediaDirection?) throws {
         try withPeer("media_replay:n=3") { peer, _ in
+            peer.connection.setMedia(video: .sendrecv, audio: audio)
             try peer.client.send(.offer(sdp: try peer.connection.createOffer()))
             try peer.pump { if case .answer = $0 { true } else { false } }
             try peer.pump { $0 == .iceCandidate(nil) }
             #expect(peer.waitForFrames(10))
             let statistics = peer.connection.statistics()
+            #expect(peer.connection.videoDirection == .sendrecv && peer.connection.audioDirection == nil)
             // Of three copies one is taken and two are refused.
             #expect(statistics.packetsReceived >= 10)
             #expect(statistics.packetsRefused > statistics.packetsReceived)

@@ -1,6 +1,7 @@
 import MediaSecurity
 
-/// As much of an offer as an answer without a pipeline needs: its first m-line, video, with its first codec.
+/// As much of an offer as an answer without a pipeline needs: its first m-line, video, with its first codec. All others
+/// are refused.
 struct BareOffer {
     let mid: String
     let payloadType: Int
@@ -10,6 +11,7 @@ struct BareOffer {
     let candidates: [String]
     /// rtpmap, fmtp and feedback of the codec.
     private let codecLines: [String]
+    private let refusals: [String]
 
     init?(_ sdp: String) {
         let lines = sdp.split(whereSeparator: \.isNewline).map(String.init)
@@ -29,6 +31,12 @@ struct BareOffer {
             line.hasPrefix("a=fingerprint:") ? Fingerprint(sdpValue: String(line.dropFirst(14))) : nil
         }
         candidates = lines.filter { $0.hasPrefix("a=candidate:") }
+        let sections = lines.indices.filter { lines[$0].hasPrefix("m=") }.dropFirst().prefix(16)
+        refusals = zip(sections, sections.dropFirst() + [lines.count]).flatMap { start, end -> [String] in
+            let words = lines[start].split(separator: " ")
+            guard words.count > 3 else { return [] }
+            return ["\(words[0]) 0 \(words[2]) \(words[3])"] + lines[start..<end].filter { $0.hasPrefix("a=mid:") } + ["a=inactive"]
+        }
         codecLines = lines.filter { line in
             ["rtpmap", "fmtp", "rtcp-fb"].contains { line.hasPrefix("a=\($0):\(payloadType) ") }
         }
@@ -41,7 +49,7 @@ struct BareOffer {
                 "m=video 9 UDP/TLS/RTP/SAVPF \(payloadType)", "c=IN IP4 0.0.0.0", "a=mid:\(mid)", "a=sendrecv",
                 "a=rtcp-mux", "a=ice-ufrag:\(usernameFragment)", "a=ice-pwd:\(password)", "a=ice-options:trickle",
                 "a=fingerprint:\(fingerprint)", "a=setup:active",
-            ] + codecLines
+            ] + codecLines + refusals
         return lines.map { $0 + "\r\n" }.joined()
     }
 }
