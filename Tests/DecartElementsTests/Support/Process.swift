@@ -13,6 +13,26 @@ enum Process {
         _ = unsafeBitCast(symbol, to: (@convention(c) (Int) -> CInt).self)(0)
     }
 
+    /// Bytes of the heap that are in use: what `malloc_info` counts, without what is free.
+    static var allocatedSize: Int {
+        guard let symbol = dlsym(nil, "malloc_info") else { return 0 }
+        var (text, size): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
+        guard let stream = open_memstream(&text, &size) else { return 0 }
+        _ = unsafeBitCast(symbol, to: (@convention(c) (CInt, UnsafeMutablePointer<FILE>) -> CInt).self)(0, stream)
+        fclose(stream)
+        defer { free(text) }
+        guard let text else { return 0 }
+        // The totals of all arenas come last.
+        let lines = String(cString: text).split(separator: "\n").reversed()
+        func total(_ kind: String) -> Int {
+            let line = lines.first { $0.hasPrefix("<\(kind)") }
+            let digits = line?.split(separator: "size=\"").last?.prefix { $0.isNumber }
+            return digits.flatMap { Int($0) } ?? 0
+        }
+        return total("system type=\"current\"") + total("total type=\"mmap\"") - total("total type=\"fast\"")
+            - total("total type=\"rest\"")
+    }
+
     /// Bytes.
     static var residentSize: Int {
         guard let text = read("/proc/self/statm") else { return 0 }
