@@ -22,11 +22,20 @@ def main():
         f"! decarttransform name=session base-url={url} api-key=x width=640 height=352 prompt=\"Lego World\" ! fakesink sync=true")
     viewer = Gst.parse_launch(
         f"decartsrc name=viewer base-url={url} api-key=x model=lucy-restyle-2 width=640 height=352 fallback=none "
-        f"! identity eos-after={PICTURES} ! tee name=pictures pictures. ! queue ! {window} "
+        # Fixed here: what makes one picture a second for the PNG would otherwise ask for no more.
+        f"! video/x-raw,framerate=22/1 ! identity name=count signal-handoffs=true ! tee name=pictures pictures. ! queue ! {window} "
         f"pictures. ! queue ! videorate ! video/x-raw,framerate=1/1 ! videoconvert ! pngenc "
         f"! multifilesink location={png} async=false")
     loop = GLib.MainLoop()
     failures = []
+    pictures = []
+
+    def seen(*_):
+        pictures.append(1)
+        if len(pictures) == PICTURES:
+            GLib.idle_add(loop.quit)
+
+    viewer.get_by_name("count").connect("handoff", seen)
 
     def heard(bus, message, name):
         if message.type == Gst.MessageType.ERROR:
