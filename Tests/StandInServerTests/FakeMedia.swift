@@ -33,7 +33,7 @@ final class FakeMediaEngine: MediaEngine {
     ) -> any RoomMedia {
         makeRoom(
             painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
-            faults: FaultPlan(), msid: msid, onEvent: onEvent)
+            faults: FaultPlan(), msid: msid, audioMSID: "", onEvent: onEvent)
     }
 
     private let madeRooms = Mutex<[FakeRoomMedia]>([])
