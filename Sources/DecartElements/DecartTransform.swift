@@ -408,7 +408,7 @@ final class DecartTransform: ElementImplementation {
 
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
         let size = plan.size
-        audio.start(latency: UInt64(settings.latency) &* 1_000_000)
+        audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in output?.timeline ?? OutputTimeline() }
         input.gate.set(flushing: false)
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)

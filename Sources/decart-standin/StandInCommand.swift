@@ -82,7 +82,7 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("How long a lost packet is waited for, in ms.", valueName: "number"))
     var latency = 400
 
-    @Option(help: ArgumentHelp("How long the model thinks before a picture goes back, in ms.", valueName: "number"))
+    @Option(help: ArgumentHelp("How long the model thinks before pictures and sound go back, in ms.", valueName: "number"))
     var delay = 0
 
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))

@@ -148,7 +148,24 @@ extension ElementTests {
                 print("after a reconnect: \(found)")
                 #expect(abs(found.median) < Self.frame)
                 expectRising(pipeline)
+                // What stood in for them meanwhile is on the same line.
+                let times = pipeline.current.times.compactMap { $0 }
+                let gap = zip(times, times.dropFirst()).map { $1 &- $0 }.max() ?? 0
+                #expect(gap < 400_000_000, "\(gap)")
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+            }
+        }
+
+        /// Downstream's own rate: the grid is that of the input's time.
+        @Test func aRateOfDownstreamsOwn() throws {
+            try run("timestamps=capture", downstream: "video/x-raw,framerate=30/1") { _, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(90))
+                let found = spread(frames.shown.suffix(60).map(\.difference))
+                print("at 30/1: \(found)")
+                #expect(abs(found.median) < Self.frame && found.worst < 2 * Self.frame)
+                let times = pipeline.current.times.suffix(60).compactMap { $0 }
+                #expect(zip(times, times.dropFirst()).allSatisfy { (33_000_000...34_000_000).contains($1 &- $0) })
             }
         }
 

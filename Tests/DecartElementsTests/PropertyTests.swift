@@ -25,7 +25,8 @@ extension ElementTests {
         @Test(arguments: [
             ("width", 640, 0), ("height", 360, 0), ("framerate", 24, 0), ("connection-timeout", 7, 15),
             ("min-bitrate", 400_000, 300_000), ("max-bitrate", 4_000_000, 0), ("max-framerate", 15, 0),
-            ("latency", 50, 100), ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
+            ("latency", 50, 100), ("min-latency", 700, 500), ("timestamps", 1, 0),
+            ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
             ("output-size", 1, 0), ("transport", 2, 0), ("resolution", 2, 0), ("speed", 1, 0),
         ])
         func aNumberHasItsDefaultAndReadsBack(name: String, value: Int, standard: Int) throws {
@@ -35,7 +36,7 @@ extension ElementTests {
             #expect(element.int(name) == value)
         }
 
-        @Test(arguments: ["insecure", "enrich"]) func aSwitchReadsBack(name: String) throws {
+        @Test(arguments: ["insecure", "enrich", "mute-audio"]) func aSwitchReadsBack(name: String) throws {
             let element = try element()
             #expect(element.bool(name) == false)
             element.set(name, true)
@@ -92,8 +93,8 @@ extension ElementTests {
         ]
         static let unknowns = [
             "packets-lost", "round-trip-time", "jitter", "target-bitrate", "remote-bitrate-estimate", "received-width",
-            "received-height", "time-to-first-frame", "connect-time", "connect-open-time", "connect-upgrade-time",
-            "connect-ack-time", "connect-ice-time", "connect-dtls-time",
+            "received-height", "glass-to-glass-time", "time-to-first-frame", "connect-time", "connect-open-time",
+            "connect-upgrade-time", "connect-ack-time", "connect-ice-time", "connect-dtls-time",
         ]
 
         @Test func statsAreThereInEveryState() throws {

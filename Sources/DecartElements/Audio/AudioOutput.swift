@@ -15,12 +15,20 @@ struct AudioOutputCounters: Sendable {
     var late: UInt64 = 0
 }
 
+/// What sound goes by: the pictures' time line, so that both are moved alike.
+struct AudioPace: Sendable {
+    var line: @Sendable () -> OutputTimeline = { OutputTimeline() }
+    /// False where the input's time stands still with the session: silence would take the place of what comes.
+    var mayFill: @Sendable () -> Bool = { true }
+}
+
 // @unchecked: the pad locks itself; what changes is in the mutex.
 final class AudioOutput: @unchecked Sendable {
     let pad: Pad
     private let element: ElementHandle
     private let log: DebugCategory
     private let identity: StreamIdentity
+    private let pace: AudioPace
 
     private struct State {
         var chunks: [Buffer] = []
@@ -44,7 +52,7 @@ final class AudioOutput: @unchecked Sendable {
         /// in for it leaves: the jitter buffer's patience, a packet, and one more for decoding.
         var slack: ClockTime { latency &+ 2 &* AudioFormat.packet }
         /// A second, besides what a sink that keeps time holds back.
-        var depth: Int { 50 + Int(clamping: latency / AudioFormat.packet) }
+        func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
     }
     private let state: Mutex<State>
     private let work = DispatchSemaphore(value: 0)
@@ -58,9 +66,10 @@ final class AudioOutput: @unchecked Sendable {
     private static let longestFill: ClockTime = 1_000_000_000
 
     init(
-        pad: Pad, element: ElementHandle, identity: StreamIdentity, latency: ClockTime, counters: AudioOutputCounters,
-        log: DebugCategory
+        pad: Pad, element: ElementHandle, identity: StreamIdentity, latency: ClockTime, pace: AudioPace,
+        counters: AudioOutputCounters, log: DebugCategory
     ) {
+        self.pace = pace
         self.pad = pad
         self.element = element
         self.identity = identity
@@ -124,6 +133,7 @@ final class AudioOutput: @unchecked Sendable {
     /// Decoded sound in the output's format, stamped with running time. The first one of a path with a higher rank ends the
     /// hearing of all others.
     func submit(_ buffer: Buffer, rank: Int) {
+        let line = pace.line()
         state.withLock { state in
             state.counters.received &+= 1
             guard state.isActive, state.isPlaying, rank >= state.heardRank, buffer.pts != nil else { return }
@@ -132,7 +142,7 @@ final class AudioOutput: @unchecked Sendable {
                 state.chunks.removeAll()
             }
             state.chunks.append(buffer)
-            if state.chunks.count > state.depth {
+            if state.chunks.count > state.depth(line) {
                 state.chunks.removeFirst()
                 state.counters.late &+= 1
             }
@@ -159,7 +169,7 @@ final class AudioOutput: @unchecked Sendable {
     private func answer(_ query: QueryRef) -> QueryHandling {
         switch query.kind {
         case .latency:
-            query.answerLatency(live: true, minimum: state.withLock(\.slack), maximum: nil)
+            query.answerLatency(live: true, minimum: pace.line().latency(base: state.withLock(\.slack)), maximum: nil)
             return .answered
         case .seeking:
             query.answerNotSeekable()
@@ -198,6 +208,7 @@ final class AudioOutput: @unchecked Sendable {
     }
 
     private func nextStep() -> Step {
+        let (line, mayFill) = (pace.line(), pace.mayFill())
         let now = element.unowned.currentRunningTime
         return state.withLock { state in
             guard state.isActive, !state.hasEnded else { return .stop }
@@ -211,8 +222,12 @@ final class AudioOutput: @unchecked Sendable {
                 return .pass(state.events)
             }
             guard state.isPlaying else { return state.isEnding ? .eos : .wait(until: .distantFuture) }
-            if let chunk = state.chunks.first, let time = chunk.pts { return place(chunk, at: time, &state) }
-            return state.isEnding ? .eos : fill(&state, now: now)
+            let slack = state.slack
+            if let chunk = state.chunks.first, let time = chunk.pts {
+                return place(chunk, at: line.moved(time, base: slack), &state)
+            }
+            if state.isEnding { return .eos }
+            return mayFill ? fill(&state, now: now.map { line.moved($0, base: slack) }) : .wait(until: .distantFuture)
         }
     }
 

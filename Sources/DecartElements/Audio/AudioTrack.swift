@@ -18,6 +18,7 @@ final class AudioTrack: @unchecked Sendable {
         var isPlaying = false
         var isMuted = false
         var latency: ClockTime = 0
+        var pace = AudioPace()
         /// By the rank of the media path.
         var deliveries: [Int: @Sendable (AudioFrame) -> Void] = [:]
         /// Of outputs that have gone.
@@ -104,10 +105,13 @@ final class AudioTrack: @unchecked Sendable {
 
     /// The far side's sound is negotiated; the session's queue. The pad is made once, and stays over reconnects.
     func show(as identity: StreamIdentity) {
-        let (isNew, latency, counters) = state.withLock { ($0.output == nil && $0.input != nil, $0.latency, $0.counters) }
+        let (isNew, latency, pace, counters) = state.withLock {
+            ($0.output == nil && $0.input != nil, $0.latency, $0.pace, $0.counters)
+        }
         guard isNew, let pad = element.makePad(template: "audio_src") else { return }
         let output = AudioOutput(
-            pad: pad, element: element, identity: identity, latency: latency, counters: counters, log: log)
+            pad: pad, element: element, identity: identity, latency: latency, pace: pace, counters: counters,
+            log: log)
         let isPlaying = state.withLock { state in
             state.output = output
             return state.isPlaying
@@ -137,8 +141,10 @@ final class AudioTrack: @unchecked Sendable {
     // MARK: With the element's states
 
     /// READY to PAUSED.
-    func start(latency: ClockTime) {
-        state.withLock { $0.latency = latency }
+    /// - Parameter line: the pictures'.
+    func start(latency: ClockTime, line: @escaping @Sendable () -> OutputTimeline) {
+        let pace = AudioPace(line: line) { [weak gate] in !line().isCapture || gate?.isLive ?? true }
+        state.withLock { ($0.latency, $0.pace) = (latency, pace) }
         gate.set(flushing: false)
     }
 

@@ -51,6 +51,7 @@ final class PictureMarks: Sendable {
         var lag: Int64 = 0
         /// The last one returned, which covers the marker in the next.
         var picture: Buffer?
+        var hasSent = false
         var isEstimated = false
     }
     private let state: Mutex<State>
@@ -76,6 +77,7 @@ final class PictureMarks: Sendable {
     func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {
         let now = timing.element.unowned.currentRunningTime
         let marked = state.withLock { state -> (UInt16, VideoInfo)? in
+            state.hasSent = true
             if let now { state.lag = Int64(clamping: now) &- Int64(clamping: time) }
             if state.video.map({ ($0.width, $0.height) != size }) ?? true {
                 let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
@@ -128,14 +130,16 @@ final class PictureMarks: Sendable {
 
     private func settleWithoutAnswer(_ picture: Buffer) {
         let wasSilent = timing.isSilent
-        let (isOver, lag) = state.withLock { state in
+        let (isOver, hasSent, lag) = state.withLock { state in
             state.picture = picture
-            // Where silence is known, the first picture is as good as the last of them.
-            let isFirst = wasSilent && !state.isEstimated && state.ledger.delay == nil
+            // Where silence is known, or nothing is sent, the first picture is as good as the last of them.
+            let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.ledger.delay == nil
             if isFirst { state.isEstimated = true }
-            return (state.ledger.pictureWithoutNumber() || isFirst, state.lag)
+            return (isFirst || state.hasSent && state.ledger.pictureWithoutNumber(), state.hasSent, state.lag)
         }
         guard isOver else { return }
+        // Somebody else's pictures: all that is known of them is when they come.
+        guard hasSent else { return timing.settle(0, rank: rank) }
         timing.unanswered()
         askRoundTrip { [rank, timing] roundTrip in
             timing.settle(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), rank: rank)

@@ -129,7 +129,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     /// Once there is some; later the connection itself sees to it that it comes and goes.
     private func echoSound() throws {
         guard echo == nil, let connection, let pipeline, let parameters = connection.audioSendParameters else { return }
-        let echo = try SoundEcho()
+        let echo = try SoundEcho(delay: painter.delay)
         self.echo = echo
         try echo.send(to: connection, parameters, in: pipeline)
         try echo.receive(from: connection, in: pipeline)

@@ -74,7 +74,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             // Before the answer leaves: no packet must meet a pipeline that is not there.
             if let codec, self.codec == nil { try receiveVideo(codec, from: connection) }
             if connection.audioDirection != nil, echo == nil, let pipeline {
-                let echo = try SoundEcho()
+                let echo = try SoundEcho(delay: painter.delay)
                 self.echo = echo
                 try echo.receive(from: connection, in: pipeline)
             }

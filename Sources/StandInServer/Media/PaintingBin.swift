@@ -14,8 +14,7 @@ struct PaintingBin {
     init(painter: FramePainter, faults: MediaFaults, latency: Duration) throws {
         let waiting = 3 + max(0, Int(latency / .milliseconds(33)) - 12)
         let hold = max(0, Int(painter.delay / .nanoseconds(1)))
-        let thinking =
-            hold > 0 ? "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 min-threshold-time=\(hold) ! " : ""
+        let thinking = hold > 0 ? "\(SoundEcho.holding(hold)) ! " : ""
         let bin = try Bin(
             description: """
                 \(thinking)queue leaky=downstream max-size-buffers=\(waiting) max-size-bytes=0 max-size-time=0 \
@@ -53,6 +52,7 @@ struct PaintingBin {
                     if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
                 }
                 guard let picture, !faults.isOn(.silent) else { return .drop }
+                if hold > 0 { picture.pts = picture.pts.map { $0 &+ UInt64(hold) } }
                 Self.stamp(picture, now: size?.currentRunningTime)
                 painter.noteSent()
                 _ = painted.push(picture)

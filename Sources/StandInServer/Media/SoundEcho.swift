@@ -10,9 +10,12 @@ struct SoundEcho {
     /// Until it is linked, what comes goes nowhere.
     let echoed: Pad
 
-    init() throws {
+    /// - Parameter delay: that of the pictures.
+    init(delay: Duration) throws {
+        let hold = max(0, Int(delay / .nanoseconds(1)))
+        let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
         let bin = try Bin(
-            description: "rtpopusdepay ! fakesink name=end sync=false async=false", ghostUnlinkedPads: true)
+            description: "rtpopusdepay ! \(waiting)fakesink name=end sync=false async=false", ghostUnlinkedPads: true)
         guard let end = bin.child(named: "end")?.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the fakesink has no pad")
         }
@@ -25,13 +28,20 @@ struct SoundEcho {
                 if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
                 return .pass
             case .buffer(let buffer):
-                if let copy = buffer.copyOfMetadata() { _ = echoed.push(copy) }
+                guard let copy = buffer.copyOfMetadata() else { return .drop }
+                copy.pts = copy.pts.map { $0 &+ UInt64(hold) }
+                _ = echoed.push(copy)
                 return .drop
             case .query:
                 return .pass
             }
         }
         echoed.setActive(true)
+    }
+
+    /// A queue that keeps what it has got for so many ns.
+    static func holding(_ time: Int) -> String {
+        "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 min-threshold-time=\(time)"
     }
 
     /// Opus in, RTP for `connection` out; in the pipeline, linked and running when it comes back.
