@@ -80,6 +80,22 @@ import Testing
         #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
     }
 
+    @Test func soundFollowsWhatLasts() {
+        var steady = SteadyShift()
+        func at(_ time: UInt64, _ shift: Int64, measured: Bool = true) -> Int64 {
+            steady.follow(shift * 1_000_000, isMeasured: measured, now: time * Self.ms) / 1_000_000
+        }
+        // What is only assumed gives way at once, and all does while the service warms up.
+        #expect([at(0, 355, measured: false), at(20, 420), at(1000, 350), at(5020, 300)] == [355, 420, 350, 300])
+        // Half a second of late pictures is nothing, nor are a few ms.
+        var seen: [Int64] = []
+        for time in stride(from: 6040, to: 6540, by: 20) as StrideTo<UInt64> { seen.append(at(time, 450)) }
+        seen.append(at(6560, 303))
+        for time in stride(from: 7000, to: 8000, by: 20) as StrideTo<UInt64> { seen.append(at(time, 450)) }
+        #expect(seen.allSatisfy { $0 == 300 })
+        #expect(at(8000, 450) == 450 && at(8020, 447) == 450)
+    }
+
     @Test func nothingTraps() {
         var line = capture(minimum: 60_000)
         for delay in [Int64.min, -1, 0, Int64.max] {

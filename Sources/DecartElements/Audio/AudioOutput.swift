@@ -43,6 +43,9 @@ final class AudioOutput: @unchecked Sendable {
         let latency: ClockTime
         /// Running time of the sample that leaves next.
         var next: ClockTime?
+        /// By which arrival is moved back.
+        var shift: Int64 = 0
+        var steady = SteadyShift()
         var isDiscontinuous = true
         /// The newest media path that has been heard: older ones are not any more.
         var heardRank = -1
@@ -222,12 +225,15 @@ final class AudioOutput: @unchecked Sendable {
                 return .pass(state.events)
             }
             guard state.isPlaying else { return state.isEnding ? .eos : .wait(until: .distantFuture) }
-            let slack = state.slack
+            if let now {
+                state.shift = state.steady.follow(line.shift(base: state.slack), isMeasured: line.isMeasured, now: now)
+            }
+            let shift = state.shift
             if let chunk = state.chunks.first, let time = chunk.pts {
-                return place(chunk, at: line.moved(time, base: slack), &state)
+                return place(chunk, at: OutputTimeline.move(time, by: shift), &state)
             }
             if state.isEnding { return .eos }
-            return mayFill ? fill(&state, now: now.map { line.moved($0, base: slack) }) : .wait(until: .distantFuture)
+            return mayFill ? fill(&state, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(until: .distantFuture)
         }
     }
 

@@ -44,12 +44,19 @@ package struct OutputTimeline: Sendable {
     private func floor(_ base: ClockTime) -> ClockTime { max(promised, minimum ?? 0, base) }
 
     /// Where what arrived then belongs; also what the line stands at by that running time.
-    package func moved(_ time: ClockTime, base: ClockTime) -> ClockTime {
-        guard isCapture else { return time }
-        // Before anything is measured, as far back as the least latency allows.
+    package func moved(_ time: ClockTime, base: ClockTime) -> ClockTime { Self.move(time, by: shift(base: base)) }
+
+    /// By how much arrival is moved back, ns; before anything is measured, as far as the least latency allows.
+    package func shift(base: ClockTime) -> Int64 {
+        guard isCapture else { return 0 }
         let least = latency(base: base)
-        let shift = target == nil ? Int64(clamping: least &- min(base, least)) : shift
-        return shift >= 0 ? time &- min(time, shift.magnitude) : time &+ shift.magnitude
+        return target == nil ? Int64(clamping: least &- min(base, least)) : shift
+    }
+
+    package var isMeasured: Bool { target != nil }
+
+    package static func move(_ time: ClockTime, by shift: Int64) -> ClockTime {
+        shift >= 0 ? time &- min(time, shift.magnitude) : time &+ shift.magnitude
     }
 
     /// A frame has left. Small changes of the delay are spread over several; a large one is true, and counts at once.
@@ -64,5 +71,41 @@ package struct OutputTimeline: Sendable {
 
     private static func sum(_ base: ClockTime, _ delay: Int64) -> ClockTime {
         base &+ ClockTime(max(0, delay))
+    }
+}
+
+/// What sound goes by: a change of the pictures' delay counts when it has lasted for a second, for samples left out are
+/// heard, and a picture or two that come late are not seen. Not so at the beginning, when a service warms up.
+package struct SteadyShift: Sendable {
+    private static let patience: ClockTime = 1_000_000_000
+    private static let warmUp: ClockTime = 5_000_000_000
+    private static let tolerance: UInt64 = 5_000_000
+    private var current: Int64?
+    private var wasMeasured = false
+    private var began: ClockTime = 0
+    private var candidate: (shift: Int64, since: ClockTime)?
+
+    package init() {}
+
+    package mutating func follow(_ shift: Int64, isMeasured: Bool, now: ClockTime) -> Int64 {
+        guard let current, isMeasured == wasMeasured else {
+            (self.current, candidate, wasMeasured, began) = (shift, nil, isMeasured, now)
+            return shift
+        }
+        guard !isMeasured || now < began || now &- began > Self.warmUp else {
+            self.current = shift
+            return shift
+        }
+        guard (shift &- current).magnitude > Self.tolerance else {
+            candidate = nil
+            return current
+        }
+        guard let known = candidate, (shift &- known.shift).magnitude <= Self.tolerance, now >= known.since else {
+            candidate = (shift, now)
+            return current
+        }
+        guard now &- known.since >= Self.patience else { return current }
+        (self.current, candidate) = (shift, nil)
+        return shift
     }
 }
