@@ -183,11 +183,11 @@ else
 fi
 
 for target in Tests/*Tests; do
-    swift_tests "$(basename "$target")" 600
+    swift_tests "$(basename "$target")" 900
 done
 # Once more for each other way of the media; without a word it is transport=auto and a service with rooms.
 for media in older livekit webrtc; do
-    swift_tests DecartElementsTests 600 "$media"
+    swift_tests DecartElementsTests 900 "$media"
 done
 
 if [ -n "${DECART_TEST_PYTHON:-}" ]; then
