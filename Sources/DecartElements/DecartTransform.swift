@@ -87,8 +87,14 @@ final class DecartTransform: ElementImplementation {
 
     func requestPad(template: String) -> Pad? {
         guard template == "audio_sink", let pad = audio.request() else { return nil }
-        state.withLock(\.session)?.setAudio(true)
+        settleAudio()
         return pad
+    }
+
+    /// The session's sound follows the pad and `publish-audio`.
+    private func settleAudio() {
+        let (session, isPublished) = state.withLock { ($0.session, $0.settings.publishAudio) }
+        session?.setAudio(isPublished && audio.isWanted)
     }
 
     /// The output goes when the session has nothing to do with it any more, after EOS.
@@ -177,6 +183,7 @@ final class DecartTransform: ElementImplementation {
         case "fallback": applyFallback()
         case "mute-video": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
+        case "publish-audio": settleAudio()
         case "publish-video": state.withLock(\.session)?.setVideoPublished(value.bool ?? true)
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
@@ -399,7 +406,7 @@ final class DecartTransform: ElementImplementation {
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
-        if audio.isWanted { session.setAudio(true) }
+        if audio.isWanted, settings.publishAudio { session.setAudio(true) }
         if !settings.publishVideo { session.setVideoPublished(false) }
         state.withLock {
             $0.session = session

@@ -209,6 +209,11 @@ enum TransformProperties {
             blurb: "Send silence in place of what audio_sink is given; track and session stay",
             .boolean(default: false), mutability: .playing),
         PropertySpec(
+            "publish-audio", nick: "Publish audio",
+            blurb:
+                "Offer the sound of audio_sink at all; false withdraws the track while connected, true brings it back. The session stays, and audio_src gives silence meanwhile",
+            .boolean(default: true), mutability: .playing),
+        PropertySpec(
             "publish-video", nick: "Publish video",
             blurb:
                 "Offer our pictures at all; false withdraws the track while connected, and nothing is encoded or sent, true brings it back. The session stays, and what leaves the element meanwhile is what fallback says",
@@ -340,6 +345,7 @@ extension TransformSettings {
         case "track-source": trackSource = value.int.flatMap(TrackSource.init) ?? .camera
         case "mute-video": muteVideo = value.bool ?? false
         case "mute-audio": muteAudio = value.bool ?? false
+        case "publish-audio": publishAudio = value.bool ?? true
         case "publish-video": publishVideo = value.bool ?? true
         case "processor": processor = value.string.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
         case "statistics-interval": statisticsInterval = value.int ?? 0
@@ -389,6 +395,7 @@ extension TransformSettings {
         case "track-source": GValueBox(enumeration: "GstDecartTrackSource", trackSource.rawValue)
         case "mute-video": GValueBox(muteVideo)
         case "mute-audio": GValueBox(muteAudio)
+        case "publish-audio": GValueBox(publishAudio)
         case "publish-video": GValueBox(publishVideo)
         case "processor": GValueBox(processor)
         case "statistics-interval": GValueBox(uint: statisticsInterval)

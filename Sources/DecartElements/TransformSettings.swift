@@ -58,6 +58,7 @@ struct TransformSettings: Sendable {
     var trackSource = TrackSource.camera
     var muteVideo = false
     var muteAudio = false
+    var publishAudio = true
     var publishVideo = true
     /// nil: none. Not checked before it is made.
     var processor: String?

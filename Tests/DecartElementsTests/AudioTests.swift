@@ -133,6 +133,31 @@ extension ElementTests {
             }
         }
 
+        /// `publish-audio`: nothing is sent, and what leaves the element is one stream of sound all the same.
+        @Test func theTrackIsWithdrawnAndComesBack() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withSound(standIn, "publish-audio=false")) { pipeline in
+                    let sound = try pipeline.watchSound()
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    #expect(pipeline.count("audio-buffers-sent") == 0)
+                    for _ in 1...2 {
+                        pipeline.transform.set("publish-audio", true)
+                        #expect(sound.waitForTone(440))
+                        pipeline.transform.set("publish-audio", false)
+                        #expect(sound.waitForSilence())
+                        let sent = pipeline.count("audio-buffers-sent")
+                        #expect(pipeline.waitForFrames(10))
+                        #expect(pipeline.count("audio-buffers-sent") == sent)
+                    }
+                    let seen = sound.seen.value
+                    #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
+                    #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
         /// The service dies and comes back: one stream of sound, with silence in between.
         @Test func aReconnectKeepsThePad() throws {
             try StandIn.run { standIn in
