@@ -50,7 +50,12 @@ package final class Audience: Sendable {
 
     /// The session has ended. Who comes later watches its next media, should it get any.
     func end() {
-        for channel in state.withLock({ Array($0.channels.values) }) {
+        let channels = state.withLock { state in
+            // Others remember what a session did; nothing of its media is to live on for that.
+            state.caps = nil
+            return Array(state.channels.values)
+        }
+        for channel in channels {
             channel.pipeline.fireUserInboundEventTriggered(SessionEnded())
         }
     }
