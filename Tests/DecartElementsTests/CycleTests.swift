@@ -171,6 +171,8 @@ extension ElementTests {
                     }
                     if cycle <= 2 { early = Figures() }
                 }
+                // One that stood still for 2.5 s is only taken down when it moves on.
+                usleep(3_000_000)
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }

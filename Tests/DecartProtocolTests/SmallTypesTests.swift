@@ -150,7 +150,7 @@ struct SmallTypesTests {
             var bytes = good
             for _ in 0..<Int.random(in: 1...4, using: &random) {
                 switch Int.random(in: 0...3, using: &random) {
-                case 0: bytes.remove(at: Int.random(in: 0..<bytes.count, using: &random))
+                case 0 where bytes.count > 1: bytes.remove(at: Int.random(in: 0..<bytes.count, using: &random))
                 case 1: bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 33...126, using: &random)
                 case 2: bytes.insert(UInt8(ascii: "."), at: Int.random(in: 0...bytes.count, using: &random))
                 default: bytes = Array(bytes.prefix(Int.random(in: 1...bytes.count, using: &random)))
