@@ -31,12 +31,13 @@ export DISPLAY
 port=$(free_port)
 start_standin "$port" "$work/standin.log"
 
-# shows NAME ELEMENT...: gst-launch-1.0 with these elements and a window. -e: an interrupt ends the stream first, as a
+# shows NAME ELEMENT...: gst-launch-1.0 with these elements and a window. -e: an interrupt (one: timeout otherwise sends
+# it to the group as well, and a second one ends at once) ends the stream first, as a
 # user's Ctrl-C would with it.
 shows() {
     local name="launch: $1 shows a picture" code=0
     shift
-    timeout --signal=INT --kill-after=10 8 gst-launch-1.0 -e -v "$@" ! videoconvert ! autovideosink name=window \
+    timeout --foreground --signal=INT --kill-after=10 8 gst-launch-1.0 -e -v "$@" ! videoconvert ! autovideosink name=window \
         >"$work/out" 2>&1 || code=$?
     if grep -q '^ERROR' "$work/out"; then
         say "not ok $name: $(grep -A 2 '^ERROR' "$work/out" | tr '\n' ' ')"
