@@ -63,7 +63,9 @@ final class VideoOutput: @unchecked Sendable {
         var shownRank = -1
     }
     private let state = Mutex(State())
-    private let mayFill = Mutex<@Sendable () -> Bool>({ true })
+    /// A function bare in a mutex is wrapped once more with each look at it, and all of that stays.
+    private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
+    private let filling = Mutex(Filling())
     private let work = DispatchSemaphore(value: 0)
 
     init(pad: Pad, element: ElementHandle, log: DebugCategory) {
@@ -122,7 +124,7 @@ final class VideoOutput: @unchecked Sendable {
     }
 
     /// Whether the input goes on while nothing is sent: where it waits, its time line does too, and nothing fills it.
-    func onFill(_ mayFill: @escaping @Sendable () -> Bool) { self.mayFill.withLock { $0 = mayFill } }
+    func onFill(_ mayFill: @escaping @Sendable () -> Bool) { filling.withLock { $0.mayBegin = mayFill } }
 
     /// How long the pictures of a media path are on their way, from the input's running time to their arrival, ns; any
     /// thread.
@@ -294,7 +296,7 @@ final class VideoOutput: @unchecked Sendable {
 
     private func nextStep() -> Step {
         let now = element.unowned.currentRunningTime
-        let mayFill = mayFill.withLock { $0 }()
+        let mayFill = filling.withLock(\.mayBegin)()
         return state.withLock { state in
             guard state.active, !state.ended else { return .stop }
             if state.needsNegotiation, !state.waits || state.eos { return .negotiate }
