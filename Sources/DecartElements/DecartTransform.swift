@@ -38,7 +38,7 @@ final class DecartTransform: ElementImplementation {
         var input: InputChain?
         var output: VideoOutput?
         /// Of one start.
-        var track = VideoTrack()
+        var facts = VideoTrackFacts()
         /// Of the pictures that are sent, once started.
         var size: PictureSize?
         /// Told when a room is what the service speaks.
@@ -97,12 +97,16 @@ final class DecartTransform: ElementImplementation {
         session?.setAudio(isPublished && audio.isWanted)
     }
 
+    private func settleVideo() {
+        let (session, isPublished) = state.withLock { ($0.session, $0.settings.publishVideo) }
+        session?.setVideoPublished(isPublished)
+    }
+
     /// The output goes when the session has nothing to do with it any more, after EOS.
     func releasePad(_ pad: Pad) {
         audio.release()
-        guard let session = state.withLock(\.session) else { return }
-        session.setAudio(false)
-        session.async { [weak self] in self?.audio.hideIfUnwanted() }
+        settleAudio()
+        state.withLock(\.session)?.async { [weak self] in self?.audio.hideIfUnwanted() }
     }
 
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain) {
@@ -184,7 +188,7 @@ final class DecartTransform: ElementImplementation {
         case "mute-video": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
         case "publish-audio": settleAudio()
-        case "publish-video": state.withLock(\.session)?.setVideoPublished(value.bool ?? true)
+        case "publish-video": settleVideo()
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
             if isRunning { input?.processing.change(to: text) }
@@ -221,9 +225,9 @@ final class DecartTransform: ElementImplementation {
             output: output?.counters ?? OutputCounters(),
             audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, transport: transport,
             receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
-        let (track, label) = state.withLock { ($0.track, $0.settings.trackLabel) }
+        let (facts, label) = state.withLock { ($0.facts, $0.settings.trackLabel) }
         let (publication, sid) = session?.publication ?? (.none, nil)
-        track.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
+        facts.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
         return stats
     }
 
@@ -396,9 +400,9 @@ final class DecartTransform: ElementImplementation {
         }
         prepare(input, output, plan, settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
-        let track = VideoTrack()
+        let facts = VideoTrackFacts()
         let host = MediaHost(
-            element: handle, input: input, output: output, audio: audio, track: track, log: Self.log, timing: timing,
+            element: handle, input: input, output: output, audio: audio, facts: facts, log: Self.log, timing: timing,
             onEncoder: { [weak self] encoder in
                 self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
             })
@@ -406,15 +410,16 @@ final class DecartTransform: ElementImplementation {
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
             onReport: { [weak self] in self?.report($0) })
-        if audio.isWanted, settings.publishAudio { session.setAudio(true) }
-        if !settings.publishVideo { session.setVideoPublished(false) }
         state.withLock {
             $0.session = session
             $0.timing = timing
-            $0.track = track
+            $0.facts = facts
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
         }
+        // Both may have changed meanwhile: from here on whoever changes them finds the session.
+        settleAudio()
+        settleVideo()
         if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
         return true
     }

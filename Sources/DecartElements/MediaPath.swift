@@ -16,7 +16,7 @@ struct MediaHost: Sendable {
     let input: InputChain
     let output: VideoOutput
     let audio: AudioTrack
-    let track: VideoTrack
+    let facts: VideoTrackFacts
     let log: DebugCategory
     /// For `timestamps=capture`.
     var timing: CaptureTiming?
@@ -265,7 +265,7 @@ final class MediaPath: @unchecked Sendable {
             guard let self else { return }
             let bytesSent = self.sender?.bytesSent ?? 0
             self.follow(encoder, bytesSent: bytesSent)
-            self.host.track.sent(frame.size, bytes: bytesSent, at: self.host.element.unowned.currentRunningTime)
+            self.host.facts.sent(frame.size, bytes: bytesSent, at: self.host.element.unowned.currentRunningTime)
             let changed = sent.withLock { sent in
                 defer { sent = frame.size }
                 return sent != frame.size
@@ -363,7 +363,7 @@ final class MediaPath: @unchecked Sendable {
     /// The decoder's thread.
     private func frameArrived() {
         received.wrappingAdd(1, ordering: .relaxed)
-        host.track.received(at: host.element.unowned.currentRunningTime)
+        host.facts.received(at: host.element.unowned.currentRunningTime)
         if !firstFrame.exchange(true, ordering: .relaxed) { onEvent(.firstFrame) }
     }
 

@@ -437,7 +437,7 @@ final class ElementSession: @unchecked Sendable {
     var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
 
     /// How our track stands on the newest media path, and its name in a room.
-    var publication: (state: VideoTrack.Publication, sid: String?) {
+    var publication: (state: VideoTrackFacts.Publication, sid: String?) {
         guard let path = media.newest else { return (.none, nil) }
         guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
         return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)

@@ -13,7 +13,8 @@ import Synchronization
 // Everything that changes is touched on the scheduler's serial queue only (and in deinit), except what is in a
 // Mutex or Atomic.
 package final class SessionController: @unchecked Sendable {
-    /// Makes the channel of one attempt, whose media path may be known already; may ask for a fresh key first, as `open` has time for it.
+    /// Makes the channel of one attempt, whose media path may be known already; may ask for a fresh key first, as `open`
+    /// has time for it.
     package typealias MakeChannel =
         @Sendable (AttemptID, TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void)
         throws(SessionError) -> any SignallingChannel

@@ -125,6 +125,17 @@ package class Bin: Element, @unchecked Sendable {
         for (upstream, downstream) in zip(elements, elements.dropFirst()) { try upstream.link(downstream) }
     }
 
+    /// Puts a chain inside, whose open ends become the pads "sink" and "src".
+    package func hold(_ chain: [Element]) throws(GStreamerError) {
+        add(chain)
+        try linkChain(chain)
+        guard let sink = chain.first?.staticPad("sink"), let source = chain.last?.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "a chain of elements has no pads at its ends")
+        }
+        add(try GhostPad(name: "sink", target: sink))
+        add(try GhostPad(name: "src", target: source))
+    }
+
     /// All elements inside, bins included, whatever their depth.
     package var allElements: [Element] {
         guard let iterator = gst_bin_iterate_recurse(bin) else { return [] }

@@ -22,14 +22,7 @@ package enum AudioEncoderBin {
         payloader.set("ssrc", Int(parameters.ssrc))
         // The first numbers stay clear of a wrap, where a lost packet would desynchronise SRTP (RFC 3711 3.3.1).
         payloader.set("seqnum-offset", Int.random(in: 0..<32768))
-        let elements = [convert, resample, format, encoder, payloader]
-        bin.add(elements)
-        try bin.linkChain(elements)
-        guard let sink = convert.staticPad("sink"), let source = payloader.staticPad("src") else {
-            throw GStreamerError(.linkFailed, "the sound's encoder has no pads")
-        }
-        bin.add(try GhostPad(name: "sink", target: sink))
-        bin.add(try GhostPad(name: "src", target: source))
+        try bin.hold([convert, resample, format, encoder, payloader])
         return bin
     }
 }
@@ -44,13 +37,7 @@ package enum AudioDecoderBin {
         decoder.set("use-inband-fec", true)
         // A broken packet is silence, never an error that stops the pipeline.
         decoder.set("max-errors", "-1")
-        bin.add([depayloader, decoder])
-        try depayloader.link(decoder)
-        guard let sink = depayloader.staticPad("sink"), let source = decoder.staticPad("src") else {
-            throw GStreamerError(.linkFailed, "the sound's decoder has no pads")
-        }
-        bin.add(try GhostPad(name: "sink", target: sink))
-        bin.add(try GhostPad(name: "src", target: source))
+        try bin.hold([depayloader, decoder])
         return bin
     }
 }

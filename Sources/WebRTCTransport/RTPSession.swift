@@ -63,7 +63,7 @@ final class RTPSession: @unchecked Sendable {
     private let receivePad: GhostPad
     /// Between rtpbin and whoever receives: what goes wrong there, and nobody at all, must not reach the jitter buffer,
     /// which would stop for good.
-    private let shield: (arrived: Pad, handedOn: Pad)?
+    private let shield: PacketDoor?
     private var announced = false
     private var requested: [Pad] = []
     private let configured = Atomic(false)
@@ -84,26 +84,9 @@ final class RTPSession: @unchecked Sendable {
         rtcpIn = Pad(name: "\(prefix)rtcp_in", direction: .source)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
-        shield = isShielded ? Self.makeShield(prefix) : nil
+        shield = isShielded ? PacketDoor() : nil
         bin.add(sendPad)
         bin.add(receivePad)
-    }
-
-    private static func makeShield(_ prefix: String) -> (arrived: Pad, handedOn: Pad) {
-        let arrived = Pad(name: "\(prefix)arrived", direction: .sink)
-        let handedOn = Pad(name: "\(prefix)handed_on", direction: .source)
-        arrived.setChainFunction { [own = handedOn.unowned] buffer in
-            _ = own.push(buffer)
-            return .ok
-        }
-        arrived.setEventFunction { [own = handedOn.unowned] event in
-            own.push(event)
-            return .handled(true)
-        }
-        handedOn.setEventFunction { [own = arrived.unowned] event in .handled(own.push(event)) }
-        arrived.setActive(true)
-        handedOn.setActive(true)
-        return (arrived, handedOn)
     }
 
     /// rtpbin has a new stream from the far side: it replaces the one before.
@@ -112,8 +95,8 @@ final class RTPSession: @unchecked Sendable {
             receivePad.setTarget(pad)
             return
         }
-        if let former = shield.arrived.peer { former.unlink(shield.arrived) }
-        try? pad.link(shield.arrived)
+        shield.shut()
+        try? shield.open(to: pad)
     }
 
     /// Makes the session. `onRTP`/`onRTCP` get plain packets on streaming threads.
@@ -163,7 +146,7 @@ final class RTPSession: @unchecked Sendable {
         try rtpIn.link(request("recv_rtp_sink_\(number)"))
         try rtcpIn.link(request("recv_rtcp_sink_\(number)"))
         sendPad.setTarget(sendSink)
-        if let shield { receivePad.setTarget(shield.handedOn) }
+        if let shield { receivePad.setTarget(shield.inside) }
         configured.store(true, ordering: .releasing)
         if stopped.load(ordering: .acquiring) { stop() }
     }
@@ -221,10 +204,7 @@ final class RTPSession: @unchecked Sendable {
         stopped.store(true, ordering: .releasing)
         configured.store(false, ordering: .releasing)
         for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
-        if let shield {
-            shield.arrived.setActive(false)
-            shield.handedOn.setActive(false)
-        }
+        shield?.close()
     }
 
     /// After the bin reached NULL: breaks the references between rtpbin and the bare pads.
@@ -239,7 +219,7 @@ final class RTPSession: @unchecked Sendable {
     private func takeApart() {
         sendPad.setTarget(nil)
         receivePad.setTarget(nil)
-        if let shield { shield.arrived.peer?.unlink(shield.arrived) }
+        shield?.shut()
         for pad in requested {
             if let peer = pad.peer { pad.name.contains("sink") ? peer.unlink(pad) : pad.unlink(peer) }
             rtpbin.releaseRequestPad(pad)

@@ -19,13 +19,7 @@ package enum VideoDecoderBin {
         decoder.set("qos", false)
         // A broken stream is answered with a key frame request, never with an error that stops the pipeline.
         decoder.set("max-errors", "-1")
-        bin.add([depayloader, decoder])
-        try depayloader.link(decoder)
-        guard let sink = depayloader.staticPad("sink"), let source = decoder.staticPad("src") else {
-            throw GStreamerError(.linkFailed, "\(factory) has no pads")
-        }
-        bin.add(try GhostPad(name: "sink", target: sink))
-        bin.add(try GhostPad(name: "src", target: source))
+        try bin.hold([depayloader, decoder])
         return bin
     }
 }

@@ -1,6 +1,8 @@
+import CGStreamer
 import GStreamerKit
 import Glibc
 import StandInServer
+import Synchronization
 import Testing
 
 extension ElementTests {
@@ -10,38 +12,26 @@ extension ElementTests {
         private static var isChild: Bool { getenv(variable) != nil }
 
         @Test func manySessionsLeaveNothing() throws {
-            guard !Self.isChild else {
-                try manySessions()
-                return
-            }
-            try runChild("manySessionsLeaveNothing", cycles: 75)
+            try inChild("manySessionsLeaveNothing", cycles: 75, manySessions)
         }
 
         /// Cameras that are switched, unplugged and let go, previews that come and go.
         @Test func manyCamerasLeaveNothing() throws {
-            guard !Self.isChild else {
-                try manyCameras()
-                return
-            }
-            try runChild("manyCamerasLeaveNothing", cycles: 8)
+            try inChild("manyCamerasLeaveNothing", cycles: 8, manyCameras)
         }
 
         /// Processors that come, go, fail and stand still.
         @Test func manyProcessorsLeaveNothing() throws {
-            guard !Self.isChild else {
-                try manyProcessors()
-                return
-            }
-            try runChild("manyProcessorsLeaveNothing", cycles: 6)
+            try inChild("manyProcessorsLeaveNothing", cycles: 6, manyProcessors)
         }
 
         /// Sound that is there from the beginning, or comes and goes.
         @Test func manySoundsLeaveNothing() throws {
-            guard !Self.isChild else {
-                try manySounds()
-                return
-            }
-            try runChild("manySoundsLeaveNothing", cycles: 8)
+            try inChild("manySoundsLeaveNothing", cycles: 8, manySounds)
+        }
+
+        private func inChild(_ name: String, cycles: Int, _ body: () throws -> Void) throws {
+            if Self.isChild { try body() } else { try runChild(name, cycles: cycles) }
         }
 
         private func runChild(_ name: String, cycles: Int) throws {
@@ -147,6 +137,7 @@ extension ElementTests {
             let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 6
             try StandIn.run { standIn in
                 var early = Figures()
+                let standing = Standing()
                 for cycle in 1...count {
                     try TransformPipeline.run(
                         try .init(standIn, "processor=\"\(ProcessorTests.flip)\"", prompt: "film noir")
@@ -159,10 +150,11 @@ extension ElementTests {
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
                         for (processor, condition) in [
                             ("videoconvert", "active"), ("no-such-element", "bypassed"), ("identity error-after=2", "bypassed"),
-                            (ProcessorTests.flip, "active"), ("identity sleep-time=2500000", "bypassed"), ("", "none"),
+                            (ProcessorTests.flip, "active"), ("identity name=standing sleep-time=2500000", "bypassed"), ("", "none"),
                             ("tee name=a ! queue ! fakesink a. ! queue", "active"),
                         ] {
                             pipeline.transform.set("processor", GValueBox(processor))
+                            if processor.contains("standing") { #expect(eventually { standing.note(in: pipeline.pipeline) }) }
                             expect(condition)
                         }
                         // The end finds one that is just being started, or stands still.
@@ -171,8 +163,8 @@ extension ElementTests {
                     }
                     if cycle <= 2 { early = Figures() }
                 }
-                // One that stood still for 2.5 s is only taken down when it moves on.
-                usleep(3_000_000)
+                // One that stands still is only taken down when it moves on.
+                #expect(eventually(seconds: 20) { standing.isGone })
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
@@ -213,6 +205,26 @@ extension ElementTests {
                 standIn.expectGoodConduct()
             }
             Self.tellWhatIsAlive()
+        }
+
+        /// Elements called "standing", until the last one has gone.
+        private final class Standing: Sendable {
+            private let count = Atomic(0)
+            var isGone: Bool { count.load(ordering: .acquiring) == 0 }
+
+            /// False: there is none.
+            func note(in bin: Bin) -> Bool {
+                guard let element = bin.child(named: "standing") else { return false }
+                count.wrappingAdd(1, ordering: .acquiringAndReleasing)
+                g_object_weak_ref(
+                    element.raw.assumingMemoryBound(to: CGStreamer.GObject.self),
+                    { standing, _ in
+                        guard let standing else { return }
+                        let owner = Unmanaged<Standing>.fromOpaque(standing).takeRetainedValue()
+                        owner.count.wrappingSubtract(1, ordering: .acquiringAndReleasing)
+                    }, Unmanaged.passRetained(self).toOpaque())
+                return true
+            }
         }
 
         private struct Figures: CustomStringConvertible {

@@ -12,9 +12,7 @@ final class AudioPath: @unchecked Sendable {
     private let track: AudioTrack
     /// Stays with its connection: packets of one source are numbered through, or SRTP takes the later ones for repeats.
     private var encoder: (entry: Pad, sink: Pad)?
-    /// These too, whatever becomes of the decoder: a jitter buffer that finds nobody there stops for good.
-    private var doors: [(source: Pad, door: PacketDoor)] = []
-    private var decoder: (elements: [Element], exit: Pad, door: PacketDoor)?
+    private var decoder: (elements: [Element], exit: Pad, source: Pad)?
 
     init(rank: Int, track: AudioTrack) {
         self.rank = rank
@@ -58,17 +56,9 @@ final class AudioPath: @unchecked Sendable {
         entry.push(Event.streamStart(id: "decart/raw-audio", groupID: Event.nextGroupID()))
     }
 
-    /// - Parameter source: gives RTP, sooner or later.
+    /// - Parameter source: gives RTP, sooner or later, and does not mind that nobody takes it.
     func receive(from source: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
         stopReceiving(in: bin)
-        let door: PacketDoor
-        if let known = doors.first(where: { $0.source.raw == source.raw })?.door {
-            door = known
-        } else {
-            door = PacketDoor()
-            doors.append((source, door))
-            try door.open(to: source)
-        }
         let decoder = try make()
         let convert = try Element(factory: "audioconvert")
         let resample = try Element(factory: "audioresample")
@@ -77,7 +67,7 @@ final class AudioPath: @unchecked Sendable {
         let chain: [Element] = [decoder, convert, resample, format]
         bin.add(chain)
         let exit = Pad(name: "audio_decoded", direction: .sink)
-        self.decoder = (chain, exit, door)
+        self.decoder = (chain, exit, source)
         exit.setChainFunction { [track, rank] buffer in
             track.submit(buffer, rank: rank)
             return .ok
@@ -88,7 +78,7 @@ final class AudioPath: @unchecked Sendable {
         guard let first = decoder.staticPad("sink"), let last = format.staticPad("src") else { return }
         try last.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
-        try door.link(to: first)
+        try source.link(first)
     }
 
     /// Nothing is sent or decoded any more; the connections stay. More than once.
@@ -101,14 +91,12 @@ final class AudioPath: @unchecked Sendable {
     func close() {
         encoder?.entry.setActive(false)
         encoder = nil
-        for (_, door) in doors { door.close() }
-        doors.removeAll()
     }
 
     private func stopReceiving(in bin: Bin) {
-        guard let (elements, exit, door) = decoder else { return }
+        guard let (elements, exit, source) = decoder else { return }
         decoder = nil
-        door.unlink()
+        if let sink = source.peer { source.unlink(sink) }
         for element in elements {
             // Otherwise the parent could raise it again while it goes down.
             element.setLockedState(true)

@@ -41,7 +41,11 @@ final class ProcessorStage: Sendable {
     private let timer = PeriodicTimer("decart-processors")
     /// What is being started or taken down.
     private let busy = DispatchGroup()
-    private let handlers = Mutex<(onPicture: (@Sendable (Processor, EncoderFrame) -> Void)?, onDrop: (@Sendable () -> Void)?)>((nil, nil))
+    private struct Handlers {
+        var onPicture: (@Sendable (Processor, EncoderFrame) -> Void)?
+        var onDrop: (@Sendable () -> Void)?
+    }
+    private let handlers = Mutex(Handlers())
 
     /// How long a processor may take to start, in looks at it.
     private static let startPatience = 5000 / Processor.interval

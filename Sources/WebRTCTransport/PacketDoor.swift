@@ -1,13 +1,13 @@
 // A pair of bare pads between a jitter buffer and what decodes: an error that reached the jitter buffer would stop it for
 // good, so whatever goes wrong behind this is swallowed. What stands there may come and go while packets pass.
-import GStreamerKit
+package import GStreamerKit
 
 // @unchecked: pads lock themselves.
-final class PacketDoor: @unchecked Sendable {
+package final class PacketDoor: @unchecked Sendable {
     private let outside = Pad(name: "packets_in", direction: .sink)
-    private let inside = Pad(name: "packets_out", direction: .source)
+    let inside = Pad(name: "packets_out", direction: .source)
 
-    init() {
+    package init() {
         outside.setChainFunction { [own = inside.unowned] buffer in
             _ = own.push(buffer)
             return .ok
@@ -22,17 +22,19 @@ final class PacketDoor: @unchecked Sendable {
     }
 
     /// Packets come from here; until `close`.
-    func open(to source: Pad) throws(GStreamerError) { try source.link(outside) }
+    package func open(to source: Pad) throws(GStreamerError) { try source.link(outside) }
+    /// From nowhere until it is opened again.
+    func shut() { if let source = outside.peer { source.unlink(outside) } }
 
     /// And go on to there.
-    func link(to sink: Pad) throws(GStreamerError) { try inside.link(sink) }
-    func unlink() { if let sink = inside.peer { inside.unlink(sink) } }
+    package func link(to sink: Pad) throws(GStreamerError) { try inside.link(sink) }
+    package func unlink() { if let sink = inside.peer { inside.unlink(sink) } }
 
     /// To the far side.
-    func push(upstream event: Event) { outside.push(event) }
+    package func push(upstream event: Event) { outside.push(event) }
 
     /// Before the bin around it is taken down.
-    func close() {
+    package func close() {
         outside.setActive(false)
         inside.setActive(false)
     }
