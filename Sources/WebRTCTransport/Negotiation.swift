@@ -14,13 +14,18 @@ struct AgreedVideo: Sendable {
     var direction: MediaDirection
     /// The far side's, where it declares them.
     var ssrcs: [UInt32]
+    /// Of a simulcast, by rid, the best one first; empty: one stream.
+    var sentLayers: [String] = []
+    var receivedLayers: [String] = []
 
     /// - Parameter other: of another m-line of the same session, where sending and receiving have one each.
     init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
         // The first is the one that sends.
-        if let other { (mid, codec, extensions) = (other.mid, other.codec, other.extensions) }
+        if let other {
+            (mid, codec, extensions, sentLayers) = (other.mid, other.codec, other.extensions, other.sentLayers)
+        }
         ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
         self.direction = direction.united(with: other?.direction ?? .inactive)
     }
@@ -66,6 +71,9 @@ struct Negotiation: Sendable {
     let hasDataChannels: Bool
     /// Our offers have m-lines of their own for sending and for receiving; both are of one RTP session.
     let separatesDirections: Bool
+    /// Streams of a simulcast that our offers hold, by rid, the best one first.
+    let simulcast: [String]
+    let acceptsSimulcast: Bool
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
     /// What the next description holds.
     private(set) var wanted: WantedMedia
@@ -88,6 +96,8 @@ struct Negotiation: Sendable {
         codec = configuration.codec
         hasDataChannels = configuration.acceptsDataChannels
         separatesDirections = configuration.separatesDirections
+        simulcast = configuration.simulcast
+        acceptsSimulcast = configuration.acceptsSimulcast
     }
 
     static let wrongState = PeerConnectionError(
@@ -138,10 +148,13 @@ struct Negotiation: Sendable {
         case .application:
             return .application(mid: line.mid)
         case .media(.video):
+            let layers = line.role.sends ? simulcast : []
             return .video(
                 LocalDescription.Video(
                     mid: line.mid, codec: LocalDescription.offeredCodec(codec),
-                    extensions: LocalDescription.offeredExtensions, direction: line.direction))
+                    extensions: layers.isEmpty
+                        ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
+                    direction: line.direction, sentLayers: layers))
         case .media(.audio):
             return .audio(
                 LocalDescription.Audio(
@@ -162,6 +175,9 @@ struct Negotiation: Sendable {
             case .media(.video):
                 if let found = try remote.video(at: index, available: { $0 == codec }) {
                     picture = AgreedVideo(found, line.direction.limited(to: found.direction.reversed), beside: picture)
+                    if line.role.sends, found.extensions.rid != nil {
+                        picture?.sentLayers = simulcast.filter(found.receivedLayers.contains)
+                    }
                 } else if line.direction.sends {
                     throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
                 }
@@ -211,6 +227,7 @@ struct Negotiation: Sendable {
                 throw PeerConnectionError(.badDescription, "the far side's video became another one")
             }
             video = AgreedVideo(found, found.direction.reversed.limited(to: wanted.video ?? .inactive))
+            if acceptsSimulcast, found.extensions.rid != nil { video?.receivedLayers = found.sentLayers }
         } else {
             video?.direction = .inactive
         }
@@ -258,7 +275,8 @@ struct Negotiation: Sendable {
         codec.feedback.formIntersection(LocalDescription.offeredFeedback)
         if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
         return LocalDescription.Video(
-            mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction)
+            mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction,
+            receivedLayers: video.receivedLayers)
     }
 
     // MARK: Both

@@ -14,6 +14,11 @@ package struct PeerConnectionConfiguration: Sendable {
     /// Our offers have m-lines of their own for what is sent and what is received, as a LiveKit server wants them on one
     /// connection.
     package var separatesDirections = false
+    /// Streams of a simulcast that our offers hold, by rid, the best one first, `SimulcastLayer.most` at most; empty: one
+    /// stream. The answer says which are sent: `RTPSendParameters.layers`.
+    package var simulcast: [String] = []
+    /// A simulcast that is offered is taken: of its streams the best that comes is given on.
+    package var acceptsSimulcast = false
     /// What the far side is to know our track by, `stream track`; nil = a name of our own.
     package var msid: String?
     /// The same of sound; one stream for both keeps them in step.
@@ -88,6 +93,8 @@ package enum PeerConnectionEvent: Sendable {
     case remoteBitrateEstimate(Int)
     /// What the encoder should send from now on; the first comes when the connection is up.
     case bitrateTarget(BitrateTarget)
+    /// A stream of a simulcast begins to come, by its rid.
+    case streamArrived(rid: String)
     case warning(String)
 }
 
@@ -108,6 +115,8 @@ package struct RTPSendParameters: Sendable, Equatable {
     package var ssrc: UInt32
     /// transport-wide-cc header extension, where the far side takes it.
     package var transportWideCCExtension: Int?
+    /// Streams of a simulcast, the best one first; empty: one, `ssrc`.
+    package var layers: [LayerStream] = []
     /// Bytes of an RTP packet before header extensions, RTX and SRTP are added, so that no datagram exceeds 1200.
     package var mtu: Int { 1150 }
 
