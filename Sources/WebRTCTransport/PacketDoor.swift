@@ -23,6 +23,7 @@ package final class PacketDoor: @unchecked Sendable {
 
     /// Packets come from here; until `close`.
     package func open(to source: Pad) throws(GStreamerError) { try source.link(outside) }
+    var isOpen: Bool { outside.isLinked }
     /// From nowhere until it is opened again.
     func shut() { if let source = outside.peer { source.unlink(outside) } }
 

@@ -72,7 +72,6 @@ final class RTPSession: @unchecked Sendable {
     private struct Streams {
         var doors: [UInt32: PacketDoor] = [:]
         var shown: UInt32?
-        static let most = 8
     }
     private let streams = Mutex(Streams())
     private var announced = false
@@ -113,14 +112,13 @@ final class RTPSession: @unchecked Sendable {
 
     private func receive(from pad: Pad, oneOf ssrc: UInt32) {
         let door = PacketDoor()
-        let former = streams.withLock { streams -> PacketDoor? in
-            guard streams.doors.count < Streams.most || streams.doors[ssrc] != nil else { return door }
+        try? door.open(to: pad)
+        streams.withLock { streams in
+            // Streams that have ended, this one's predecessor too.
+            streams.doors = streams.doors.filter { $0.key != ssrc && $0.value.isOpen }
+            streams.doors[ssrc] = door
             if streams.shown == ssrc { receivePad.setTarget(door.inside) }
-            return streams.doors.updateValue(door, forKey: ssrc)
         }
-        former?.shut()
-        former?.close()
-        if former !== door { try? door.open(to: pad) }
     }
 
     /// From now on this stream of the far side's is given on, and asked for a key frame.
@@ -240,7 +238,7 @@ final class RTPSession: @unchecked Sendable {
         configured.store(false, ordering: .releasing)
         for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
         shield?.close()
-        for door in streams.withLock(\.doors.values) { door.close() }
+        for door in streams.withLock({ Array($0.doors.values) }) { door.close() }
     }
 
     /// After the bin reached NULL: breaks the references between rtpbin and the bare pads.
@@ -256,8 +254,10 @@ final class RTPSession: @unchecked Sendable {
         sendPad.setTarget(nil)
         receivePad.setTarget(nil)
         shield?.shut()
-        let doors = streams.withLock { $0.doors.values }
-        streams.withLock { $0.doors.removeAll() }
+        let doors = streams.withLock { streams in
+            defer { streams.doors.removeAll() }
+            return Array(streams.doors.values)
+        }
         for door in doors { door.shut() }
         for pad in requested {
             if let peer = pad.peer { pad.name.contains("sink") ? peer.unlink(pad) : pad.unlink(peer) }

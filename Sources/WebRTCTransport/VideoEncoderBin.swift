@@ -1,7 +1,18 @@
 package import GStreamerKit
 
-/// Raw I420 in ("sink"), RTP out ("src"): encoder and payloader, tuned for live video.
-package final class VideoEncoderBin: Sendable {
+/// What gives RTP for raw I420: one stream, or several of one picture.
+package protocol VideoSender: Sendable {
+    /// Raw I420 in ("sink"), RTP out ("src").
+    var bin: Bin { get }
+    var encoders: [Element] { get }
+    /// bit/s, in all; takes effect with the next frame.
+    func setBitrate(_ bitrate: Int)
+    /// Of the frames from now on; before their caps.
+    func setSize(width: Int, height: Int)
+}
+
+/// Encoder and payloader, tuned for live video.
+package final class VideoEncoderBin: VideoSender {
     package let bin: Bin
     package let encoder: Element
     package let codec: VideoCodec
@@ -54,7 +65,8 @@ package final class VideoEncoderBin: Sendable {
         bin.add(try GhostPad(name: "src", target: source))
     }
 
-    /// bit/s; takes effect with the next frame.
+    package var encoders: [Element] { [encoder] }
+    package func setSize(width: Int, height: Int) {}
     package func setBitrate(_ bitrate: Int) { EncoderTuning.setBitrate(bitrate, on: encoder) }
 }
 
