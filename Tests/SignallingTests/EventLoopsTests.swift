@@ -19,9 +19,9 @@ struct EventLoopsTests {
         try await withServer { server in
             let client = try Client(port: server.port)
             var events = client.open()
-            _ = await events.next()
-            let connections = (0..<1024).map(CInt.init).filter { Self.farPort(of: $0) == server.port }
-            #expect(!connections.isEmpty)
+            let first = await events.next()
+            let connections = (0..<4096).map(CInt.init).filter { Self.farPort(of: $0) == server.port }
+            #expect(!connections.isEmpty, "\(String(describing: first))")
             #expect(connections.allSatisfy { fcntl($0, F_GETFD) & FD_CLOEXEC != 0 })
             client.channel.close()
         }
