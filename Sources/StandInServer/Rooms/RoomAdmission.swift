@@ -80,7 +80,7 @@ enum RoomAdmission {
 
     private static func single(_ text: String, _ room: Room) -> RoomAdmission {
         // LiveKit's own servers insist on the padding.
-        guard text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
+        guard !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
             let wrapped = try? LiveKitWrappedJoinRequest(serializedBytes: bytes)
         else { return .refused(HTTPAnswer(400, "cannot decode the join request")) }
         // There is no gzip here; the older path does without.
