@@ -228,6 +228,7 @@ final class DecartTransform: ElementImplementation {
         let (facts, label) = state.withLock { ($0.facts, $0.settings.trackLabel) }
         let (publication, sid) = session?.publication ?? (.none, nil)
         facts.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
+        stats["track-layers"] = GValueBox((session?.sentLayers ?? []).joined(separator: " "))
         return stats
     }
 

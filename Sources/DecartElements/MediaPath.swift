@@ -41,11 +41,25 @@ struct MediaSettings: Sendable {
     var bitrate: Int
     var encoder: String
     var followsReceived: Bool
+    /// Where there is a room.
+    var simulcast = false
     /// Nothing is sent.
     var onlyWatches = false
     var label = TrackLabel()
     /// Rooms are reached with the same trust as the control channel.
     var room: RoomAccess?
+
+    /// Of a simulcast, the best one first; empty: one stream.
+    var layers: [SimulcastLayer] {
+        guard simulcast else { return [] }
+        let size = size.current
+        return SimulcastLayer.layers(width: size.width, height: size.height)
+    }
+
+    func allocation(of layers: [SimulcastLayer]) -> SimulcastAllocation {
+        let size = size.current
+        return SimulcastAllocation(layers, width: size.width, height: size.height, frameRate: Double(framerate))
+    }
 }
 
 /// How rooms are joined, besides what the service says.
@@ -66,6 +80,8 @@ protocol ElementMedia: MediaTransport {
     var receivedSize: (width: Int, height: Int)? { get }
     /// The far side takes our pictures.
     var isPublished: Bool { get }
+    /// Streams of a simulcast that are sent now, by rid, the best one first; empty: there is one stream.
+    var sentLayers: [String] { get }
     /// A room's name for our track.
     var trackSID: String? { get }
     /// Whether sound is to go both ways; the session's queue, any number of times between start and stop, and
@@ -94,6 +110,7 @@ final class MediaPath: @unchecked Sendable {
     private let shared = Mutex<PeerConnection?>(nil)
     private let owned = Mutex<Bin?>(nil)
     private let receiver = Mutex<ReceiveChain?>(nil)
+    private let simulcast = Mutex<SimulcastEncoderBin?>(nil)
     private let isRebuilding = Atomic(false)
     private let door = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
@@ -200,6 +217,7 @@ final class MediaPath: @unchecked Sendable {
         host.input.gate.setMaximumRate(framesPerSecond: settings.framerate)
         shared.withLock { $0 = nil }
         owned.withLock { $0 = nil }
+        simulcast.withLock { $0 = nil }
         for connection in connections { connection.close() }
         encoderInput?.setActive(false)
         stopAudio()
@@ -250,9 +268,8 @@ final class MediaPath: @unchecked Sendable {
     func send(through connection: PeerConnection) throws {
         guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink") else { return }
         shared.withLock { $0 = connection }
-        let encoder = try VideoEncoderBin(
-            parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
-        host.onEncoder(encoder.encoder)
+        let encoder = try makeEncoder(parameters)
+        for each in encoder.encoders { host.onEncoder(each) }
         bin.add(encoder.bin)
         guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else { return }
         try encoderSource.link(sink)
@@ -272,13 +289,32 @@ final class MediaPath: @unchecked Sendable {
                 defer { sent = frame.size }
                 return sent != frame.size
             }
-            if changed { self.pushCaps(on: input, frame.size) }
+            if changed {
+                encoder.setSize(width: frame.size.width, height: frame.size.height)
+                self.pushCaps(on: input, frame.size)
+            }
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil
             _ = input.push(marks?.mark(buffer, size: frame.size, at: time) ?? buffer)
         }
     }
+
+    private func makeEncoder(_ parameters: RTPSendParameters) throws -> any VideoSender {
+        let layers = settings.layers.filter { layer in parameters.layers.contains { $0.rid == layer.rid } }
+        guard layers.count > 1 else {
+            return try VideoEncoderBin(
+                parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
+        }
+        let encoder = try SimulcastEncoderBin(
+            parameters: parameters, layers: layers, allocation: settings.allocation(of: layers), size: settings.size.current,
+            bitrate: settings.bitrate, encoderDescription: settings.encoder)
+        simulcast.withLock { $0 = encoder }
+        return encoder
+    }
+
+    /// Streams of a simulcast that are sent now, by rid, the best one first; any thread.
+    var sentLayers: [String] { simulcast.withLock { $0 }?.sentLayers ?? [] }
 
     private func announce(on input: Pad) {
         input.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
@@ -341,10 +377,11 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
-    private func follow(_ encoder: VideoEncoderBin, bytesSent: UInt64) {
+    private func follow(_ encoder: any VideoSender, bytesSent: UInt64) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target?.target else { return (nil, nil) }
-            if rate.ladder == nil {
+            // A simulcast has streams that give way.
+            if rate.ladder == nil, encoder.encoders.count == 1 {
                 let size = settings.size.current
                 rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }

@@ -34,6 +34,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
     var isPublished: Bool { path.isPublished }
+    var sentLayers: [String] { path.sentLayers }
     var trackSID: String? { nil }
 
     // MARK: Orders
@@ -154,7 +155,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         case .stateChanged(.failed(let error)): path.fail(error)
         case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
         case .bitrateTarget(let target): path.take(target)
-        case .iceConnected, .remoteBitrateEstimate, .stateChanged: break
+        case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
         }
     }
 }

@@ -36,6 +36,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
     var isPublished: Bool { path.isPublished }
+    var sentLayers: [String] { path.sentLayers }
     var trackSID: String? { sid.withLock { $0 } }
 
     /// What was sent is of the publisher, what was received of the subscriber.
@@ -63,6 +64,13 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = access.allowsInsecure
         configuration.peer = settings.connection
+        let layers = settings.layers
+        configuration.peer.simulcast = layers.map(\.rid)
+        var allocation = settings.allocation(of: layers)
+        configuration.room.layers = zip(layers, allocation.share(configuration.room.bitrate)).map { layer, bitrate in
+            let part = layer.size(of: size)
+            return RoomConfiguration.Layer(rid: layer.rid, width: part.width, height: part.height, bitrate: bitrate)
+        }
         configuration.openTimeout = access.openTimeout
         configuration.prefersSingle = access.prefersSingle
         do {

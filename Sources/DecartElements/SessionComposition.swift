@@ -111,6 +111,8 @@ extension SessionPlan {
             followsReceived: settings.outputSize == .received)
         media.format = format
         media.label = settings.trackLabel
+        // VP9 has layers of its own.
+        media.simulcast = settings.simulcast && generation == .livekit && settings.videoCodec(generation) != .vp9
         media.connection.codec = settings.videoCodec(generation)
         media.connection.bitrateRange = range
         media.connection.startBitrate = settings.startBitrate(generation)
@@ -442,6 +444,9 @@ final class ElementSession: @unchecked Sendable {
         guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
         return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)
     }
+
+    /// Streams of a simulcast that are sent now, by rid, the best one first.
+    var sentLayers: [String] { media.newest?.sentLayers ?? [] }
 
     /// Runs on the session's queue, after what is there already.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }

@@ -157,6 +157,10 @@ enum TransformProperties {
             blurb: "Encoder to use: an element factory or a bin description (empty = chosen and tuned for live video)",
             .string(default: "")),
         PropertySpec(
+            "simulcast", nick: "Simulcast",
+            blurb: "In a room, send the picture in three sizes (two below 960 pixels) for the server to choose from; costs two more encoders, and bit rate that the best picture then lacks; not with VP9",
+            .boolean(default: false)),
+        PropertySpec(
             "latency", nick: "Latency",
             blurb: "Milliseconds that the jitter buffer waits for a missing packet",
             .uint(min: 0, max: 10_000, default: 100)),
@@ -340,6 +344,7 @@ extension TransformSettings {
         case "min-bitrate": minBitrate = value.int ?? 300_000
         case "max-bitrate": maxBitrate = value.int ?? 0
         case "max-framerate": maxFramerate = value.int ?? 0
+        case "simulcast": simulcast = value.bool ?? false
         case "codec": codec = value.int.flatMap(Codec.init) ?? .auto
         case "encoder": encoder = value.string ?? ""
         case "latency": latency = value.int ?? 100
@@ -391,6 +396,7 @@ extension TransformSettings {
         case "min-bitrate": GValueBox(uint: minBitrate)
         case "max-bitrate": GValueBox(uint: maxBitrate)
         case "max-framerate": GValueBox(uint: maxFramerate)
+        case "simulcast": GValueBox(simulcast)
         case "codec": GValueBox(enumeration: "GstDecartCodec", codec.rawValue)
         case "encoder": GValueBox(encoder)
         case "latency": GValueBox(uint: latency)

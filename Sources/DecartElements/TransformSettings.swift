@@ -48,6 +48,7 @@ struct TransformSettings: Sendable {
     var maxFramerate = 0
     var codec = Codec.auto
     var encoder = ""
+    var simulcast = false
     var latency = 100
     var timestamps = Timestamps.arrival
     /// ms.

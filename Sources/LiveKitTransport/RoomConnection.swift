@@ -181,7 +181,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
         case .warning(let text): tell(.warning(text))
         case .bitrateTarget(let target): tell(.bitrateTarget(target))
-        case .iceConnected, .remoteBitrateEstimate, .stateChanged: break
+        case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
         }
     }
 

@@ -26,10 +26,24 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var bitrate: Int
     /// As LiveKit writes it: `h264`.
     package var codec: String
+    /// Of a simulcast, the best one first, with what each is sent at, at most; empty: one stream.
+    package var layers: [Layer] = []
     /// Otherwise we only watch: nothing is announced, and there is no connection to send on.
     package var publishes = true
     /// Whose pictures are ours: any other participant is none of our business.
     package var sourcePrefix = "inference-server-"
+
+    package struct Layer: Sendable, Equatable {
+        package var rid: String
+        package var width: Int
+        package var height: Int
+        /// bit/s.
+        package var bitrate: Int
+
+        package init(rid: String, width: Int, height: Int, bitrate: Int) {
+            (self.rid, self.width, self.height, self.bitrate) = (rid, width, height, bitrate)
+        }
+    }
 
     package init(width: Int, height: Int, bitrate: Int, codec: String) {
         self.width = width
@@ -397,27 +411,41 @@ package struct RoomMachine: Sendable {
     }
 
     private var videoTrack: LiveKitAddTrackRequest {
-        let layer = LiveKitVideoLayer.with {
-            $0.quality = .high
-            $0.width = UInt32(clamping: configuration.width)
-            $0.height = UInt32(clamping: configuration.height)
-            $0.bitrate = UInt32(clamping: configuration.bitrate)
-        }
+        let layers = videoLayers
         return .with {
             $0.cid = configuration.trackID
             $0.name = configuration.trackName
             $0.type = .video
             $0.source = configuration.isScreen ? .screenShare : .camera
-            $0.width = layer.width
-            $0.height = layer.height
-            $0.layers = [layer]
+            $0.width = UInt32(clamping: configuration.width)
+            $0.height = UInt32(clamping: configuration.height)
+            $0.layers = layers
             $0.simulcastCodecs = [
                 .with {
                     $0.codec = configuration.codec
                     $0.cid = configuration.trackID
-                    $0.layers = [layer]
+                    $0.layers = layers
                 }
             ]
+        }
+    }
+
+    /// The least one first, as servers expect them; a single one is of high quality.
+    private var videoLayers: [LiveKitVideoLayer] {
+        let single = RoomConfiguration.Layer(
+            rid: "", width: configuration.width, height: configuration.height, bitrate: configuration.bitrate)
+        let qualities: [LiveKitVideoQuality] = [.high, .medium, .low]
+        let layers = configuration.layers.isEmpty ? [single] : configuration.layers
+        // Two are called low and medium, by their rids q and h.
+        let best = configuration.layers.count == 2 ? 1 : 0
+        return zip(layers, qualities.dropFirst(best)).reversed().map { layer, quality in
+            .with {
+                $0.quality = quality
+                $0.rid = layer.rid
+                $0.width = UInt32(clamping: layer.width)
+                $0.height = UInt32(clamping: layer.height)
+                $0.bitrate = UInt32(clamping: layer.bitrate)
+            }
         }
     }
 

@@ -4,11 +4,16 @@
 package struct HeaderExtensionIDs: Sendable, Equatable {
     package static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
     package static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
+    /// Which stream of a simulcast a packet is of, and which one it repeats (RFC 8852).
+    package static let ridURI = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id"
+    package static let repairedRIDURI = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id"
     package static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
 
     package var mid: UInt8?
     package var absoluteSendTime: UInt8?
     package var transportWideCC: UInt8?
+    package var rid: UInt8?
+    package var repairedRID: UInt8?
 
     /// From `a=extmap` values, `id[/direction] uri`; ids outside 1…14 cannot be one-byte extensions.
     package init(extmap values: [String] = []) {
@@ -19,6 +24,8 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
             case Self.midURI: mid = id
             case Self.absoluteSendTimeURI: absoluteSendTime = id
             case Self.transportWideCCURI: transportWideCC = id
+            case Self.ridURI: rid = id
+            case Self.repairedRIDURI: repairedRID = id
             default: break
             }
         }
@@ -27,7 +34,8 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
     package var extmap: [String] {
         [
             mid.map { "\($0) \(Self.midURI)" }, absoluteSendTime.map { "\($0) \(Self.absoluteSendTimeURI)" },
-            transportWideCC.map { "\($0) \(Self.transportWideCCURI)" },
+            transportWideCC.map { "\($0) \(Self.transportWideCCURI)" }, rid.map { "\($0) \(Self.ridURI)" },
+            repairedRID.map { "\($0) \(Self.repairedRIDURI)" },
         ].compactMap { $0 }
     }
 }
@@ -38,11 +46,21 @@ package final class HeaderExtensionWriter {
     private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
     private let ids: HeaderExtensionIDs
     private let mid: [UInt8]
+    /// By SSRC.
+    private let streams: [UInt32: (id: UInt8, rid: [UInt8])]
 
-    package init(ids: HeaderExtensionIDs, mid: String) {
+    /// - Parameter streams: of a simulcast.
+    package init(ids: HeaderExtensionIDs, mid: String, streams: [LayerStream] = []) {
         self.ids = ids
         // 16 bytes is the most that a one-byte extension holds; a part of a mid would name another m-line.
-        self.mid = mid.utf8.count <= 16 ? Array(mid.utf8) : []
+        func value(_ text: String) -> [UInt8] { text.utf8.count <= 16 ? Array(text.utf8) : [] }
+        self.mid = value(mid)
+        var named: [UInt32: (UInt8, [UInt8])] = [:]
+        for stream in streams where !value(stream.rid).isEmpty {
+            if let id = ids.rid { named[stream.ssrc] = (id, value(stream.rid)) }
+            if let id = ids.repairedRID { named[stream.retransmissionSSRC] = (id, value(stream.rid)) }
+        }
+        self.streams = named
     }
 
     var transportWideCC: UInt8? { ids.transportWideCC }
@@ -68,7 +86,10 @@ package final class HeaderExtensionWriter {
             guard packet[fixed] == 0xbe, packet[fixed + 1] == 0xde else { return copy(packet, reserve: reserve) }
             existing = UnsafeRawBufferPointer(rebasing: packet[(fixed + 4)..<payloadStart])
         }
-        let added = (ids.mid == nil || mid.isEmpty ? 0 : 1 + mid.count) + (ids.absoluteSendTime == nil ? 0 : 4)
+        let stream = streams.isEmpty ? nil : streams[packet.bigEndian32(at: 8)]
+        let added =
+            (ids.mid == nil || mid.isEmpty ? 0 : 1 + mid.count) + (ids.absoluteSendTime == nil ? 0 : 4)
+            + (stream.map { 1 + $0.rid.count } ?? 0)
         guard added > 0 else { return copy(packet, reserve: reserve) }
         let used = Self.usedLength(existing)
         let padded = (used + added + 3) & ~3
@@ -86,14 +107,16 @@ package final class HeaderExtensionWriter {
             scratch[at] = existing[index]
             at += 1
         }
-        if let id = ids.mid, !mid.isEmpty {
-            scratch[at] = id << 4 | UInt8(mid.count - 1)
+        func put(_ id: UInt8, _ value: [UInt8]) {
+            scratch[at] = id << 4 | UInt8(value.count - 1)
             at += 1
-            for byte in mid {
+            for byte in value {
                 scratch[at] = byte
                 at += 1
             }
         }
+        if let id = ids.mid, !mid.isEmpty { put(id, mid) }
+        if let stream { put(stream.id, stream.rid) }
         if let id = ids.absoluteSendTime {
             // 24 bits of seconds in 6.18 fixed point.
             let fixedPoint = (((sendTime / 1000) % 64_000_000) * 262_144) / 1_000_000

@@ -12,6 +12,18 @@ struct LocalIdentity: Sendable {
     var ssrc: UInt32
     var retransmissionSSRC: UInt32
     var audioSSRC: UInt32
+
+    /// SSRCs of the picture, one after the other: a pair for each stream of a simulcast.
+    static let videoSSRCs: UInt32 = UInt32(2 * SimulcastLayer.most)
+
+    /// Of a simulcast of these, the best one first. The least one is what would be sent alone: it is never withheld, so
+    /// its reports tell of the network all the time.
+    func streams(_ rids: [String]) -> [LayerStream] {
+        rids.prefix(SimulcastLayer.most).enumerated().map { index, rid in
+            let step = UInt32(2 * (rids.count - 1 - index))
+            return LayerStream(rid: rid, ssrc: ssrc &+ step, retransmissionSSRC: retransmissionSSRC &+ step)
+        }
+    }
 }
 
 struct LocalDescription: Sendable {
@@ -21,6 +33,9 @@ struct LocalDescription: Sendable {
         var codec: NegotiatedCodec
         var extensions: HeaderExtensionIDs
         var direction: MediaDirection
+        /// Streams of a simulcast that we offer, or take, by their rid; the best one first.
+        var sentLayers: [String] = []
+        var receivedLayers: [String] = []
     }
 
     /// Our part of an audio m-line.
@@ -55,6 +70,12 @@ struct LocalDescription: Sendable {
     static var offeredExtensions: HeaderExtensionIDs {
         var ids = offeredAudioExtensions
         (ids.absoluteSendTime, ids.transportWideCC) = (2, 3)
+        return ids
+    }
+
+    static var offeredSimulcastExtensions: HeaderExtensionIDs {
+        var ids = offeredExtensions
+        (ids.rid, ids.repairedRID) = (4, 5)
         return ids
     }
 
@@ -117,6 +138,11 @@ struct LocalDescription: Sendable {
         return lines + ssrcs.map { SDPAttribute("ssrc", "\($0) cname:\(identity.cname)") }
     }
 
+    private func simulcastLines(_ rids: [String], _ direction: String) -> [SDPAttribute] {
+        rids.map { SDPAttribute("rid", "\($0) \(direction)") }
+            + [SDPAttribute("simulcast", "\(direction) \(rids.joined(separator: ";"))")]
+    }
+
     private func media(_ video: Video) -> SDPMedia {
         let codec = video.codec
         var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(codec.payloadType)])
@@ -130,7 +156,13 @@ struct LocalDescription: Sendable {
             lines.append(SDPAttribute("rtpmap", "\(retransmission) rtx/90000"))
             lines.append(SDPAttribute("fmtp", "\(retransmission) apt=\(type)"))
         }
-        if video.direction.sends {
+        if !video.receivedLayers.isEmpty {
+            lines += simulcastLines(video.receivedLayers, "recv")
+        }
+        if video.direction.sends, !video.sentLayers.isEmpty {
+            // Without SSRCs: the far side knows the streams by their rid (RFC 8853 5.4).
+            lines += [SDPAttribute("msid", identity.videoName)] + simulcastLines(video.sentLayers, "send")
+        } else if video.direction.sends {
             let isRepeated = codec.retransmissionPayloadType != nil
             lines += sourceLines(
                 identity.videoName, isRepeated ? [identity.ssrc, identity.retransmissionSSRC] : [identity.ssrc])

@@ -14,13 +14,18 @@ struct AgreedVideo: Sendable {
     var direction: MediaDirection
     /// The far side's, where it declares them.
     var ssrcs: [UInt32]
+    /// Of a simulcast, by rid, the best one first; empty: one stream.
+    var sentLayers: [String] = []
+    var receivedLayers: [String] = []
 
     /// - Parameter other: of another m-line of the same session, where sending and receiving have one each.
     init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
         // The first is the one that sends.
-        if let other { (mid, codec, extensions) = (other.mid, other.codec, other.extensions) }
+        if let other {
+            (mid, codec, extensions, sentLayers) = (other.mid, other.codec, other.extensions, other.sentLayers)
+        }
         ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
         self.direction = direction.united(with: other?.direction ?? .inactive)
     }
@@ -72,6 +77,9 @@ struct Negotiation: Sendable {
     private static let mostFurtherLines = 15
     /// Of an answerer with `separatesDirections`: the line of each kind that ours goes on, or could.
     private(set) var takers: [MediaKind: String] = [:]
+    /// Streams of a simulcast that our offers hold, by rid, the best one first.
+    let simulcast: [String]
+    let acceptsSimulcast: Bool
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
     /// What the next description holds.
     private(set) var wanted: WantedMedia
@@ -94,6 +102,8 @@ struct Negotiation: Sendable {
         codec = configuration.codec
         hasDataChannels = configuration.acceptsDataChannels
         separatesDirections = configuration.separatesDirections
+        simulcast = configuration.simulcast
+        acceptsSimulcast = configuration.acceptsSimulcast
     }
 
     static let wrongState = PeerConnectionError(
@@ -155,10 +165,13 @@ struct Negotiation: Sendable {
         case .application:
             return .application(mid: line.mid)
         case .media(.video):
+            let layers = line.role.sends ? simulcast : []
             return .video(
                 LocalDescription.Video(
                     mid: line.mid, codec: LocalDescription.offeredCodec(codec),
-                    extensions: LocalDescription.offeredExtensions, direction: line.direction))
+                    extensions: layers.isEmpty
+                        ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
+                    direction: line.direction, sentLayers: layers))
         case .media(.audio):
             return .audio(
                 LocalDescription.Audio(
@@ -190,6 +203,9 @@ struct Negotiation: Sendable {
                     ? try? remote.video(at: index, available: offered) : try remote.video(at: index, available: offered)
                 if let found {
                     picture = AgreedVideo(found, agreed(line, found.direction, found.msid), beside: picture)
+                    if line.role.sends, found.extensions.rid != nil {
+                        picture?.sentLayers = simulcast.filter(found.receivedLayers.contains)
+                    }
                 } else if line.direction.sends {
                     throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
                 }
@@ -240,6 +256,7 @@ struct Negotiation: Sendable {
                 throw PeerConnectionError(.badDescription, "the far side's video became another one")
             }
             video = AgreedVideo(found, found.direction.reversed.limited(to: wanted.video ?? .inactive))
+            if acceptsSimulcast, found.extensions.rid != nil { video?.receivedLayers = found.sentLayers }
         } else {
             video?.direction = .inactive
         }
@@ -277,9 +294,15 @@ struct Negotiation: Sendable {
                 guard let found = try? remote.video(at: index, available: { $0.isAvailable }),
                     (picture ?? video).map({ $0.codec.payloadType == found.codec.payloadType }) ?? true
                 else { continue }
-                let line = AgreedVideo(found, direction(.video, found.mid, found.direction))
+                var line = AgreedVideo(found, direction(.video, found.mid, found.direction))
+                if acceptsSimulcast, found.extensions.rid != nil { line.receivedLayers = found.sentLayers }
                 answers[index] = .video(answered(line))
-                picture = AgreedVideo(found, line.direction, beside: picture)
+                var all = AgreedVideo(found, line.direction, beside: picture)
+                all.receivedLayers = (picture?.receivedLayers ?? []) + line.receivedLayers
+                if !line.receivedLayers.isEmpty {
+                    (all.extensions.rid, all.extensions.repairedRID) = (found.extensions.rid, found.extensions.repairedRID)
+                }
+                picture = all
             case .audio:
                 guard let found = remote.audio(at: index), (sound ?? audio).map({ $0.payloadType == found.payloadType }) ?? true
                 else { continue }
@@ -324,7 +347,8 @@ struct Negotiation: Sendable {
         codec.feedback.formIntersection(LocalDescription.offeredFeedback)
         if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
         return LocalDescription.Video(
-            mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction)
+            mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction,
+            receivedLayers: video.receivedLayers)
     }
 
     private func answered(_ audio: AgreedAudio) -> LocalDescription.Audio {

@@ -77,9 +77,11 @@ extension PeerConnection {
     /// What the far side accepted; nil before the answer.
     package var sendParameters: RTPSendParameters? {
         agreed.video.map {
-            RTPSendParameters(
+            var parameters = RTPSendParameters(
                 codec: $0.codec.codec, payloadType: $0.codec.payloadType, ssrc: identity.ssrc,
                 transportWideCCExtension: $0.extensions.transportWideCC.map(Int.init))
+            parameters.layers = identity.streams($0.sentLayers)
+            return parameters
         }
     }
     package var negotiatedCodec: VideoCodec? { sendParameters?.codec }

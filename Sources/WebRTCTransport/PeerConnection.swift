@@ -49,6 +49,8 @@ package final class PeerConnection: @unchecked Sendable {
     private var usesREMB = false
     private var mediaPayloadType = -1
     private var router = BundleRouter()
+    /// Of a simulcast that comes.
+    private var choice: LayerChoice?
     /// Of the m-line that the transport belongs to.
     private var transportMid = "0"
     private var transportIndex = 0
@@ -66,8 +68,9 @@ package final class PeerConnection: @unchecked Sendable {
         self.configuration = configuration
         self.onEvent = onEvent
         estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
-        // Three in a row that do not wrap.
-        let number = UInt32.random(in: 1...(UInt32.max - 2))
+        // All in a row that does not wrap.
+        let audioNumber = UInt32.random(in: 1...(UInt32.max - LocalIdentity.videoSSRCs))
+        let number = audioNumber + 1
         rateControl = SendRateControl(
             range: configuration.bitrateRange, start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
             ssrc: number)
@@ -76,7 +79,7 @@ package final class PeerConnection: @unchecked Sendable {
         identity = LocalIdentity(
             cname: cname, videoName: name,
             audioName: configuration.audioMSID ?? "\(name.prefix { $0 != " " }) \(cname)-audio", ssrc: number,
-            retransmissionSSRC: number + 1, audioSSRC: number + 2)
+            retransmissionSSRC: number + 1, audioSSRC: audioNumber)
         negotiation = Mutex(NegotiationSlot(value: Negotiation(identity: identity, configuration: configuration)))
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "could not make a certificate: \(error)")
@@ -161,12 +164,14 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func configure(_ video: AgreedVideo) throws(GStreamerError) {
-        let writer = HeaderExtensionWriter(ids: video.extensions, mid: video.mid)
+        let writer = HeaderExtensionWriter(
+            ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers))
         try graph.configureVideo(
             RTPSessionParameters(video, identity), onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
             router.take(video)
+            if !video.receivedLayers.isEmpty { choice = LayerChoice(rids: video.receivedLayers, ridExtension: video.extensions.rid) }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
             // Otherwise it begins with the connection.
@@ -354,8 +359,15 @@ package final class PeerConnection: @unchecked Sendable {
         (owner == .video ? counters : audioCounters).received(packet.count)
         guard owner == .video else { return graph.audio?.received(rtp: packet) ?? () }
         if Int(packet[1] & 0x7f) == mediaPayloadType {
-            remoteSSRC = packet.bigEndian32(at: 8)
-            estimator.packet(sequence: packet.bigEndian16(at: 2))
+            if let news = choice?.take(rtp: packet, now: MonotonicTime.now) {
+                if let ssrc = news.shown { graph.video.show(ssrc) }
+                if let rid = news.arrived { onEvent(.streamArrived(rid: rid)) }
+            }
+            let ssrc = packet.bigEndian32(at: 8)
+            if choice == nil || choice?.shown == ssrc {
+                remoteSSRC = ssrc
+                estimator.packet(sequence: packet.bigEndian16(at: 2))
+            }
         }
         graph.video.received(rtp: packet)
     }
@@ -482,6 +494,7 @@ package final class PeerConnection: @unchecked Sendable {
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
             return (agent?.selectedPair, ice, handshake, rateControl.target)
         }
+        statistics.receivedLayers = network.sync { [self] in choice?.packets ?? [:] }
         if let session = graph.video.internals?.structure("stats") { statistics.read(session) }
         if let session = graph.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }
         return statistics

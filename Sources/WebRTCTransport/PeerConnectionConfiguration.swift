@@ -16,6 +16,11 @@ package struct PeerConnectionConfiguration: Sendable {
     package var separatesDirections = false
     /// An offerer looks for candidates when `gather` says so, and not before.
     package var gathersLater = false
+    /// Streams of a simulcast that our offers hold, by rid, the best one first, `SimulcastLayer.most` at most; empty: one
+    /// stream. The answer says which are sent: `RTPSendParameters.layers`.
+    package var simulcast: [String] = []
+    /// A simulcast that is offered is taken: of its streams the best that comes is given on.
+    package var acceptsSimulcast = false
     /// What the far side is to know our track by, `stream track`; nil = a name of our own.
     package var msid: String?
     /// The same of sound; one stream for both keeps them in step.
@@ -90,6 +95,8 @@ package enum PeerConnectionEvent: Sendable {
     case remoteBitrateEstimate(Int)
     /// What the encoder should send from now on; the first comes when the connection is up.
     case bitrateTarget(BitrateTarget)
+    /// A stream of a simulcast begins to come, by its rid.
+    case streamArrived(rid: String)
     case warning(String)
 }
 
@@ -110,6 +117,8 @@ package struct RTPSendParameters: Sendable, Equatable {
     package var ssrc: UInt32
     /// transport-wide-cc header extension, where the far side takes it.
     package var transportWideCCExtension: Int?
+    /// Streams of a simulcast, the best one first; empty: one, `ssrc`.
+    package var layers: [LayerStream] = []
     /// Bytes of an RTP packet before header extensions, RTX and SRTP are added, so that no datagram exceeds 1200.
     package var mtu: Int { 1150 }
 

@@ -36,6 +36,8 @@ package struct PeerConnectionStatistics: Sendable {
     package var packetsRefused: UInt64 = 0
     /// Media from the network while there were no keys: a DTLS server may send some before its own last flight.
     package var packetsWithoutKeys: UInt64 = 0
+    /// Packets of a simulcast that comes, by rid.
+    package var receivedLayers: [String: UInt64] = [:]
     /// nil: there is no sound.
     package var audio: AudioStatistics?
     package init() {}

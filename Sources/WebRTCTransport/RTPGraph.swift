@@ -107,9 +107,12 @@ final class RTPGraph: @unchecked Sendable {
         handlers.append(
             rtpbin.connect("pad-added") { [weak self] arguments in
                 // A new SSRC, say after the far side restarted its encoder, replaces the old one.
-                guard let pad = arguments.first?.pad else { return nil }
-                if pad.name.hasPrefix("recv_rtp_src_0_") { self?.video.receive(from: pad) }
-                if pad.name.hasPrefix("recv_rtp_src_1_") { self?.audio?.receive(from: pad) }
+                // recv_rtp_src_SESSION_SSRC_TYPE
+                guard let pad = arguments.first?.pad, pad.name.hasPrefix("recv_rtp_src_") else { return nil }
+                let words = pad.name.split(separator: "_").suffix(3).map { UInt32($0) }
+                if words.count == 3, let number = words[0] {
+                    self?.session(Int(number))?.receive(from: pad, ssrc: words[1])
+                }
                 return nil
             })
     }
@@ -126,8 +129,12 @@ final class RTPGraph: @unchecked Sendable {
         element.set("payload-type-map", structure: types)
         if namesSources {
             let sources = Structure("application/x-rtp-ssrc-map")
-            sources[String(wanted.ofSSRC)] = GValueBox(uint: Int(wanted.ssrc))
+            for (ssrc, repeated) in wanted.ssrcs { sources[String(ssrc)] = GValueBox(uint: Int(repeated)) }
             element.set("ssrc-map", structure: sources)
+            // Of a simulcast the packets come without caps of their own.
+            let rates = Structure("application/x-rtp-clock-rate-map")
+            rates[String(wanted.ofPayloadType)] = GValueBox(uint: 90_000)
+            element.set("clock-rate-map", structure: rates)
         }
         // One second is asked for again at most: a packet older than that comes too late for any jitter buffer.
         element.set("max-size-packets", 512)

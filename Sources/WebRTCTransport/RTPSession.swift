@@ -9,12 +9,14 @@ struct RTPSessionParameters: Sendable {
     var caps: [Int: Caps]
     /// Where repeated packets are sent apart (RFC 4588).
     var retransmission: Retransmission?
+    /// Several streams come of which one at a time is given on: the one that `show` names.
+    var choosesStream = false
 
     struct Retransmission: Sendable {
         var payloadType: Int
         var ofPayloadType: Int
-        var ssrc: UInt32
-        var ofSSRC: UInt32
+        /// By the SSRC of what they repeat.
+        var ssrcs: [UInt32: UInt32]
     }
 }
 
@@ -31,12 +33,14 @@ extension RTPSessionParameters {
         if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
         caps = [:]
         caps[type] = try? Caps(text)
+        choosesStream = !video.receivedLayers.isEmpty
         guard let repeated = codec.retransmissionPayloadType else { return }
         caps[repeated] = try? Caps(
             "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(repeated), "
                 + "encoding-name=(string)RTX, apt=(string)\(type)")
-        retransmission = Retransmission(
-            payloadType: repeated, ofPayloadType: type, ssrc: identity.retransmissionSSRC, ofSSRC: identity.ssrc)
+        var ssrcs = [identity.ssrc: identity.retransmissionSSRC]
+        for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.retransmissionSSRC }
+        retransmission = Retransmission(payloadType: repeated, ofPayloadType: type, ssrcs: ssrcs)
     }
 
     init(_ audio: AgreedAudio) {
@@ -64,6 +68,13 @@ final class RTPSession: @unchecked Sendable {
     /// Between rtpbin and whoever receives: what goes wrong there, and nobody at all, must not reach the jitter buffer,
     /// which would stop for good.
     private let shield: PacketDoor?
+    /// Of a simulcast: a door for each stream, and which is given on. Those of the others lead nowhere.
+    private struct Streams {
+        var doors: [UInt32: PacketDoor] = [:]
+        var shown: UInt32?
+        static let most = 8
+    }
+    private let streams = Mutex(Streams())
     private var announced = false
     private var requested: [Pad] = []
     private let configured = Atomic(false)
@@ -89,14 +100,38 @@ final class RTPSession: @unchecked Sendable {
         bin.add(receivePad)
     }
 
-    /// rtpbin has a new stream from the far side: it replaces the one before.
-    func receive(from pad: Pad) {
+    /// rtpbin has a new stream from the far side: it replaces the one before, unless there is a choice.
+    func receive(from pad: Pad, ssrc: UInt32?) {
+        if let ssrc, parameters.withLock({ $0?.choosesStream ?? false }) { return receive(from: pad, oneOf: ssrc) }
         guard let shield else {
             receivePad.setTarget(pad)
             return
         }
         shield.shut()
         try? shield.open(to: pad)
+    }
+
+    private func receive(from pad: Pad, oneOf ssrc: UInt32) {
+        let door = PacketDoor()
+        let former = streams.withLock { streams -> PacketDoor? in
+            guard streams.doors.count < Streams.most || streams.doors[ssrc] != nil else { return door }
+            if streams.shown == ssrc { receivePad.setTarget(door.inside) }
+            return streams.doors.updateValue(door, forKey: ssrc)
+        }
+        former?.shut()
+        former?.close()
+        if former !== door { try? door.open(to: pad) }
+    }
+
+    /// From now on this stream of the far side's is given on, and asked for a key frame.
+    func show(_ ssrc: UInt32) {
+        let door = streams.withLock { streams -> PacketDoor? in
+            streams.shown = ssrc
+            let door = streams.doors[ssrc]
+            if let door { receivePad.setTarget(door.inside) }
+            return door
+        }
+        door?.push(upstream: Event.forceKeyUnitUpstream())
     }
 
     /// Makes the session. `onRTP`/`onRTCP` get plain packets on streaming threads.
@@ -205,6 +240,7 @@ final class RTPSession: @unchecked Sendable {
         configured.store(false, ordering: .releasing)
         for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
         shield?.close()
+        for door in streams.withLock(\.doors.values) { door.close() }
     }
 
     /// After the bin reached NULL: breaks the references between rtpbin and the bare pads.
@@ -220,6 +256,9 @@ final class RTPSession: @unchecked Sendable {
         sendPad.setTarget(nil)
         receivePad.setTarget(nil)
         shield?.shut()
+        let doors = streams.withLock { $0.doors.values }
+        streams.withLock { $0.doors.removeAll() }
+        for door in doors { door.shut() }
         for pad in requested {
             if let peer = pad.peer { pad.name.contains("sink") ? peer.unlink(pad) : pad.unlink(peer) }
             rtpbin.releaseRequestPad(pad)

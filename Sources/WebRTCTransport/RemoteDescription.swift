@@ -35,6 +35,9 @@ package struct RemoteVideo: Sendable {
     package var msid: String?
     /// Those that the far side declares; it need not.
     package var ssrcs: [UInt32]
+    /// Streams of a simulcast that the far side sends, or would take, by their rid; the best one first (RFC 8853).
+    package var sentLayers: [String]
+    package var receivedLayers: [String]
 }
 
 /// What a peer's description says about an audio m-line that we use: Opus (RFC 7587) at this payload type.
@@ -195,7 +198,24 @@ package struct RemoteDescription: Sendable {
         let extmap = sdp.values("extmap") + media.values("extmap")
         return RemoteVideo(
             mediaIndex: index, mid: mid, codec: codec, extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
-            direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media))
+            direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media),
+            sentLayers: layers("send", of: media), receivedLayers: layers("recv", of: media))
+    }
+
+    /// `a=simulcast:send 1,2;~3 recv 4`: of alternatives the first, and none that begins paused (RFC 8853 5.1).
+    private static func layers(_ direction: String, of media: SDPMedia) -> [String] {
+        let words = (media.value("simulcast") ?? "").split(separator: " ")
+        guard let at = words.firstIndex(of: direction[...]), at + 1 < words.count else { return [] }
+        var rids: [String] = []
+        for stream in words[at + 1].split(separator: ";").prefix(SimulcastLayer.most) {
+            // Letters and digits (RFC 8851 10); 16 bytes is what a one-byte header extension holds.
+            guard let rid = stream.split(separator: ",").first, (1...16).contains(rid.utf8.count),
+                rid.utf8.allSatisfy({ ($0 | 0x20 >= 0x61 && $0 | 0x20 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) }),
+                !rids.contains(String(rid))
+            else { continue }
+            rids.append(String(rid))
+        }
+        return rids
     }
 
     /// Sound that cannot be used is none: the picture goes on without.

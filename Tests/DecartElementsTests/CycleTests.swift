@@ -189,7 +189,7 @@ extension ElementTests {
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
                         let branch = try SoundBranch(TransformPipeline.tone(660), on: pipeline)
-                        #expect(try branch.sound().waitForTone(660), "cycle \(cycle)")
+                        #expect(try branch.sound().waitForTone(660), "cycle \(cycle): \(pipeline.takeProblems()) \(pipeline.stats?.description ?? "")")
                         branch.release()
                         if cycle % 2 == 0 { #expect(branch.isGone.wait(seconds: 10) { $0 }, "cycle \(cycle)") }
                         branch.end()

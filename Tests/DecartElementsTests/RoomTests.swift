@@ -99,6 +99,38 @@ extension ElementTests {
             }
         }
 
+        /// Three sizes leave and the best one comes back; where there is little bit rate the lesser ones do.
+        @Test(arguments: [(3_500_000, "f h q", 1280), (400_000, "h q", 640)])
+        func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
+            try StandIn.run({ $0.transports = [.livekit] }) { standIn in
+                let properties = "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
+                let source = "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) { pipeline in
+                    pipeline.play()
+                    #expect(eventually { pipeline.stats?.string("track-layers") == sent })
+                    #expect(eventually { pipeline.stats?.int("received-width") == width })
+                    #expect(standIn.wait { Set($0.first?.simulcastStreams ?? []) == Set(sent.split(separator: " ").map(String.init)) })
+                    #expect(pipeline.waitForFrames(30))
+                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// Small pictures, and a service of the first generation, have one.
+        @Test(arguments: [("livekit", 320), ("webrtc", 1280)])
+        func inOneSize(transport: String, width: Int) throws {
+            try StandIn.run({ $0.transports = [.livekit, .webrtc] }) { standIn in
+                let properties = "transport=\(transport) simulcast=true width=\(width) height=\(width / 2) framerate=15"
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(pipeline.stats?.string("track-layers") == "")
+                    #expect(standIn.sessions.first?.simulcastStreams == [])
+                }
+            }
+        }
+
         /// Passthrough is asked for when the track is published, and once.
         @Test func withoutAPromptPassthroughIsAskedForInTheRoom() throws {
             let raw = try Reference.input()

@@ -43,6 +43,29 @@ struct RoomMachineTests {
         #expect(machine.trackSID == "TR_ " + String(repeating: "x", count: 60) + "…")
     }
 
+    /// The least one first; two are called low and medium.
+    @Test(arguments: [3, 2])
+    func aSimulcastIsAnnounced(count: Int) throws {
+        var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
+        let all = ["f", "h", "q"].enumerated().map { index, rid in
+            RoomConfiguration.Layer(rid: rid, width: 1280 >> index, height: 704 >> index, bitrate: 2_000_000 >> (2 * index))
+        }
+        configuration.layers = all.suffix(count)
+        var machine = RoomMachine(configuration: configuration, token: Secret("t"))
+        _ = machine.handle(.opened, now: .zero)
+        let orders = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
+        let track = try #require(
+            orders.lazy.compactMap { order -> LiveKitAddTrackRequest? in
+                if case .send(.addTrack(let track)) = order { track } else { nil }
+            }.first)
+        #expect(track.width == 1280 && track.height == 704)
+        #expect(track.layers.map(\.rid) == ["q", "h", "f"].prefix(count).map(\.self))
+        #expect(track.layers.map(\.quality) == [.low, .medium, .high].prefix(count).map(\.self))
+        #expect(track.layers.map(\.width) == [320, 640, 1280].prefix(count).map(\.self))
+        #expect(track.layers.map(\.bitrate) == [125_000, 500_000, 2_000_000].prefix(count).map(\.self))
+        #expect(track.simulcastCodecs.first?.layers == track.layers)
+    }
+
     @Test func wholeStayInOrder() throws {
         var driver = RoomDriver()
         driver.tell(.opened)

@@ -9,18 +9,25 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", ".build", "release"))
 ADDRESS, PORT = "10.111.0.1", 9001
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
+
+def both_streams(log):
+    """The SDK sends two at 640 x 352."""
+    return "stream h of a simulcast" in log and "stream q of a simulcast" in log
+
+
 # Name, options of the stand-in, options of the SDK, whether the SDK is to be content, what else must hold.
 CHECKS = [
     ("VP8", [], [], True, lambda report: report["size"] == [640, 352]),
     ("H.264", [], ["--codec", "h264"], True, None),
-    ("simulcast", [], ["--simulcast"], True, None),
-    ("H.264 with simulcast", [], ["--codec", "h264", "--simulcast"], True, None),
+    ("simulcast", [], ["--simulcast"], True, lambda report: both_streams(report["log"])),
+    ("H.264 with simulcast", [], ["--codec", "h264", "--simulcast"], True, lambda report: both_streams(report["log"])),
     ("sound", [], ["--tone", "440"], True, lambda report: report.get("heard")),
     ("only rooms", ["--transport", "livekit"], [], True, None),
     ("sent away for good", ["--fault", "room_leave_disconnect:at=2"], ["--frames", "5", "--stay", "5"], True,
@@ -53,9 +60,10 @@ def enter_namespace():
 
 def check(standin_options, peer_options, is_good, condition):
     """- Returns: why it failed; None where it did not."""
+    log = tempfile.TemporaryFile("w+")
     standin = subprocess.Popen(
-        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), "--quiet", *standin_options],
-        stdout=subprocess.PIPE, text=True)
+        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), *standin_options],
+        stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         if not standin.stdout.readline().startswith("listening on"):
             return "the stand-in does not start"
@@ -65,8 +73,10 @@ def check(standin_options, peer_options, is_good, condition):
         if standin.poll() is not None:
             return f"the stand-in ended with {standin.returncode}"
         report = json.loads(done.stdout or "{}")
+        log.seek(0)
+        report["log"] = log.read()
         if (done.returncode == 0) != is_good or (condition and not condition(report)):
-            return f"status {done.returncode}: {json.dumps(report)}"
+            return f"status {done.returncode}: {json.dumps(report)[-3000:]}"
         return None
     except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
         return f"{type(error).__name__}: {error}"
@@ -77,6 +87,7 @@ def check(standin_options, peer_options, is_good, condition):
         except subprocess.TimeoutExpired:
             standin.kill()
             standin.wait()
+        log.close()
 
 
 def main():

@@ -150,7 +150,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
             fail(error.message)
         case .bitrateTarget(let target):
             encoder?.setBitrate(min(target.target, bitrate))
-        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:
+        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .streamArrived, .warning:
             break
         }
     }

@@ -145,6 +145,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         configuration.jitterBufferLatency = latency
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         configuration.acceptsDataChannels = true
+        configuration.acceptsSimulcast = true
         // A first offer holds data channels alone.
         configuration.direction = side == .publisher ? .recvonly : nil
         configuration.audio = side == .publisher ? .recvonly : nil
@@ -215,6 +216,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             fail("\(side): \(error.message)")
         case .bitrateTarget(let target):
             if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, bitrate)) }
+        case .streamArrived(let rid):
+            onEvent(.streamArrived(rid: rid))
         case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:
             break
         }

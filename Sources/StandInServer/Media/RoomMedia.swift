@@ -22,6 +22,8 @@ package enum RoomMediaEvent: Sendable, Equatable {
     /// Nil: no more candidates.
     case localCandidate(CandidateMessage?, RoomSide)
     case connected(RoomSide)
+    /// One of a simulcast.
+    case streamArrived(rid: String)
     /// Final.
     case failed(String)
 }

@@ -154,7 +154,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         case .stateChanged(.connected): onEvent(.connected)
         case .stateChanged(.failed(let error)): fail(error.message)
         case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
-        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning: break
+        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .streamArrived, .warning: break
         }
     }
 

@@ -205,6 +205,9 @@ final class RoomHandler: ChannelInboundHandler {
         case .connected(let side):
             log("\(side) connected")
             carryOut(conversation.mediaConnected(side), context)
+        case .streamArrived(let rid):
+            log("stream \(rid) of a simulcast")
+            services.board.update(room.number) { $0.note(stream: rid) }
         case .failed(let words):
             log("media failed: \(LogText.clean(words))")
             if !isViewer { services.board.update(room.number) { $0.mediaFailure = words } }

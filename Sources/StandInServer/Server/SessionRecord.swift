@@ -31,6 +31,8 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var viewerCount = 0
     /// Tracks that the client made known: in a room `source name sid`, else the `msid` of its offer.
     package internal(set) var tracks: [String] = []
+    /// Streams of a simulcast that came, by rid.
+    package internal(set) var simulcastStreams: [String] = []
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
@@ -87,6 +89,10 @@ package struct SessionRecord: Sendable, Equatable {
     }
 
     mutating func note(track: String) { if tracks.count < Self.historyLimit { tracks.append(track) } }
+
+    mutating func note(stream rid: String) {
+        if simulcastStreams.count < Self.historyLimit { simulcastStreams.append(rid) }
+    }
 
     private mutating func note(prompt: String) {
         promptCount += 1

@@ -42,8 +42,11 @@ final class SoundBranch: @unchecked Sendable {
                 return nil
             })
         entry = try #require(transform.requestPad("audio_sink"))
+        // A pipeline that is just on its way to PLAYING would take it along before it is linked.
+        source.setLockedState(true)
         pipeline.add(source)
         try output.link(entry)
+        source.setLockedState(false)
         source.syncStateWithParent()
     }
 

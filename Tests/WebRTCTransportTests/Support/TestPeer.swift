@@ -48,6 +48,7 @@ final class TestPeer: @unchecked Sendable {
         var keyFramesSent = 0
         var keyFramesReceived = 0
         var warnings: [String] = []
+        var streams: [String] = []
     }
     let seen = Watched(Seen())
     let heard = Watched(Heard())
@@ -85,6 +86,7 @@ final class TestPeer: @unchecked Sendable {
                 if case .failed(let error) = state { (seen.failed, seen.error) = (.now, error) }
             case .remoteBitrateEstimate(let bitrate): seen.estimate = bitrate
             case .warning(let text): seen.warnings.append(text)
+            case .streamArrived(let rid): seen.streams.append(rid)
             case .bitrateTarget: break
             }
         }
@@ -101,12 +103,12 @@ final class TestPeer: @unchecked Sendable {
     /// Sends a test picture and decodes what comes; call once the codec is negotiated.
     func startMedia(
         width: Int = 320, height: Int = 180, framerate: Int = 30, background: Colour = .blueish, pattern: String = "ball",
-        bitrate: Int = 600_000
+        bitrate: Int = 600_000, simulcast: SimulcastAllocation? = nil
     ) throws {
         guard let parameters = connection.sendParameters else { return }
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         self.decoder = decoder
-        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
+        let encoder = try makeEncoder(parameters, (width, height), bitrate, simulcast)
         sink.set("sync", false)
         sink.set("async", false)
         let colour = 0xff00_0000 | UInt32(background.hex, radix: 16)!
@@ -126,7 +128,7 @@ final class TestPeer: @unchecked Sendable {
             if case .buffer(let frame) = item { Self.count(frame, pad.currentCaps.flatMap(VideoInfo.init(caps:)), seen) }
             return .pass
         }
-        encoder.encoder.staticPad("src")?.addProbe(.buffer) { item in
+        encoder.encoders[0].staticPad("src")?.addProbe(.buffer) { item in
             if case .buffer(let frame) = item, !frame.isDeltaUnit { seen.change { $0.keyFramesSent += 1 } }
             return .pass
         }
@@ -137,6 +139,20 @@ final class TestPeer: @unchecked Sendable {
         }
         pipeline.setState(.playing)
     }
+
+    private func makeEncoder(
+        _ parameters: RTPSendParameters, _ size: (width: Int, height: Int), _ bitrate: Int, _ allocation: SimulcastAllocation?
+    ) throws -> any VideoSender {
+        guard let allocation else { return try VideoEncoderBin(parameters: parameters, bitrate: bitrate) }
+        let made = try SimulcastEncoderBin(
+            parameters: parameters, layers: SimulcastLayer.layers(width: size.width, height: size.height),
+            allocation: allocation, size: size, bitrate: bitrate)
+        simulcast.withLock { $0 = made }
+        return made
+    }
+
+    /// Its streams and their bit rates.
+    let simulcast = Mutex<SimulcastEncoderBin?>(nil)
 
     private static func count(_ frame: Buffer, _ info: VideoInfo?, _ seen: Watched<Seen>) {
         guard let info else { return }

@@ -1,0 +1,214 @@
+import GStreamerKit
+import Synchronization
+import Testing
+import WebRTCTransport
+
+@Suite(.timeLimit(.minutes(1)))
+struct SimulcastTests {
+    // MARK: Layers
+
+    @Test(arguments: [
+        (1280, 704, "f/1280x704 h/640x352 q/320x176"), (704, 1280, "f/704x1280 h/352x640 q/176x320"),
+        (960, 540, "f/960x540 h/480x270 q/240x134"), (958, 540, "h/958x540 q/478x270"), (480, 20, "h/480x20 q/240x16"),
+        (478, 270, ""), (0, -5, ""),
+    ])
+    func layersBySize(width: Int, height: Int, expected: String) {
+        let words = SimulcastLayer.layers(width: width, height: height).map { layer in
+            let size = layer.size(of: (width, height))
+            return "\(layer.rid)/\(size.width)x\(size.height)"
+        }
+        #expect(words.joined(separator: " ") == expected)
+    }
+
+    private static let layers = SimulcastLayer.layers(width: 1280, height: 720)
+    private static var allocation: SimulcastAllocation {
+        SimulcastAllocation(layers, width: 1280, height: 720, frameRate: 30)
+    }
+
+    @Test func neverMoreThanThereIs() {
+        var allocation = Self.allocation
+        var random = SeededGenerator(seed: 5)
+        for _ in 0..<2000 {
+            let total = Int.random(in: 0...5_000_000, using: &random)
+            let shares = allocation.share(total)
+            #expect(shares.count == 3 && shares.reduce(0, +) <= total)
+            // The least one is always sent, and what is sent is the end of the list.
+            #expect(total < 10 || shares[2] > 0)
+            #expect(shares.map { $0 > 0 } == shares.map { $0 > 0 }.sorted { !$0 && $1 })
+        }
+        for total in [Int.min, -1, 0, Int.max] { #expect(allocation.share(total).allSatisfy { $0 >= 0 }) }
+    }
+
+    @Test func theBestOneGetsMostAndGoesFirst() {
+        var allocation = Self.allocation
+        let plenty = allocation.share(3_500_000)
+        #expect(plenty[0] > 2_500_000 && plenty[1] < 650_000 && plenty[2] < 170_000)
+        #expect(allocation.share(500_000)[0] == 0 && allocation.count == 2)
+        #expect(allocation.share(100_000) == [0, 0, 100_000] && allocation.count == 1)
+        // What went comes back when there is enough for it to stay.
+        #expect(allocation.share(800_000)[0] == 0 && allocation.count == 2)
+        #expect(allocation.share(1_000_000)[0] > 600_000 && allocation.count == 3)
+        #expect(allocation.share(800_000)[0] > 600_000)
+    }
+
+    // MARK: Descriptions
+
+    private func withConnection<Result>(
+        _ change: (inout PeerConnectionConfiguration) -> Void, _ body: (PeerConnection) throws -> Result
+    ) throws -> Result {
+        GStreamerRuntime.initialise()
+        var configuration = PeerConnectionConfiguration()
+        change(&configuration)
+        let connection = try PeerConnection(configuration: configuration) { _ in }
+        defer {
+            connection.close()
+            connection.dismantle()
+        }
+        return try body(connection)
+    }
+
+    private static let ridLine = "a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\n"
+
+    private func offer(_ lines: String, extmap: String = Self.ridLine) -> String {
+        SampleOffer.session + SampleOffer.video(adding: extmap + lines.replacing("\n", with: "\r\n"))
+    }
+
+    @Test func whatIsOfferedAndWhatTheAnswerLeavesOfIt() throws {
+        let cases: [(answer: (String) -> String, layers: [String])] = [
+            ({ $0 }, ["f", "h", "q"]),
+            ({ $0.replacing("recv f;h;q", with: "recv h;q") }, ["h", "q"]),
+            ({ $0.replacing("recv f;h;q", with: "recv ~f;q,h;x") }, ["q"]),
+            ({ $0.replacing("a=simulcast:", with: "a=nothing:") }, []),
+            ({ $0.replacing("sdes:rtp-stream-id", with: "sdes:other") }, []),
+        ]
+        for (mangle, layers) in cases {
+            try withConnection({ $0.simulcast = ["f", "h", "q"] }) { ours in
+                try withConnection({ $0.acceptsSimulcast = true }) { theirs in
+                    let text = try ours.createOffer()
+                    let video = try #require(try SDPDescription(parsing: text).media.first)
+                    #expect(video.values("rid") == ["f send", "h send", "q send"])
+                    #expect(video.value("simulcast") == "send f;h;q" && video.values("ssrc").isEmpty)
+                    #expect(video.value("msid") != nil)
+                    let answer = try theirs.createAnswer(to: text)
+                    let answered = try #require(try SDPDescription(parsing: answer).media.first)
+                    #expect(answered.values("rid") == ["f recv", "h recv", "q recv"])
+                    #expect(answered.value("simulcast") == "recv f;h;q")
+                    try ours.setAnswer(mangle(answer))
+                    let parameters = try #require(ours.sendParameters)
+                    #expect(parameters.layers.map(\.rid) == layers)
+                    // Each stream has its own; the least one has that of a single stream.
+                    let numbers = parameters.layers.flatMap { [$0.ssrc, $0.retransmissionSSRC] }
+                    #expect(Set(numbers).count == numbers.count)
+                    #expect(parameters.layers.last.map { $0.ssrc == parameters.ssrc } ?? true)
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("a=simulcast:send f;h;q\n", "f;h;q"), ("a=simulcast:recv a send b;c\n", "b;c"),
+        ("a=simulcast:send 1,2;~3;4\n", "1;4"), ("a=simulcast:send a;a;b;c;d\n", "a;b"),
+        ("a=simulcast:send\n", nil), ("a=simulcast:send ;;,\n", nil), ("a=simulcast:recv f;h;q\n", nil),
+        ("a=simulcast:send \u{e4};a-b;abcdefghijklmnopq\n", nil),
+    ] as [(String, String?)])
+    func whatIsTakenOfAnOffer(lines: String, expected: String?) throws {
+        for (extmap, accepts) in [(Self.ridLine, true), (Self.ridLine, false), ("", true)] {
+            let answer = try withConnection({ $0.acceptsSimulcast = accepts }) {
+                try $0.createAnswer(to: offer(lines, extmap: extmap))
+            }
+            let video = try #require(try SDPDescription(parsing: answer).media.first)
+            let isTaken = accepts && !extmap.isEmpty
+            #expect(video.value("simulcast") == (isTaken ? expected.map { "recv \($0)" } : nil))
+            // Whoever is not told that the extension is known cannot add a simulcast later.
+            #expect(video.values("extmap").contains { $0.hasSuffix("sdes:rtp-stream-id") } == !extmap.isEmpty)
+        }
+    }
+
+    // MARK: Packets
+
+    private static func packet(ssrc: UInt8, rid: String? = nil, id: UInt8 = 5) -> [UInt8] {
+        let head: [UInt8] = [rid == nil ? 0x80 : 0x90, 96, 0, 1, 0, 0, 0, 2, 0, 0, 0, ssrc]
+        guard let rid else { return head + [1] }
+        return head + [0xbe, 0xde, 0, 1, id << 4 | UInt8(rid.utf8.count - 1)] + Array(rid.utf8) + [0, 0] + [1]
+    }
+
+    @Test func eachStreamIsNamedInItsPackets() {
+        var ids = HeaderExtensionIDs()
+        (ids.rid, ids.repairedRID) = (5, 6)
+        let streams = [LayerStream(rid: "f", ssrc: 3, retransmissionSSRC: 4), LayerStream(rid: "q", ssrc: 1, retransmissionSSRC: 2)]
+        let writer = HeaderExtensionWriter(ids: ids, mid: "0", streams: streams)
+        for (ssrc, id, rid) in [(3, 5, "f"), (4, 6, "f"), (1, 5, "q"), (2, 6, "q")] as [(UInt8, UInt8, String)] {
+            let written = Self.packet(ssrc: ssrc).withUnsafeBytes { bytes in
+                writer.write(bytes, sendTime: 0, reserve: 20).map { Array($0.buffer[..<$0.length]) }
+            }
+            #expect(written == Self.packet(ssrc: ssrc, rid: rid, id: id))
+        }
+        let other = Self.packet(ssrc: 9).withUnsafeBytes { writer.write($0, sendTime: 0, reserve: 20)?.length }
+        #expect(other == Self.packet(ssrc: 9).count)
+    }
+
+    @Test func theBestThatFlowsIsGivenOn() {
+        var choice = LayerChoice(rids: ["f", "h", "q"], ridExtension: 5)
+        func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> LayerChoice.News {
+            Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes { choice.take(rtp: $0, now: .milliseconds(milliseconds)) }
+        }
+        #expect(take(9, nil, 0) == LayerChoice.News() && take(8, "x", 0) == LayerChoice.News())
+        #expect(take(1, "q", 0) == LayerChoice.News(arrived: "q", shown: 1))
+        #expect(take(3, "f", 1) == LayerChoice.News(arrived: "f", shown: 3))
+        #expect(take(2, "h", 2) == LayerChoice.News(arrived: "h"))
+        // A stream is named in its first packets only, if its sender likes.
+        #expect(take(3, nil, 300) == LayerChoice.News() && take(2, nil, 700) == LayerChoice.News())
+        #expect(take(1, nil, 801).shown == 1, "the best one has stopped")
+        #expect(take(2, nil, 802).shown == 2 && take(3, nil, 900).shown == 3)
+        #expect(choice.packets == ["f": 3, "h": 3, "q": 2])
+        for ssrc in 20..<60 { _ = take(UInt8(ssrc), "h", 1000) }
+        #expect(take(3, "f", 1001).arrived == "f", "what was forgotten is learnt anew")
+    }
+}
+
+extension Transport {
+    @Suite(.timeLimit(.minutes(2)))
+    struct SimulcastMediaTests {
+        /// Three streams leave; the far side gives the best one on, and the next best when the bit rate falls.
+        @Test(arguments: [VideoCodec.vp8, .h264])
+        func theBestOneArrivesAndAnotherTakesItsPlace(codec: VideoCodec) throws {
+            GStreamerRuntime.initialise()
+            let size = (width: 960, height: 540)
+            let layers = SimulcastLayer.layers(width: size.width, height: size.height)
+            var configuration = PeerConnectionConfiguration()
+            configuration.codec = codec
+            (configuration.direction, configuration.simulcast) = (.sendonly, layers.map(\.rid))
+            let a = try TestPeer(configuration)
+            var accepting = PeerConnectionConfiguration()
+            (accepting.direction, accepting.acceptsSimulcast) = (.recvonly, true)
+            let b = try TestPeer(accepting)
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            try b.startMedia()
+            try a.startMedia(
+                width: size.width, height: size.height, framerate: 15, bitrate: 1_500_000,
+                simulcast: SimulcastAllocation(layers, width: size.width, height: size.height, frameRate: 15))
+            #expect(b.waitForFrames(10))
+            #expect(b.seen.wait(.seconds(20)) { $0.size == (960, 540) && $0.streams.count == 3 })
+            #expect(Set(b.seen.value.streams) == ["f", "h", "q"])
+            let simulcast = try #require(a.simulcast.withLock { $0 })
+            for (bitrate, sent, size) in [(200_000, ["h", "q"], (480, 270)), (20_000, ["q"], (240, 134)), (2_000_000, ["f", "h", "q"], (960, 540))] {
+                simulcast.setBitrate(bitrate)
+                #expect(simulcast.sentLayers == sent)
+                #expect(b.seen.wait(.seconds(20)) { $0.size == size }, "\(bitrate): \(b.size)")
+                let frames = b.frames
+                #expect(b.waitForFrames(frames + 10) && b.size == size)
+            }
+            let received = b.connection.statistics()
+            let sent = a.connection.statistics()
+            #expect(received.receivedLayers.keys.sorted() == ["f", "h", "q"])
+            #expect(received.receivedLayers.values.reduce(0, +) <= sent.packetsSent)
+            // All streams count for the congestion control: their numbers are of one row, and none seems lost.
+            #expect(sent.bitrateTarget.map { $0.target >= 1_000_000 } == true)
+            #expect(received.packetsRefused == 0)
+        }
+    }
+}
