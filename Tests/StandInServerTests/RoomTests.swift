@@ -290,6 +290,9 @@ struct RoomTests {
             #expect(leave.reason == .duplicateIdentity && leave.action == .disconnect)
             try first.expectClosed()
             _ = try second.offer()
+            // The socket is closed before its end is told: a turn of the event loop.
+            try second.send { $0.ping = 1 }
+            _ = try second.next { if case .pong(let time) = $0 { time } else { nil } }
             #expect(server.engine.rooms.count == 2)
             #expect(server.engine.rooms.first?.stopCount == 1 && server.engine.rooms.last?.stopCount == 0)
             control.close()
