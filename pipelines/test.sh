@@ -108,13 +108,13 @@ take() {
     grep -E '^(not ok|skip) ' "$lines" | sed 's/^/    /' || true
 }
 
-# swift_tests TARGET SECONDS [MEDIA]: a test target in a process of its own, so that what one leaves behind or breaks does
-# not reach the next one. MEDIA is the way that its sessions take.
+# swift_tests TARGET SECONDS [MEDIA [SUITES]]: a test target, or those of its suites, in a process of its own, so that what
+# one leaves behind or breaks does not reach the next one. MEDIA is the way that its sessions take.
 swift_tests() {
     local target=$1 limit=$2 name=$1${3:+-$3} started=$SECONDS status=0
     wanted "$name" || return 0
     export DECART_TEST_MEDIA=${3:-}
-    within "$limit" "$folder/$name.log" swift test -c release --skip-build --filter "^${target}[./]" \
+    within "$limit" "$folder/$name.log" swift test -c release --skip-build --filter "^${target}[./]${4:-}" \
         --event-stream-output-path "$folder/$name.events" --event-stream-version 0 || status=$?
     /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$name.events" "$status" >"$folder/$name.lines"
     if [ "$status" -eq 1 ]; then repeat_failed "$name"; fi
@@ -189,6 +189,8 @@ done
 for media in older livekit webrtc; do
     swift_tests DecartElementsTests 900 "$media"
 done
+# A room's one connection differs in how it comes about: what makes and changes it.
+swift_tests DecartElementsTests 300 single "ElementTests/(PictureTests|RoomTests|PublishTests|AudioTests|TeardownTests)/"
 
 if [ -n "${DECART_TEST_PYTHON:-}" ]; then
     script Peers 240 "$DECART_TEST_PYTHON" Tests/Peers/selftest.py

@@ -67,6 +67,8 @@ struct RoomAccess: Sendable {
     var trust: TLSTrust
     var allowsInsecure: Bool
     var openTimeout: Duration
+    /// One connection for both directions, where the server has it.
+    var prefersSingle: Bool
 }
 
 /// A media path as the element sees it.

@@ -1,6 +1,5 @@
 // One attempt's media in a LiveKit room (generation 2): one peer connection sends, where anything is sent, another
-// receives. It knows the room;
-// it must not know the control channel.
+// receives, or one does both. It knows the room; it must not know the control channel.
 //
 // Every method but `traffic` runs on the session's queue, which may block in GStreamer.
 import DecartProtocol
@@ -17,6 +16,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
     private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
+    /// Where it is another one.
     private let subscriber = Mutex<PeerConnection?>(nil)
     private var wish = MediaWish()
     private var isSending = false
@@ -72,6 +72,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             return RoomConfiguration.Layer(rid: layer.rid, width: part.width, height: part.height, bitrate: bitrate)
         }
         configuration.openTimeout = access.openTimeout
+        configuration.prefersSingle = access.prefersSingle
         do {
             let room = try RoomConnection(url: url, token: token, configuration: configuration, scheduler: scheduler) {
                 [weak self] in self?.handle($0)
@@ -116,8 +117,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         switch event {
         case .peers(let publisher, let subscriber):
             peers = (publisher, subscriber)
-            self.subscriber.withLock { $0 = subscriber }
             if let publisher { path.add(publisher) }
+            guard subscriber !== publisher else { return }
+            self.subscriber.withLock { $0 = subscriber }
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }

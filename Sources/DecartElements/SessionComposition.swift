@@ -68,7 +68,7 @@ extension SessionPlan {
             room = try Self.media(settings, model, .livekit, servers, size)
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
-                openTimeout: .seconds(settings.connectionTimeout))
+                openTimeout: .seconds(settings.connectionTimeout), prefersSingle: settings.singleConnection)
             if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
             if let watched {
                 configuration.isViewer = true

@@ -126,6 +126,11 @@ enum TransformProperties {
                 type: "GstDecartICETransportPolicy",
                 values: [(0, "all", "Any path"), (1, "relay", "Only through a TURN server")], default: 0)),
         PropertySpec(
+            "single-connection", nick: "Single connection",
+            blurb:
+                "In a room, one peer connection for both directions instead of two: fewer threads and sockets, the first picture comes no sooner. The result must then be in the codec that is sent. For LiveKit servers from 1.10 on; others are asked again for two, which costs a round trip. Nothing else than rooms heeds it",
+            .boolean(default: false)),
+        PropertySpec(
             "connection-timeout", nick: "Connection timeout",
             blurb: "Seconds for opening the control channel, and again for connecting the media; queue and acknowledgements have their own clocks",
             .uint(min: 1, max: 600, default: 15)),
@@ -334,6 +339,7 @@ extension TransformSettings {
             stunServerIsDefault = stunServer == Self.defaultSTUNServer
         case "turn-servers": turnServers = value.strings ?? []
         case "ice-transport-policy": icePolicy = value.int.flatMap(ICEPolicy.init) ?? .all
+        case "single-connection": singleConnection = value.bool ?? false
         case "connection-timeout": connectionTimeout = value.int ?? 15
         case "min-bitrate": minBitrate = value.int ?? 300_000
         case "max-bitrate": maxBitrate = value.int ?? 0
@@ -385,6 +391,7 @@ extension TransformSettings {
         case "stun-server": GValueBox(URLRedaction.redacted(stunServer))
         case "turn-servers": GValueBox(strings: turnServers.map(URLRedaction.redacted))
         case "ice-transport-policy": GValueBox(enumeration: "GstDecartICETransportPolicy", icePolicy.rawValue)
+        case "single-connection": GValueBox(singleConnection)
         case "connection-timeout": GValueBox(uint: connectionTimeout)
         case "min-bitrate": GValueBox(uint: minBitrate)
         case "max-bitrate": GValueBox(uint: maxBitrate)

@@ -40,6 +40,7 @@ struct TransformSettings: Sendable {
     var stunServerIsDefault = true
     var turnServers: [String] = []
     var icePolicy = ICEPolicy.all
+    var singleConnection = false
     var connectionTimeout = 15
     var minBitrate = 300_000
     /// 0: the transport's own.

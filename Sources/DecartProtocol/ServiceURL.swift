@@ -26,12 +26,15 @@ package struct ServiceURL: Sendable, Equatable {
         try self.init(base, property: "base-url", allowInsecure: allowInsecure)
     }
 
-    /// The signalling of a LiveKit room: `rtc` is appended to the URL's path, the token goes into a header.
+    /// The signalling of a LiveKit room: `path` is appended to the URL's, which may have its `/rtc`; the token goes into a
+    /// header.
     package init(
-        room: String, token: APIKey, allowInsecure: Bool = false, options: [(name: String, value: String)] = []
+        room: String, path: String = "/rtc", token: APIKey, allowInsecure: Bool = false,
+        options: [(name: String, value: String)] = []
     ) throws(ProtocolError) {
-        let base = try ServiceURL(room, property: "livekit_url", allowInsecure: allowInsecure)
-        self = base.appending(path: "/rtc", items: options, key: token)
+        var base = try ServiceURL(room, property: "livekit_url", allowInsecure: allowInsecure)
+        if base.path.hasSuffix("/rtc") { base.path.removeLast(4) }
+        self = base.appending(path: path, items: options, key: token)
         bearer = token
     }
 

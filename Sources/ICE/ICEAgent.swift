@@ -38,6 +38,11 @@ package final class ICEAgent: Sendable {
         network.async { [core] in core.gatherCandidates() }
     }
 
+    /// The same with other servers and another policy than the configuration's, which were not known then.
+    package func gatherCandidates(servers: [ICEServer], policy: ICETransportPolicy) {
+        network.async { [core] in core.gatherCandidates(servers: servers, policy: policy) }
+    }
+
     /// The peer's `ice-ufrag` and `ice-pwd`; once. Candidates that came before are handed on now, in their order.
     package func setRemoteCredentials(usernameFragment: String, password: String) {
         network.async { [core] in

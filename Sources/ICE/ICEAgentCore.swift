@@ -32,7 +32,7 @@ final class ICEAgentCore: @unchecked Sendable {
     // MARK: Network thread
 
     private let network: NetworkThread
-    private let configuration: ICEConfiguration
+    private var configuration: ICEConfiguration
     /// Owned: one reference, given back at the end of `finishClose`.
     private let agent: OpaquePointer
     private let stream: UInt32
@@ -123,6 +123,14 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     // MARK: - Gathering
+
+    func gatherCandidates(servers list: [ICEServer], policy: ICETransportPolicy) {
+        network.preconditionOnThread()
+        guard !isClosed, servers == nil else { return }
+        (configuration.servers, configuration.policy) = (list, policy)
+        gst_decart_nice_configure(agent, configuration.isControlling ? 1 : 0, policy == .relay ? 1 : 0, 0)
+        gatherCandidates()
+    }
 
     func gatherCandidates() {
         network.preconditionOnThread()

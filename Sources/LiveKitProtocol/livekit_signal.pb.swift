@@ -14,6 +14,11 @@
 /// livekit_signal.pb.swift is generated, once, and committed (swift-protobuf 1.39.0):
 ///   protoc --swift_opt=Visibility=Package --swift_opt=UseAccessLevelOnImports=true --swift_out=. livekit_signal.proto
 
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
 package import SwiftProtobuf
 
 // If the compiler emits an error on this type, it is because this file
@@ -1221,6 +1226,177 @@ package nonisolated struct LiveKitDataChannelInfo: Sendable {
   package var id: UInt32 = 0
 
   package var target: LiveKitSignalTarget = .publisher
+
+  package var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  package init() {}
+}
+
+/// Base64 of it, in the URL's alphabet, is the query item `join_request` of `/rtc/v1`.
+package nonisolated struct LiveKitWrappedJoinRequest: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  package var compression: LiveKitWrappedJoinRequest.Compression = .none
+
+  /// A JoinRequest.
+  package var joinRequest: Data = Data()
+
+  package var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  package nonisolated enum Compression: SwiftProtobuf.Enum, Swift.CaseIterable {
+    package typealias RawValue = Int
+    case none // = 0
+    case gzip // = 1
+    case UNRECOGNIZED(Int)
+
+    package init() {
+      self = .none
+    }
+
+    package init?(rawValue: Int) {
+      switch rawValue {
+      case 0: self = .none
+      case 1: self = .gzip
+      default: self = .UNRECOGNIZED(rawValue)
+      }
+    }
+
+    package var rawValue: Int {
+      switch self {
+      case .none: return 0
+      case .gzip: return 1
+      case .UNRECOGNIZED(let i): return i
+      }
+    }
+
+    // The compiler won't synthesize support with the UNRECOGNIZED case.
+    package static let allCases: [LiveKitWrappedJoinRequest.Compression] = [
+      .none,
+      .gzip,
+    ]
+
+  }
+
+  package init() {}
+}
+
+package nonisolated struct LiveKitJoinRequest: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  package var clientInfo: LiveKitClientInfo {
+    get {_clientInfo ?? LiveKitClientInfo()}
+    set {_clientInfo = newValue}
+  }
+  /// Returns true if `clientInfo` has been explicitly set.
+  package var hasClientInfo: Bool {self._clientInfo != nil}
+  /// Clears the value of `clientInfo`. Subsequent reads from it will return its default value.
+  package mutating func clearClientInfo() {self._clientInfo = nil}
+
+  package var connectionSettings: LiveKitConnectionSettings {
+    get {_connectionSettings ?? LiveKitConnectionSettings()}
+    set {_connectionSettings = newValue}
+  }
+  /// Returns true if `connectionSettings` has been explicitly set.
+  package var hasConnectionSettings: Bool {self._connectionSettings != nil}
+  /// Clears the value of `connectionSettings`. Subsequent reads from it will return its default value.
+  package mutating func clearConnectionSettings() {self._connectionSettings = nil}
+
+  package var addTrackRequests: [LiveKitAddTrackRequest] = []
+
+  package var publisherOffer: LiveKitSessionDescription {
+    get {_publisherOffer ?? LiveKitSessionDescription()}
+    set {_publisherOffer = newValue}
+  }
+  /// Returns true if `publisherOffer` has been explicitly set.
+  package var hasPublisherOffer: Bool {self._publisherOffer != nil}
+  /// Clears the value of `publisherOffer`. Subsequent reads from it will return its default value.
+  package mutating func clearPublisherOffer() {self._publisherOffer = nil}
+
+  package var reconnect: Bool = false
+
+  package var participantSid: String = String()
+
+  package var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  package init() {}
+
+  fileprivate var _clientInfo: LiveKitClientInfo? = nil
+  fileprivate var _connectionSettings: LiveKitConnectionSettings? = nil
+  fileprivate var _publisherOffer: LiveKitSessionDescription? = nil
+}
+
+package nonisolated struct LiveKitClientInfo: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  package var sdk: LiveKitClientInfo.SDK = .unknown
+
+  package var version: String = String()
+
+  package var `protocol`: Int32 = 0
+
+  package var os: String = String()
+
+  package var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  package nonisolated enum SDK: SwiftProtobuf.Enum, Swift.CaseIterable {
+    package typealias RawValue = Int
+    case unknown // = 0
+    case rust // = 8
+    case python // = 9
+    case cpp // = 10
+    case UNRECOGNIZED(Int)
+
+    package init() {
+      self = .unknown
+    }
+
+    package init?(rawValue: Int) {
+      switch rawValue {
+      case 0: self = .unknown
+      case 8: self = .rust
+      case 9: self = .python
+      case 10: self = .cpp
+      default: self = .UNRECOGNIZED(rawValue)
+      }
+    }
+
+    package var rawValue: Int {
+      switch self {
+      case .unknown: return 0
+      case .rust: return 8
+      case .python: return 9
+      case .cpp: return 10
+      case .UNRECOGNIZED(let i): return i
+      }
+    }
+
+    // The compiler won't synthesize support with the UNRECOGNIZED case.
+    package static let allCases: [LiveKitClientInfo.SDK] = [
+      .unknown,
+      .rust,
+      .python,
+      .cpp,
+    ]
+
+  }
+
+  package init() {}
+}
+
+package nonisolated struct LiveKitConnectionSettings: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  package var autoSubscribe: Bool = false
+
+  package var adaptiveStream: Bool = false
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -3507,6 +3683,188 @@ nonisolated extension LiveKitDataChannelInfo: SwiftProtobuf.Message, SwiftProtob
     if lhs.label != rhs.label {return false}
     if lhs.id != rhs.id {return false}
     if lhs.target != rhs.target {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension LiveKitWrappedJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  package static let protoMessageName: String = _protobuf_package + ".WrappedJoinRequest"
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}compression\0\u{3}join_request\0")
+
+  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularEnumField(value: &self.compression) }()
+      case 2: try { try decoder.decodeSingularBytesField(value: &self.joinRequest) }()
+      default: break
+      }
+    }
+  }
+
+  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.compression != .none {
+      try visitor.visitSingularEnumField(value: self.compression, fieldNumber: 1)
+    }
+    if !self.joinRequest.isEmpty {
+      try visitor.visitSingularBytesField(value: self.joinRequest, fieldNumber: 2)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  package static func ==(lhs: LiveKitWrappedJoinRequest, rhs: LiveKitWrappedJoinRequest) -> Bool {
+    if lhs.compression != rhs.compression {return false}
+    if lhs.joinRequest != rhs.joinRequest {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension LiveKitWrappedJoinRequest.Compression: SwiftProtobuf._ProtoNameProviding {
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0NONE\0\u{1}GZIP\0")
+}
+
+nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  package static let protoMessageName: String = _protobuf_package + ".JoinRequest"
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}client_info\0\u{3}connection_settings\0\u{4}\u{3}add_track_requests\0\u{3}publisher_offer\0\u{1}reconnect\0\u{4}\u{2}participant_sid\0")
+
+  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularMessageField(value: &self._clientInfo) }()
+      case 2: try { try decoder.decodeSingularMessageField(value: &self._connectionSettings) }()
+      case 5: try { try decoder.decodeRepeatedMessageField(value: &self.addTrackRequests) }()
+      case 6: try { try decoder.decodeSingularMessageField(value: &self._publisherOffer) }()
+      case 7: try { try decoder.decodeSingularBoolField(value: &self.reconnect) }()
+      case 9: try { try decoder.decodeSingularStringField(value: &self.participantSid) }()
+      default: break
+      }
+    }
+  }
+
+  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    try { if let v = self._clientInfo {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+    } }()
+    try { if let v = self._connectionSettings {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 2)
+    } }()
+    if !self.addTrackRequests.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.addTrackRequests, fieldNumber: 5)
+    }
+    try { if let v = self._publisherOffer {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+    } }()
+    if self.reconnect != false {
+      try visitor.visitSingularBoolField(value: self.reconnect, fieldNumber: 7)
+    }
+    if !self.participantSid.isEmpty {
+      try visitor.visitSingularStringField(value: self.participantSid, fieldNumber: 9)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  package static func ==(lhs: LiveKitJoinRequest, rhs: LiveKitJoinRequest) -> Bool {
+    if lhs._clientInfo != rhs._clientInfo {return false}
+    if lhs._connectionSettings != rhs._connectionSettings {return false}
+    if lhs.addTrackRequests != rhs.addTrackRequests {return false}
+    if lhs._publisherOffer != rhs._publisherOffer {return false}
+    if lhs.reconnect != rhs.reconnect {return false}
+    if lhs.participantSid != rhs.participantSid {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  package static let protoMessageName: String = _protobuf_package + ".ClientInfo"
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sdk\0\u{1}version\0\u{1}protocol\0\u{1}os\0")
+
+  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularEnumField(value: &self.sdk) }()
+      case 2: try { try decoder.decodeSingularStringField(value: &self.version) }()
+      case 3: try { try decoder.decodeSingularInt32Field(value: &self.`protocol`) }()
+      case 4: try { try decoder.decodeSingularStringField(value: &self.os) }()
+      default: break
+      }
+    }
+  }
+
+  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.sdk != .unknown {
+      try visitor.visitSingularEnumField(value: self.sdk, fieldNumber: 1)
+    }
+    if !self.version.isEmpty {
+      try visitor.visitSingularStringField(value: self.version, fieldNumber: 2)
+    }
+    if self.`protocol` != 0 {
+      try visitor.visitSingularInt32Field(value: self.`protocol`, fieldNumber: 3)
+    }
+    if !self.os.isEmpty {
+      try visitor.visitSingularStringField(value: self.os, fieldNumber: 4)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  package static func ==(lhs: LiveKitClientInfo, rhs: LiveKitClientInfo) -> Bool {
+    if lhs.sdk != rhs.sdk {return false}
+    if lhs.version != rhs.version {return false}
+    if lhs.`protocol` != rhs.`protocol` {return false}
+    if lhs.os != rhs.os {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
+nonisolated extension LiveKitClientInfo.SDK: SwiftProtobuf._ProtoNameProviding {
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0UNKNOWN\0\u{2}\u{8}RUST\0\u{1}PYTHON\0\u{1}CPP\0")
+}
+
+nonisolated extension LiveKitConnectionSettings: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  package static let protoMessageName: String = _protobuf_package + ".ConnectionSettings"
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}auto_subscribe\0\u{3}adaptive_stream\0")
+
+  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBoolField(value: &self.autoSubscribe) }()
+      case 2: try { try decoder.decodeSingularBoolField(value: &self.adaptiveStream) }()
+      default: break
+      }
+    }
+  }
+
+  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.autoSubscribe != false {
+      try visitor.visitSingularBoolField(value: self.autoSubscribe, fieldNumber: 1)
+    }
+    if self.adaptiveStream != false {
+      try visitor.visitSingularBoolField(value: self.adaptiveStream, fieldNumber: 2)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  package static func ==(lhs: LiveKitConnectionSettings, rhs: LiveKitConnectionSettings) -> Bool {
+    if lhs.autoSubscribe != rhs.autoSubscribe {return false}
+    if lhs.adaptiveStream != rhs.adaptiveStream {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -1,4 +1,4 @@
-// One stay in a room: the socket, the two peer connections, and `RoomMachine` that says what happens next. It knows no
+// One stay in a room: the socket, the peer connections, and `RoomMachine` that says what happens next. It knows no
 // element, encoder or decoder: whoever owns it puts the peers' bins into a pipeline.
 //
 // Everything runs on the scheduler's serial queue, `onEvent` too.
@@ -19,6 +19,8 @@ package struct RoomConnectionConfiguration: Sendable {
     /// Of both peers; codec and bit rates are the publisher's.
     package var peer = PeerConnectionConfiguration()
     package var openTimeout: Duration = .seconds(15)
+    /// One peer connection for both directions where the server has that.
+    package var prefersSingle = false
 
     package init(room: RoomConfiguration) {
         self.room = room
@@ -26,7 +28,8 @@ package struct RoomConnectionConfiguration: Sendable {
 }
 
 package enum RoomEvent: Sendable {
-    /// Made, not yet negotiated: their bins belong into the pipeline now. Who only watches has no publisher.
+    /// Made, nothing is agreed upon yet: their bins belong into the pipeline now. Who only watches has no publisher; one
+    /// connection for both directions is both.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
     /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows the picture by
     /// this name; again when they change.
@@ -43,13 +46,17 @@ package enum RoomEvent: Sendable {
 // @unchecked: touched on the scheduler's queue only, after init.
 package final class RoomConnection: @unchecked Sendable {
     private let configuration: RoomConnectionConfiguration
-    private let url: ServiceURL
+    private let base: String
+    private let token: APIKey
+    private var url: ServiceURL
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (RoomEvent) -> Void
     private var machine: RoomMachine
     private var channel: WebSocketChannel?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
+    /// Somebody takes their bins down.
+    private var peersAreTold = false
     private var wish = MediaWish()
     /// An answer to an offer of ours was taken.
     private var isPublished = false
@@ -67,21 +74,24 @@ package final class RoomConnection: @unchecked Sendable {
         self.configuration = configuration
         self.scheduler = scheduler
         self.onEvent = onEvent
-        machine = RoomMachine(configuration: configuration.room, token: token)
+        base = url
+        machine = RoomMachine(
+            configuration: configuration.room, token: token, link: configuration.prefersSingle ? .single : .dual)
         do throws(ProtocolError) {
-            self.url = try ServiceURL(
-                room: url, token: try APIKey(token.reveal()), allowInsecure: configuration.allowsInsecure,
-                // 16: the newest that sends nothing which is not known here. The server's habits follow `sdk`.
-                options: [
-                    ("protocol", "16"), ("sdk", "cpp"), ("version", "1.0.0"), ("auto_subscribe", "0"),
-                    ("adaptive_stream", "0"),
-                ])
+            self.token = try APIKey(token.reveal())
+            self.url = try RoomLink.url(url, token: self.token, allowsInsecure: configuration.allowsInsecure)
         } catch {
             throw SessionError(.server, "The service names a room that cannot be joined: \(error.message)", stage: .media)
         }
     }
 
-    package func open() {
+    package func open() { handle(.open) }
+
+    private func connect(_ join: LiveKitJoinRequest?) {
+        // The same text made the first one.
+        if let url = try? RoomLink.url(base, token: token, allowsInsecure: configuration.allowsInsecure, join: join) {
+            self.url = url
+        }
         var socket = WebSocketChannel.Configuration()
         socket.trust = configuration.trust
         socket.userAgent = configuration.userAgent
@@ -98,8 +108,13 @@ package final class RoomConnection: @unchecked Sendable {
         guard !isStopped else { return }
         isStopped = true
         handle(.stop)
+        dropPeers()
+    }
+
+    private func dropPeers() {
         publisher?.close()
-        subscriber?.close()
+        if subscriber !== publisher { subscriber?.close() }
+        if !peersAreTold { publisher?.dismantle() }
         (publisher, subscriber) = (nil, nil)
     }
 
@@ -110,7 +125,10 @@ package final class RoomConnection: @unchecked Sendable {
         handle(.wish(wish))
     }
 
-    private func setSubscriberMedia() { subscriber?.setMedia(video: .recvonly, audio: wish.audio ? .recvonly : nil) }
+    private func setSubscriberMedia() {
+        guard subscriber !== publisher else { return }
+        subscriber?.setMedia(video: .recvonly, audio: wish.audio ? .recvonly : nil)
+    }
 
     // MARK: Facts
 
@@ -179,13 +197,34 @@ package final class RoomConnection: @unchecked Sendable {
         case .close:
             channel?.close()
             channel = nil
+        case .connect(let join):
+            connect(join)
+        case .makePeer:
+            attempt(.publisher) { () throws(PeerConnectionError) in
+                var both = self.ours
+                both.direction = .sendrecv
+                (both.separatesDirections, both.gathersLater) = (true, true)
+                let peer = try self.makePeer(both, .publisher)
+                (self.publisher, self.subscriber) = (peer, peer)
+            }
+        case .gather(let servers, let relayOnly):
+            guard let publisher else { return }
+            tellPeers(publisher, publisher)
+            publisher.gather(
+                servers: iceServers(with: servers), policy: relayOnly ? .relay : configuration.peer.iceTransportPolicy)
+        case .dropPeer:
+            dropPeers()
         case .makePeers(let servers, let relayOnly):
             makePeers(servers, relayOnly: relayOnly)
+        case .addLines(let count):
+            publisher?.addLines(count)
         case .makeOffer(let kinds):
-            attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
+            attempt(.publisher) { [publisher, wish] () throws(PeerConnectionError) in
                 guard let publisher else { return }
+                let link = self.machine.link
                 publisher.setMedia(
-                    video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil)
+                    video: link.direction(isPublished: kinds.contains(.video), isWanted: true),
+                    audio: link.direction(isPublished: kinds.contains(.audio), isWanted: wish.audio))
                 self.handle(.offerMade(sdp: try publisher.createOffer()))
             }
         case .forgetOffer:
@@ -201,6 +240,8 @@ package final class RoomConnection: @unchecked Sendable {
             schedule(timer, delay)
         case .cancel(let timer):
             timers[timer] = nil
+        case .reportPublished:
+            tell(.published(sid: machine.trackSID))
         case .reportConnected:
             let times = (publisher ?? subscriber)?.statistics()
             tell(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
@@ -214,7 +255,8 @@ package final class RoomConnection: @unchecked Sendable {
     private func applyAnswer(_ sdp: String) {
         guard let publisher else { return }
         do throws(PeerConnectionError) {
-            try publisher.setAnswer(sdp)
+            let machine = machine
+            try publisher.setAnswer(sdp) { machine.isWanted(mid: $0, msid: $1) }
         } catch {
             guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
             publisher.forgetOffer()
@@ -222,24 +264,35 @@ package final class RoomConnection: @unchecked Sendable {
         }
         isPublished = true
         tell(.published(sid: machine.trackSID))
+        if subscriber === publisher { tell(.subscribed) }
+    }
+
+    private var ours: PeerConnectionConfiguration {
+        var ours = configuration.peer
+        ours.direction = .sendonly
+        ours.msid = "\(configuration.room.trackID) \(configuration.room.trackID)"
+        ours.audioMSID = "\(configuration.room.trackID) \(configuration.room.audioTrackID)"
+        return ours
+    }
+
+    private func tellPeers(_ publisher: PeerConnection?, _ subscriber: PeerConnection) {
+        peersAreTold = true
+        tell(.peers(publisher: publisher, subscriber: subscriber))
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         attempt(.publisher) { () throws(PeerConnectionError) in
-            var common = self.configuration.peer
-            common.iceServers = self.iceServers(with: servers)
-            if relayOnly { common.iceTransportPolicy = .relay }
-            var (ours, theirs) = (common, common)
-            ours.direction = .sendonly
-            ours.msid = "\(self.configuration.room.trackID) \(self.configuration.room.trackID)"
-            ours.audioMSID = "\(self.configuration.room.trackID) \(self.configuration.room.audioTrackID)"
+            var (ours, theirs) = (self.ours, self.configuration.peer)
+            ours.iceServers = self.iceServers(with: servers)
+            if relayOnly { ours.iceTransportPolicy = .relay }
+            (theirs.iceServers, theirs.iceTransportPolicy) = (ours.iceServers, ours.iceTransportPolicy)
             theirs.direction = .recvonly
             theirs.acceptsDataChannels = true
             let publisher = self.configuration.room.publishes ? try self.makePeer(ours, .publisher) : nil
             let subscriber = try self.makePeer(theirs, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)
             self.setSubscriberMedia()
-            self.tell(.peers(publisher: publisher, subscriber: subscriber))
+            self.tellPeers(publisher, subscriber)
         }
     }
 
@@ -270,7 +323,8 @@ package final class RoomConnection: @unchecked Sendable {
         guard let subscriber else { return }
         let answer: String
         do throws(PeerConnectionError) {
-            answer = try subscriber.createAnswer(to: offer, wants: machine.isWanted)
+            let machine = machine
+            answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
         } catch where error.code == .rejected {
             // Others' media, or none: the next offer may hold ours.
             return tell(.warning("The room offers nothing for us: \(error.message)"))

@@ -1,12 +1,10 @@
 // The signalling of one stay in a LiveKit room as a value: facts in, orders out. No I/O, clock or lock; timers are data.
 // `RoomConnection` carries the orders out.
 //
-//   opening ─opened→ joining ─join→ publishing ─both peers connected→ connected
+//   opening ─opened→ joining ─join→ publishing ─peers connected→ connected
 //
-// Two peer connections (the protocol's version 0, which every server speaks): the publisher's is offered by us when the
-// server knows our track, and again when what we publish changes, one offer at a time; the subscriber's by the server
-// whenever what we are subscribed to changes. Nothing is resumed: any loss is an end, and whoever wants to go on joins
-// anew.
+// With one peer connection or two: `RoomLink` says what differs. We make one offer at a time. Nothing is resumed: any loss
+// is an end, and whoever wants to go on joins anew.
 package import DecartProtocol
 package import DecartSession
 package import LiveKitProtocol
@@ -64,6 +62,8 @@ package enum RoomTimer: Sendable, Hashable {
 }
 
 package enum RoomFact: Sendable, Equatable {
+    /// The room is to be joined.
+    case open
     case opened
     case message(LiveKitSignalResponse)
     case closed(code: Int?, reason: String)
@@ -84,9 +84,18 @@ package enum RoomFact: Sendable, Equatable {
 package enum RoomOrder: Sendable, Equatable {
     case send(LiveKitSignalRequest.OneOf_Message)
     case close
-    /// Of the room; servers that cannot be used are left out by whoever makes the peers.
+    /// The room's signalling; with a request that holds an offer, by way of one connection for both directions.
+    case connect(LiveKitJoinRequest?)
+    /// The one connection, for an offer before the room is joined; it looks for no candidates yet …
+    case makePeer
+    /// … but now, with the room's servers; or is not needed after all.
+    case gather([LiveKitICEServer], relayOnly: Bool)
+    case dropPeer
+    /// Two of them. Servers of the room that cannot be used are left out by whoever makes the peers.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
-    /// Of the publisher, of these and no others.
+    /// So many m-lines more for what comes, in offers from now on.
+    case addLines([MediaKind: Int])
+    /// Of the publisher; these are sent and no others.
     case makeOffer(Set<MediaKind>)
     /// The latest one was not answered.
     case forgetOffer
@@ -95,6 +104,8 @@ package enum RoomOrder: Sendable, Equatable {
     case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
     case schedule(RoomTimer, after: Duration)
     case cancel(RoomTimer)
+    /// The room's name for our picture became known after the answer.
+    case reportPublished
     /// Our pictures can flow, and others to us.
     case reportConnected
     case reportFailed(SessionError)
@@ -107,6 +118,7 @@ package struct RoomMachine: Sendable {
     }
 
     private let configuration: RoomConfiguration
+    package private(set) var link: RoomLink
     private var phase = Phase.opening
     /// The newest, for whoever joins anew.
     package private(set) var token: Secret
@@ -115,7 +127,7 @@ package struct RoomMachine: Sendable {
     /// What becomes of a track of ours.
     private enum Publication: Equatable {
         case asked
-        /// The server knows it, under this name.
+        /// The server knows it, under this name; empty while it has not told us.
         case known(sid: String)
     }
     /// The room's name for our picture, while it is published.
@@ -132,24 +144,24 @@ package struct RoomMachine: Sendable {
     private var offered: Set<MediaKind>?
     private var isOffering = false
     private var offerCount: UInt32 = 0
+    /// The server wants an offer: it has something else to send.
+    private var offerIsWanted = false
     private var pingInterval: Duration?
     private var pingTimeout: Duration = .seconds(15)
     private var lastPing: Duration?
     private var awaitsWord = false
     private var roundTrip: Duration = .zero
-    /// Tracks that can be had, by participant.
-    private var sources: [String: [String: MediaKind]] = [:]
-    /// Those that we asked for.
-    private var subscribed: Set<String> = []
+    private var subscriptions: RoomSubscriptions
     private var orders: [RoomOrder] = []
 
-    /// Of a peer's: more participants or tracks than any session has.
-    private static let maximumParticipants = 64
     private static let laterAnswerTimeout: Duration = .seconds(10)
 
-    package init(configuration: RoomConfiguration, token: Secret) {
+    /// - Parameter link: which is tried first. Who only watches has two connections in any case.
+    package init(configuration: RoomConfiguration, token: Secret, link: RoomLink = .dual) {
         self.configuration = configuration
         self.token = token
+        self.link = configuration.publishes ? link : .dual
+        subscriptions = RoomSubscriptions(sourcePrefix: configuration.sourcePrefix)
     }
 
     /// - Parameter now: monotonic, from any origin.
@@ -161,6 +173,8 @@ package struct RoomMachine: Sendable {
 
     private mutating func take(_ fact: RoomFact, _ now: Duration) {
         switch fact {
+        case .open:
+            begin()
         case .opened:
             if phase == .opening { phase = .joining }
         case .message(let response):
@@ -173,10 +187,12 @@ package struct RoomMachine: Sendable {
             let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
             fail("The room closed the connection" + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))."))
         case .failed(let error):
+            if phase == .opening, link == .single, error.httpStatus == 404 { return fallBack() }
             fail(error)
         case .offerMade(let sdp):
             offerCount &+= 1
-            order(.send(.offer(description("offer", sdp, id: offerCount))))
+            let offer = description("offer", sdp, id: offerCount)
+            order(phase == .opening ? .connect(joinRequest(offer)) : .send(.offer(offer)))
         case .answerMade(let sdp, let id):
             order(.send(.answer(description("answer", sdp, id: id))))
         case .candidateFound(let candidate, let target):
@@ -199,13 +215,42 @@ package struct RoomMachine: Sendable {
             guard wish != self.wish else { return }
             let hadSound = self.wish.audio
             self.wish = wish
-            if hadSound != wish.audio { wish.audio ? subscribeToAll() : unsubscribe(from: .audio) }
+            if hadSound != wish.audio { carryOut(subscriptions.listen(wish.audio)) }
             publish()
             checkConnected()
         case .stop:
             if phase != .opening { order(.send(.leave(goodbye))) }
             end()
         }
+    }
+
+    // MARK: The beginning
+
+    private mutating func begin() {
+        guard link == .single else { return order(.connect(nil)) }
+        let wanted = Set(MediaKind.allCases.filter { wish[$0] })
+        for kind in wanted { publications[kind] = .known(sid: "") }
+        (offered, isOffering) = (wanted, true)
+        order(.makePeer)
+        order(.makeOffer(wanted))
+    }
+
+    /// What the first offer holds is announced with it.
+    private func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
+        .with {
+            $0.publisherOffer = offer
+            if offered?.contains(.audio) ?? false { $0.addTrackRequests.append(audioTrack) }
+            if offered?.contains(.video) ?? false { $0.addTrackRequests.append(videoTrack) }
+        }
+    }
+
+    /// The server knows no single connection.
+    private mutating func fallBack() {
+        link = .dual
+        publications = [:]
+        (offered, isOffering, offerCount) = (nil, false, 0)
+        order(.dropPeer)
+        begin()
     }
 
     // MARK: The server's words
@@ -216,9 +261,11 @@ package struct RoomMachine: Sendable {
             joined(join)
         case .trackPublished(let published):
             guard let kind = MediaKind.allCases.first(where: { trackID($0) == published.cid }),
-                publications[kind] == .asked
+                [.asked, .known(sid: "")].contains(publications[kind])
             else { return }
+            let isOffered = publications[kind] != .asked
             publications[kind] = .known(sid: published.track.sid)
+            if isOffered, !isOffering { order(.reportPublished) }
             offerIfDue()
         case .trackUnpublished(let unpublished):
             lost(unpublished.trackSid)
@@ -235,22 +282,20 @@ package struct RoomMachine: Sendable {
                 order(.note("The room refuses a request: \(words)"))
             }
         case .answer(let answer):
-            guard isOffering else { return order(.note("Ignored: an answer without an offer")) }
-            isOffering = false
-            order(.cancel(.answer))
-            order(.applyAnswer(sdp: answer.sdp))
-            offerIfDue()
+            answered(answer)
+        case .offer where link == .single:
+            fail("The room makes an offer where only we do.")
         case .offer(let offer):
             guard phase != .joining else { return order(.note("Ignored: an offer before joining")) }
             order(.makeAnswer(offer: offer.sdp, id: offer.id))
         case .trickle(let trickle):
             guard phase != .joining else { return }
             if let candidate = CandidateText.read(trickle.candidateInit) {
-                order(.applyCandidate(candidate, trickle.target))
+                order(.applyCandidate(candidate, link.side(trickle.target)))
             } else if !trickle.candidateInit.isEmpty {
                 order(.note("Ignored: a candidate that cannot be read"))
             }
-            if trickle.final { order(.applyCandidate(nil, trickle.target)) }
+            if trickle.final { order(.applyCandidate(nil, link.side(trickle.target))) }
         case .update(let update):
             subscribe(to: update.participants)
         case .leave(let leave):
@@ -264,6 +309,8 @@ package struct RoomMachine: Sendable {
             if let lastPing, milliseconds(lastPing) == pong.lastPingTimestamp { roundTrip = max(now - lastPing, .zero) }
         case .subscriptionResponse(let response):
             switch response.err {
+            case .seCodecUnsupported where link == .single:
+                fail("The room has the result in another codec than ours, which takes a connection of its own.")
             case .seCodecUnsupported: fail("The room has the result in no codec that can be decoded here.")
             default: order(.note("The room refuses a subscription: \(response.err)"))
             }
@@ -273,8 +320,12 @@ package struct RoomMachine: Sendable {
             }
         case .mute(let mute):
             order(.note("The room \(mute.muted ? "mutes" : "unmutes") a track"))
-        case .mediaSectionsRequirement:
-            order(.note("Ignored: the room takes us for another kind of client"))
+        case .mediaSectionsRequirement(let needed):
+            guard link == .single else { return order(.note("Ignored: the room takes us for another kind of client")) }
+            let lines = [MediaKind.video: needed.numVideos, .audio: needed.numAudios].mapValues { Int(min($0, 16)) }
+            if lines.contains(where: { $0.value > 0 }) { order(.addLines(lines)) }
+            offerIsWanted = true
+            offerIfDue()
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
             break
         }
@@ -283,15 +334,14 @@ package struct RoomMachine: Sendable {
     private mutating func joined(_ join: LiveKitJoinResponse) {
         guard phase == .joining || phase == .opening else { return order(.note("Ignored: joined twice")) }
         phase = .publishing
-        needsSubscriber = join.subscriberPrimary
+        needsSubscriber = join.subscriberPrimary && link == .dual
         if join.pingInterval > 0 {
             pingInterval = .seconds(min(max(join.pingInterval, 1), 60))
             pingTimeout = .seconds(min(max(join.pingTimeout, 5), 120))
             schedulePing()
         }
-        order(
-            .makePeers(
-                Array(join.iceServers.prefix(16)), relayOnly: join.clientConfiguration.forceRelay == .enabled))
+        let (servers, relayOnly) = (Array(join.iceServers.prefix(16)), join.clientConfiguration.forceRelay == .enabled)
+        order(link == .single ? .gather(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
         publish()
         subscribe(to: join.otherParticipants)
     }
@@ -318,15 +368,26 @@ package struct RoomMachine: Sendable {
         offerIfDue()
     }
 
+    private mutating func answered(_ answer: LiveKitSessionDescription) {
+        guard isOffering, link == .dual || answer.id == 0 || answer.id == offerCount, phase != .joining else {
+            return order(.note("Ignored: an answer without an offer"))
+        }
+        isOffering = false
+        subscriptions.note(answer.midToTrackID)
+        order(.cancel(.answer))
+        order(.applyAnswer(sdp: answer.sdp))
+        offerIfDue()
+    }
+
     private mutating func offerIfDue() {
         let known = Set(publications.filter { $0.value != .asked }.keys)
         // The first one waits for the picture, where there is to be one; with nothing in it there is none.
-        guard phase == .publishing || phase == .connected, !isOffering, known != offered ?? [],
+        guard phase == .publishing || phase == .connected, !isOffering, offerIsWanted || known != offered ?? [],
             offered != nil || !wish.video || known.contains(.video)
         else { return }
         // Whoever waits for the connection waits for the answer too.
         if phase == .connected || offered != nil { order(.schedule(.answer, after: Self.laterAnswerTimeout)) }
-        isOffering = true
+        (isOffering, offerIsWanted) = (true, false)
         offered = known
         order(.makeOffer(known))
     }
@@ -390,81 +451,26 @@ package struct RoomMachine: Sendable {
 
     // MARK: Subscribing
 
-    /// Takes note of the inference server's tracks, and of nobody else's, and asks for those that are wanted.
     private mutating func subscribe(to participants: [LiveKitParticipantInfo]) {
-        for participant in participants.prefix(Self.maximumParticipants)
-        where participant.identity.hasPrefix(configuration.sourcePrefix) {
-            guard participant.state != .disconnected else {
-                let tracks = sources.removeValue(forKey: participant.sid) ?? [:]
-                let wasShown = !subscribed.isDisjoint(with: tracks.keys)
-                subscribed.subtract(tracks.keys)
-                // Who publishes hears of it from the service. A room in which somebody watches may stay open for good.
-                if wasShown, subscribed.isEmpty, !configuration.publishes {
-                    return fail("The session has ended: its pictures left the room.")
-                }
+        carryOut(subscriptions.take(participants, withSound: wish.audio))
+    }
+
+    private mutating func carryOut(_ changes: [RoomSubscriptions.Change]) {
+        for change in changes {
+            switch change {
+            case .ask(let update):
+                order(.send(.subscription(update)))
+            // Who publishes hears of it from the service. A room in which somebody watches may stay open for good.
+            case .left(leavesNothing: true) where !configuration.publishes:
+                return fail("The session has ended: its pictures left the room.")
+            case .left:
                 order(.note("The inference server left the room"))
-                continue
             }
-            guard sources[participant.sid] != nil || sources.count < Self.maximumParticipants else { continue }
-            var tracks: [String: MediaKind] = [:]
-            for track in participant.tracks.prefix(Self.maximumParticipants) where !track.sid.isEmpty {
-                if track.type == .video { tracks[track.sid] = .video }
-                if track.type == .audio { tracks[track.sid] = .audio }
-            }
-            // What is gone may come back under its old name.
-            subscribed.subtract((sources[participant.sid] ?? [:]).keys.filter { tracks[$0] == nil })
-            sources[participant.sid] = tracks
-            subscribe(participant.sid, participant.tracks.map(\.sid))
         }
     }
 
-    private mutating func subscribeToAll() {
-        for (participant, tracks) in sources { subscribe(participant, tracks.keys.sorted()) }
-    }
-
-    private mutating func subscribe(_ participant: String, _ tracks: [String]) {
-        let fresh = tracks.filter { sid in
-            let kind = sources[participant]?[sid]
-            return (kind == .video || kind == .audio && wish.audio) && !subscribed.contains(sid)
-        }
-        guard !fresh.isEmpty else { return }
-        subscribed.formUnion(fresh)
-        order(.send(.subscription(subscription(participant, fresh, true))))
-    }
-
-    private mutating func unsubscribe(from kind: MediaKind) {
-        for (participant, tracks) in sources {
-            let gone = tracks.filter { $0.value == kind && subscribed.contains($0.key) }.keys.sorted()
-            guard !gone.isEmpty else { continue }
-            subscribed.subtract(gone)
-            order(.send(.subscription(subscription(participant, gone, false))))
-        }
-    }
-
-    private func subscription(_ participant: String, _ tracks: [String], _ isWanted: Bool) -> LiveKitUpdateSubscription {
-        .with {
-            $0.trackSids = tracks
-            $0.subscribe = isWanted
-            $0.participantTracks = [
-                .with {
-                    $0.participantSid = participant
-                    $0.trackSids = tracks
-                }
-            ]
-        }
-    }
-
-    /// Whether a track of the subscriber's offer, `stream track`, was asked for: nobody else's picture is shown.
-    package func isWanted(msid: String?) -> Bool {
-        guard let msid else { return false }
-        let parts = msid.split(separator: " ").flatMap { $0.split(separator: "|") }.map(String.init)
-        for (participant, tracks) in sources {
-            let named = parts.filter { tracks[$0] != nil }
-            if named.contains(where: subscribed.contains) { return true }
-            if named.isEmpty, parts.contains(participant), !subscribed.isDisjoint(with: tracks.keys) { return true }
-        }
-        return false
-    }
+    /// Whether a track, by the m-line of an answer or as `stream track`, was asked for: nobody else's picture is shown.
+    package func isWanted(mid: String? = nil, msid: String?) -> Bool { subscriptions.isWanted(mid: mid, msid: msid) }
 
     private mutating func checkConnected() {
         let receives = needsSubscriber || !configuration.publishes

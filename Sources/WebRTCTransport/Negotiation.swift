@@ -69,8 +69,14 @@ struct Negotiation: Sendable {
 
     let identity: LocalIdentity
     let hasDataChannels: Bool
-    /// Our offers have m-lines of their own for sending and for receiving; both are of one RTP session.
+    /// Our offers have m-lines of their own for sending and for receiving; both are of one RTP session. Our answers answer
+    /// each line of such an offer.
     let separatesDirections: Bool
+    /// So many more for receiving.
+    private var furtherLines: [MediaKind: Int] = [:]
+    private static let mostFurtherLines = 15
+    /// Of an answerer with `separatesDirections`: the line of each kind that ours goes on, or could.
+    private(set) var takers: [MediaKind: String] = [:]
     /// Streams of a simulcast that our offers hold, by rid, the best one first.
     let simulcast: [String]
     let acceptsSimulcast: Bool
@@ -113,7 +119,17 @@ struct Negotiation: Sendable {
     }
 
     /// As `want` of the other has it, which may have been called meanwhile.
-    mutating func want(as other: Negotiation) { want(other.wanted, codec: other.codec) }
+    mutating func want(as other: Negotiation) {
+        want(other.wanted, codec: other.codec)
+        furtherLines = other.furtherLines
+    }
+
+    mutating func addLines(_ count: [MediaKind: Int]) {
+        for (kind, more) in count {
+            let room = Self.mostFurtherLines - furtherLines[kind, default: 0]
+            furtherLines[kind, default: 0] += min(max(more, 0), room)
+        }
+    }
 
     // MARK: Offering
 
@@ -122,10 +138,11 @@ struct Negotiation: Sendable {
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard mayOffer else { throw Self.wrongState }
         if hasDataChannels, wanted == WantedMedia() { add(.application, .inactive) }
+        // The line to send on comes first, also while nothing is sent: packets go out under its name from the beginning.
         let roles: [MediaDirection] = separatesDirections ? [.sendonly, .recvonly] : [.sendrecv]
         for role in roles {
-            for kind in MediaKind.allCases where (wanted[kind] ?? .inactive).limited(to: role) != .inactive || wanted[kind] == .inactive {
-                add(.media(kind), role)
+            for kind in MediaKind.allCases where wanted[kind] != nil {
+                add(.media(kind), role, count: role == .recvonly ? 1 + furtherLines[kind, default: 0] : 1)
             }
         }
         guard !lines.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
@@ -137,9 +154,9 @@ struct Negotiation: Sendable {
         return describe(lines.map(described), transport)
     }
 
-    private mutating func add(_ content: Line.Content, _ role: MediaDirection) {
-        guard !lines.contains(where: { $0.content == content && $0.role == role }) else { return }
-        lines.append(Line(content: content, mid: String(lines.count), role: role))
+    private mutating func add(_ content: Line.Content, _ role: MediaDirection, count: Int = 1) {
+        let missing = count - lines.count { $0.content == content && $0.role == role }
+        for _ in 0..<max(missing, 0) { lines.append(Line(content: content, mid: String(lines.count), role: role)) }
     }
 
     private func described(_ line: Line) -> LocalDescription.Line {
@@ -164,17 +181,28 @@ struct Negotiation: Sendable {
     }
 
     /// The answer to our offer. Sound may be refused, a picture that we offer may not.
-    mutating func take(answer text: String) throws(PeerConnectionError) -> RemoteDescription {
+    /// - Parameter wants: what may come on a line that is for nothing else.
+    mutating func take(
+        answer text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
+    ) throws(PeerConnectionError) -> RemoteDescription {
         guard step == .offered else { throw Self.wrongState }
         let remote = try RemoteDescription(answer: text, to: lines.map(\.kind))
         try checkTransport(remote)
         var (picture, sound): (AgreedVideo?, AgreedAudio?)
+        func agreed(_ line: Line, _ theirs: MediaDirection, _ msid: String?) -> MediaDirection {
+            if line.role == .recvonly, !wants(line.mid, msid) { return .inactive }
+            return line.direction.limited(to: theirs.reversed)
+        }
         for (index, line) in lines.enumerated() where !line.isRefused {
             switch line.content {
             case .application: break
             case .media(.video):
-                if let found = try remote.video(at: index, available: { $0 == codec }) {
-                    picture = AgreedVideo(found, line.direction.limited(to: found.direction.reversed), beside: picture)
+                let offered = { (other: VideoCodec) in other == codec }
+                // A line on which nothing comes may be answered with anything.
+                let found = line.role == .recvonly
+                    ? try? remote.video(at: index, available: offered) : try remote.video(at: index, available: offered)
+                if let found {
+                    picture = AgreedVideo(found, agreed(line, found.direction, found.msid), beside: picture)
                     if line.role.sends, found.extensions.rid != nil {
                         picture?.sentLayers = simulcast.filter(found.receivedLayers.contains)
                     }
@@ -183,7 +211,7 @@ struct Negotiation: Sendable {
                 }
             case .media(.audio):
                 if let found = remote.audio(at: index) {
-                    sound = AgreedAudio(found, line.direction.limited(to: found.direction.reversed), beside: sound)
+                    sound = AgreedAudio(found, agreed(line, found.direction, found.msid), beside: sound)
                 } else {
                     lines[index].isRefused = true
                 }
@@ -222,6 +250,7 @@ struct Negotiation: Sendable {
         _ remote: RemoteDescription, _ transport: TransportParameters
     ) throws(PeerConnectionError) -> String {
         try checkTransport(remote)
+        if separatesDirections { return describe(answersToEach(remote), transport) }
         if let found = remote.video {
             if let video, video.mid != found.mid || video.codec.codec != found.codec.codec {
                 throw PeerConnectionError(.badDescription, "the far side's video became another one")
@@ -245,15 +274,58 @@ struct Negotiation: Sendable {
         return describe(answers(to: remote, takesAudio: takesAudio), transport)
     }
 
+    /// To each line of an offer with lines of their own for each direction: of each kind ours goes on the first one that
+    /// takes it.
+    private mutating func answersToEach(_ remote: RemoteDescription) -> [LocalDescription.Line] {
+        var (picture, sound): (AgreedVideo?, AgreedAudio?)
+        var answers: [Int: LocalDescription.Line] = [:]
+        takers = [:]
+        func direction(_ kind: MediaKind, _ mid: String, _ theirs: MediaDirection) -> MediaDirection {
+            if theirs.receives, takers[kind] == nil { takers[kind] = mid }
+            let most: MediaDirection = takers[kind] == mid ? .sendrecv : .recvonly
+            return theirs.reversed.limited(to: most).limited(to: wanted[kind] ?? .inactive)
+        }
+        // Those that ours could go on first: packets go out under the name of the first.
+        let all = remote.kinds.indices
+        for index in all.filter({ remote.direction(at: $0).receives }) + all.filter({ !remote.direction(at: $0).receives }) {
+            // One session of each kind, made for one payload type.
+            switch MediaKind(rawValue: remote.kinds[index]) {
+            case .video:
+                guard let found = try? remote.video(at: index, available: { $0.isAvailable }),
+                    (picture ?? video).map({ $0.codec.payloadType == found.codec.payloadType }) ?? true
+                else { continue }
+                var line = AgreedVideo(found, direction(.video, found.mid, found.direction))
+                if acceptsSimulcast, found.extensions.rid != nil { line.receivedLayers = found.sentLayers }
+                answers[index] = .video(answered(line))
+                var all = AgreedVideo(found, line.direction, beside: picture)
+                all.receivedLayers = (picture?.receivedLayers ?? []) + line.receivedLayers
+                if !line.receivedLayers.isEmpty {
+                    (all.extensions.rid, all.extensions.repairedRID) = (found.extensions.rid, found.extensions.repairedRID)
+                }
+                picture = all
+            case .audio:
+                guard let found = remote.audio(at: index), (sound ?? audio).map({ $0.payloadType == found.payloadType }) ?? true
+                else { continue }
+                let line = AgreedAudio(found, direction(.audio, found.mid, found.direction))
+                answers[index] = .audio(answered(line))
+                sound = AgreedAudio(found, line.direction, beside: sound)
+            case nil: break
+            }
+        }
+        if let picture { video = picture } else { video?.direction = .inactive }
+        if let sound { audio = sound } else { audio?.direction = .inactive }
+        step = .answered
+        return all.map { index in
+            let (kind, mid) = (remote.kinds[index], remote.mids[index])
+            return answers[index]
+                ?? (kind == "application" && hasDataChannels ? .application(mid: mid) : .refused(kind: kind, mid: mid))
+        }
+    }
+
     private func answers(to remote: RemoteDescription, takesAudio: Bool) -> [LocalDescription.Line] {
         zip(remote.kinds, remote.mids).enumerated().map { index, line in
             if let video, remote.video?.mediaIndex == index { return .video(answered(video)) }
-            if let audio, takesAudio, remote.audio?.mediaIndex == index {
-                return .audio(
-                    LocalDescription.Audio(
-                        mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions,
-                        direction: audio.direction))
-            }
+            if let audio, takesAudio, remote.audio?.mediaIndex == index { return .audio(answered(audio)) }
             // What was taken once and is not wanted now may come back.
             if let video, line == ("video", video.mid) {
                 var kept = video
@@ -261,9 +333,9 @@ struct Negotiation: Sendable {
                 return .video(answered(kept))
             }
             if let audio, line == ("audio", audio.mid) {
-                return .audio(
-                    LocalDescription.Audio(
-                        mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions, direction: .inactive))
+                var kept = audio
+                kept.direction = .inactive
+                return .audio(answered(kept))
             }
             if line.0 == "application", hasDataChannels { return .application(mid: line.1) }
             return .refused(kind: line.0, mid: line.1)
@@ -277,6 +349,11 @@ struct Negotiation: Sendable {
         return LocalDescription.Video(
             mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction,
             receivedLayers: video.receivedLayers)
+    }
+
+    private func answered(_ audio: AgreedAudio) -> LocalDescription.Audio {
+        LocalDescription.Audio(
+            mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions, direction: audio.direction)
     }
 
     // MARK: Both

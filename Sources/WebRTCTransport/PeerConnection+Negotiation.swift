@@ -12,6 +12,12 @@ extension PeerConnection {
         negotiation.withLock { $0.value.want(WantedMedia(video: video, audio: audio), codec: codec) }
     }
 
+    /// So many m-lines more for what comes, in the next offer and all later ones; see `separatesDirections`.
+    package func addLines(_ count: [MediaKind: Int]) { negotiation.withLock { $0.value.addLines(count) } }
+
+    /// Of an answerer with `separatesDirections`: the m-line that ours goes on, or could.
+    package func takingLine(_ kind: MediaKind) -> String? { agreed.takers[kind] }
+
     /// Our offer; the first one starts gathering, later ones change what goes over the same transport.
     package func createOffer() throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
@@ -27,10 +33,13 @@ extension PeerConnection {
 
     /// Takes the far side's answer to our latest offer. Where it refuses sound, `audioDirection` is nil afterwards, and
     /// the picture goes on.
-    package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
+    /// - Parameter wants: what may come, by its m-line and `msid`; only of `separatesDirections`.
+    package func setAnswer(
+        _ sdp: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
+    ) throws(PeerConnectionError) {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             let isFirst = !negotiation.isConnected
-            let remote = try negotiation.take(answer: sdp)
+            let remote = try negotiation.take(answer: sdp, wants: wants)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
         }

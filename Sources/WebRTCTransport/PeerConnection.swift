@@ -2,7 +2,7 @@
 // no sessions, no service and no encoder. Everything that belongs to the network runs on the network thread; the
 // streaming threads only protect and send.
 package import GStreamerKit
-import ICE
+package import ICE
 import MediaSecurity
 import Synchronization
 
@@ -128,7 +128,7 @@ package final class PeerConnection: @unchecked Sendable {
             guard state != .closed else { return false }
             self.agent = agent
             outward.withLock { $0.agent = agent }
-            iceStarted = .now
+            if !configuration.gathersLater { iceStarted = .now }
             if remoteIsKnown { applyPending() }
             return true
         }
@@ -137,7 +137,16 @@ package final class PeerConnection: @unchecked Sendable {
             throw Negotiation.wrongState
         }
         change(.connecting)
-        agent.gatherCandidates()
+        if !configuration.gathersLater { agent.gatherCandidates() }
+    }
+
+    /// Of an offerer that `gathersLater`: with these servers and no others.
+    package func gather(servers: [ICEServer], policy: ICETransportPolicy) {
+        network.async { [self] in
+            guard let agent else { return }
+            iceStarted = .now
+            agent.gatherCandidates(servers: servers, policy: policy)
+        }
     }
 
     /// Makes the RTP sessions that are agreed upon and not there yet, and lets both send or not.

@@ -12,8 +12,10 @@ package struct PeerConnectionConfiguration: Sendable {
     /// The same of sound, Opus at 48 kHz; nil: none is offered and what the far side offers is refused.
     package var audio: MediaDirection?
     /// Our offers have m-lines of their own for what is sent and what is received, as a LiveKit server wants them on one
-    /// connection.
+    /// connection; our answers answer each line of such an offer.
     package var separatesDirections = false
+    /// An offerer looks for candidates when `gather` says so, and not before.
+    package var gathersLater = false
     /// Streams of a simulcast that our offers hold, by rid, the best one first, `SimulcastLayer.most` at most; empty: one
     /// stream. The answer says which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []

@@ -142,6 +142,8 @@ package struct RemoteDescription: Sendable {
         isLite = sdp.has("ice-lite")
     }
 
+    func direction(at index: Int) -> MediaDirection { Self.direction(of: sdp.media[index], in: sdp) }
+
     /// nil: refused.
     func video(at index: Int, available: (VideoCodec) -> Bool) throws(PeerConnectionError) -> RemoteVideo? {
         guard Self.usable(sdp).contains(index) else { return nil }

@@ -44,7 +44,7 @@ struct StandInCommand: ParsableCommand {
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
-              ws://127.0.0.1:PORT/rtc, with the token that livekit_room_info hands out
+              ws://127.0.0.1:PORT/rtc or /rtc/v1, with the token that livekit_room_info hands out
             With pixel_latency=1 the latency marker is carried to the transformed picture. HTTP answers: 401 missing, \
             empty or rejected key; 400 no model; 404 other path; 426 not a WebSocket; 503 too many sessions.
 
@@ -113,6 +113,9 @@ struct StandInCommand: ParsableCommand {
 
     @Flag(help: "Rooms let their participants use relays only.")
     var forceRelay = false
+
+    @Flag(help: "Rooms know two connections only: /rtc/v1 is answered with HTTP 404.")
+    var noSingleConnection = false
 
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
@@ -191,6 +194,7 @@ struct StandInCommand: ParsableCommand {
         configuration.delay = .milliseconds(delay)
         configuration.transports = transports ?? []
         configuration.roomICE = try roomICE()
+        configuration.servesSingleConnections = !noSingleConnection
         configuration.faults = try parsedFaults()
         configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

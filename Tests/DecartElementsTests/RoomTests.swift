@@ -7,7 +7,9 @@ import Testing
 extension ElementTests {
     /// What only a room can do to an element; everything else is the same suite, run once for each way of the media.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct RoomTests {
-        private static let retrying = "transport=livekit max-retries=5"
+        /// With one connection in the run for it, else with two.
+        private static let room = "transport=\((MediaWay.current == .single ? .single : MediaWay.livekit).transport)"
+        private static let retrying = "\(room) max-retries=5"
 
         private func withFault(
             _ fault: String, _ properties: String = RoomTests.retrying, prompt: String = "film noir",
@@ -52,7 +54,7 @@ extension ElementTests {
         }
 
         @Test func aRefusedTokenIsAFailedAttemptWithoutTheToken() throws {
-            try withFault("room_token_refused", "transport=livekit max-retries=0") { _, pipeline in
+            try withFault("room_token_refused", "\(Self.room) max-retries=0") { _, pipeline in
                 let error = try #require(pipeline.waitForError())
                 #expect(error.text.contains("HTTP 401") && error.text.contains("room"))
                 let said = error.text + error.debug + (error.details?.description ?? "")
@@ -69,7 +71,7 @@ extension ElementTests {
         }
 
         @Test func aRoomWithoutAPathIsATimeout() throws {
-            try withFault("room_ice_none", "transport=livekit max-retries=0 connection-timeout=1") { _, pipeline in
+            try withFault("room_ice_none", "\(Self.room) max-retries=0 connection-timeout=1") { _, pipeline in
                 let error = try #require(pipeline.waitForError())
                 #expect(error.details?.string("code") == "CONNECTION_TIMEOUT")
             }
@@ -142,9 +144,69 @@ extension ElementTests {
         }
 
         @Test(arguments: ["vp8", "vp9", "h264"]) func everyCodec(codec: String) throws {
-            try withFault("", "transport=livekit codec=\(codec)") { _, pipeline in
+            try withFault("", "\(Self.room) codec=\(codec)") { _, pipeline in
                 #expect(pipeline.waitForFrames(10))
                 #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        // MARK: One connection, or two
+
+        private static let single = "transport=\(MediaWay.single.transport)"
+
+        /// Nobody asks for it unless it is wanted; it takes fewer threads and sockets.
+        @Test func oneConnectionWhereItIsWanted() throws {
+            let raw = try Reference.input()
+            func visit(_ properties: String) throws -> (threads: Int, descriptors: Int, joins: [Int]) {
+                try StandIn.run({ $0.transports = [.livekit] }) { standIn in
+                    var counts = (threads: 0, descriptors: 0)
+                    try TransformPipeline.run(try .init(standIn, properties, prompt: "noir", forbidden: raw)) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(20))
+                        #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
+                        counts = (Process.threadCount, Process.descriptorCount)
+                    }
+                    return (counts.threads, counts.descriptors, standIn.sessions.map(\.singleJoinCount))
+                }
+            }
+            let (two, one) = (try visit("transport=livekit single-connection=false"), try visit(Self.single))
+            print("threads and descriptors, service included: two connections \(two), one \(one)")
+            #expect(two.joins == [0] && one.joins == [1])
+            #expect(one.threads < two.threads && one.descriptors < two.descriptors)
+        }
+
+        /// A server that does not know it: two connections, within the same attempt.
+        @Test func aServerWithoutOneConnection() throws {
+            let raw = try Reference.input()
+            let (lines, expected) = (Watched<[String]>([]), raw.applying(prompt: "film noir"))
+            try StandIn.run({
+                ($0.transports, $0.servesSingleConnections) = ([.livekit], false)
+                $0.log = { line in lines.change { $0.append(line) } }
+            }) { standIn in
+                let properties = Self.single + " max-retries=0"
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(expected))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                #expect(standIn.sessions.map { [$0.roomJoinCount, $0.singleJoinCount] } == [[1, 0]])
+                #expect(lines.value.count { $0.contains("404") } == 1)
+                #expect(!lines.value.joined().contains("eyJhbGciOi"))
+            }
+        }
+
+        /// NULL while the first offer is made, refused, or made anew.
+        @Test func atAnyMomentOfOneConnection() throws {
+            var random = SeededRandom(seed: 12)
+            for serves in [true, false] {
+                try StandIn.run({ ($0.transports, $0.servesSingleConnections) = ([.livekit], serves) }) { standIn in
+                    for _ in 0..<10 {
+                        try TransformPipeline.run(try .init(standIn, Self.single, prompt: "film noir")) { pipeline in
+                            pipeline.play()
+                            _ = pipeline.collect(milliseconds: Int.random(in: 0...150, using: &random))
+                        }
+                    }
+                }
             }
         }
 

@@ -27,11 +27,14 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: ["udp", "tcp", "tls"]) func aRoomThatForcesTheRelay(transport: String) throws {
+        @Test(arguments: [
+            ("udp", "false"), ("tcp", "false"), ("tls", "false"), ("udp", "true"), ("tls", "true"),
+        ]) func aRoomThatForcesTheRelay(transport: String, single: String) throws {
             let turn = try TurnServer(tls: "IP:127.0.0.1", temporaryUser: "us/er+=")
             var ice = RoomICE()
             ice.servers = [transport == "tls" ? try turn.tlsServer(host: "127.0.0.1") : try turn.server(transport)]
-            let properties = transport == "tls" ? "ca-file=\(turn.authority)" : ""
+            let properties =
+                "single-connection=\(single)" + (transport == "tls" ? " ca-file=\(turn.authority)" : "")
             for isForced in [false, true] {
                 ice.forcesRelay = isForced
                 try visit(properties, ice: ice) { pipeline in
@@ -54,13 +57,13 @@ extension ElementTests {
         }
 
         /// Without a relay that works, nothing connects: no other path is tried, and no credential is told.
-        @Test func aForcedRelayThatIsNotThere() throws {
+        @Test(arguments: ["false", "true"]) func aForcedRelayThatIsNotThere(single: String) throws {
             var ice = RoomICE()
             ice.servers = [
                 try ICEServer(url: "turn:127.0.0.1:\(try LoopbackSocket.freePort())", username: "canary:1", credential: "canary=")
             ]
             ice.forcesRelay = true
-            try visit("max-retries=0 connection-timeout=2", ice: ice) { pipeline in
+            try visit("single-connection=\(single) max-retries=0 connection-timeout=2", ice: ice) { pipeline in
                 let error = try #require(pipeline.waitForError())
                 #expect(pipeline.frames == 0)
                 let said = error.text + error.debug + (error.details?.description ?? "")
@@ -69,11 +72,11 @@ extension ElementTests {
         }
 
         /// One STUN server is asked: the room's.
-        @Test func theRoomsSTUNServerIsAsked() throws {
+        @Test(arguments: ["false", "true"]) func theRoomsSTUNServerIsAsked(single: String) throws {
             let (ours, theirs) = (try LoopbackSocket(), try LoopbackSocket())
             var ice = RoomICE()
             ice.servers = [try ICEServer(url: "stun:127.0.0.1:\(theirs.port)")]
-            try visit("stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
+            try visit("single-connection=\(single) stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
                 #expect(pipeline.waitForFrames(5))
                 #expect(eventually { theirs.hasReceived() })
                 #expect(!ours.hasReceived())

@@ -155,7 +155,7 @@ struct SilentEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()

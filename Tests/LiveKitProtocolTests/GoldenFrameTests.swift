@@ -1,4 +1,5 @@
 // Against the bytes that LiveKit's own package writes: a wrong field number or type shows here.
+import FoundationEssentials
 import SwiftProtobuf
 import Testing
 
@@ -316,6 +317,30 @@ struct GoldenFrameTests {
         #expect(message.message != nil)
         #expect(try LiveKitSignalResponse(serializedBytes: frame) == message)
         #expect(try message.serializedBytes() as [UInt8] == frame)
+    }
+
+    @Test("What is asked for one connection, both ways")
+    func joins() throws {
+        let join = LiveKitJoinRequest.with {
+            $0.clientInfo = .with {
+                $0.sdk = .cpp
+                $0.version = "1"
+                $0.protocol = 16
+                $0.os = "linux"
+            }
+            $0.connectionSettings = .with { ($0.autoSubscribe, $0.adaptiveStream) = (true, true) }
+            $0.addTrackRequests = [.with { ($0.cid, $0.name, $0.type) = ("c1", "camera", .video) }]
+            $0.publisherOffer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "v=0\r\n", 1) }
+            $0.reconnect = true
+            $0.participantSid = "PA_me"
+        }
+        let frame = Self.bytes(try #require(GoldenFrames.joins["join"]))
+        #expect(try LiveKitJoinRequest(serializedBytes: frame) == join)
+        #expect(try join.serializedBytes() as [UInt8] == frame)
+        let wrapped = LiveKitWrappedJoinRequest.with { ($0.compression, $0.joinRequest) = (.gzip, Data([1, 2])) }
+        let outer = Self.bytes(try #require(GoldenFrames.joins["wrapped"]))
+        #expect(try LiveKitWrappedJoinRequest(serializedBytes: outer) == wrapped)
+        #expect(try wrapped.serializedBytes() as [UInt8] == outer)
     }
 
     @Test("A kind that is not known is no error, and no message")

@@ -103,6 +103,17 @@ RESPONSES = {
         speakers_changed=r.SpeakersChanged(speakers=[m.SpeakerInfo(sid="PA_me", level=0.5, active=True)])),
 }
 
+JOIN_REQUEST = r.JoinRequest(
+    client_info=m.ClientInfo(sdk=m.ClientInfo.CPP, version="1", protocol=16, os="linux"),
+    connection_settings=r.ConnectionSettings(auto_subscribe=True, adaptive_stream=True),
+    add_track_requests=[r.AddTrackRequest(cid="c1", name="camera", type=m.TrackType.VIDEO)],
+    publisher_offer=r.SessionDescription(type="offer", sdp="v=0\r\n", id=1), reconnect=True, participant_sid="PA_me")
+
+JOINS = {
+    "join": JOIN_REQUEST,
+    "wrapped": r.WrappedJoinRequest(compression=r.WrappedJoinRequest.GZIP, join_request=b"\x01\x02"),
+}
+
 
 def table(name, frames):
     print(f"    static let {name}: [String: String] = [")
@@ -121,4 +132,6 @@ print("enum GoldenFrames {")
 table("requests", REQUESTS)
 print()
 table("responses", RESPONSES)
+print()
+table("joins", JOINS)
 print("}")

@@ -11,12 +11,11 @@ struct RoomDriver {
     private(set) var timers: [RoomTimer: Duration] = [:]
     private var orders: [RoomOrder] = []
 
-    init(publishes: Bool = true) {
+    init(publishes: Bool = true, link: RoomLink = .dual) {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
         configuration.publishes = publishes
         machine = RoomMachine(
-            configuration: configuration,
-            token: Secret("first"))
+            configuration: configuration, token: Secret("first"), link: link)
     }
 
     // MARK: Facts

@@ -33,17 +33,19 @@ final class FakeMediaEngine: MediaEngine {
     ) -> any RoomMedia {
         makeRoom(
             painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
-            faults: FaultPlan(), msid: msid, audioMSID: "", onEvent: onEvent)
+            faults: FaultPlan(), msid: msid, audioMSID: "", isSingle: false, onEvent: onEvent)
     }
 
     private let madeRooms = Mutex<[FakeRoomMedia]>([])
     var rooms: [FakeRoomMedia] { madeRooms.withLock { $0 } }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
-        let media = FakeRoomMedia(msid: msid, audioMSID: audioMSID, painter: painter, onEvent: onEvent)
+        let media = FakeRoomMedia(msid: msid, audioMSID: audioMSID, isSingle: isSingle, painter: painter, onEvent: onEvent)
         madeRooms.withLock { $0.append(media) }
+        guard !isSingle else { return media }
         onEvent(.offered(sdp: "offer 1"))
         onEvent(.localCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0), .subscriber))
         onEvent(.localCandidate(CandidateMessage(candidate: "candidate:2", sdpMid: "0", sdpMLineIndex: 0), .subscriber))
@@ -52,19 +54,22 @@ final class FakeMediaEngine: MediaEngine {
     }
 }
 
-/// Media of a room: an offer that says "video" has some.
+/// Media of a room: an offer that says "video" has some, and one that says "spare" has m-lines for what goes back.
 final class FakeRoomMedia: RoomMedia {
     let msid: String
     let audioMSID: String
+    let isSingle: Bool
     let painter: FramePainter
     let onEvent: @Sendable (RoomMediaEvent) -> Void
     private let calls = Mutex<[String]>([])
+    private let tracks = Mutex<Set<MediaKind>>([])
     private let stops = Atomic<Int>(0)
 
     init(
-        msid: String, audioMSID: String, painter: FramePainter, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        msid: String, audioMSID: String, isSingle: Bool, painter: FramePainter,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) {
-        (self.msid, self.audioMSID) = (msid, audioMSID)
+        (self.msid, self.audioMSID, self.isSingle) = (msid, audioMSID, isSingle)
         self.painter = painter
         self.onEvent = onEvent
     }
@@ -78,14 +83,19 @@ final class FakeRoomMedia: RoomMedia {
 
     func receive(offer: String) {
         note("offer " + offer)
-        let comes = MediaKind.allCases.filter { offer.contains($0.rawValue) }
-        onEvent(.answered(sdp: "answer to " + offer, comes: Set(comes)))
+        var lines = RoomLines()
+        lines.comes = Set(MediaKind.allCases.filter { offer.contains($0.rawValue) })
+        if isSingle, offer.contains("spare") { lines.takers = [.video: "2", .audio: "3"] }
+        lines.goes = tracks.withLock { $0 }
+        onEvent(.answered(sdp: "answer to " + offer, lines))
     }
 
     func receive(answer: String) { note("answer " + answer) }
 
     func offer(_ tracks: Set<MediaKind>) {
         note("track" + (tracks.contains(.audio) ? " and sound" : ""))
+        self.tracks.withLock { $0 = tracks }
+        guard !isSingle else { return }
         onEvent(.offered(sdp: "offer \(told.count { $0.hasPrefix("track") } + 1)"))
     }
 

@@ -14,6 +14,19 @@ struct RoomClient {
         client = try TestClient(port: port, target: "/rtc?access_token=\(token)&protocol=16&sdk=rust" + query)
     }
 
+    /// With one connection for both directions.
+    init(port: Int, token: String, single join: LiveKitJoinRequest) throws {
+        let text = try Self.text { $0.joinRequest = try join.serializedBytes() }
+        client = try TestClient(port: port, target: "/rtc/v1?access_token=\(token)&join_request=\(text)")
+    }
+
+    /// A `join_request`.
+    static func text(_ body: (inout LiveKitWrappedJoinRequest) throws -> Void) throws -> String {
+        let bytes: [UInt8] = try LiveKitWrappedJoinRequest.with(body).serializedBytes()
+        let digits = Base64.encode(bytes, alphabet: .url)
+        return digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
+    }
+
     func send(_ body: (inout LiveKitSignalRequest) -> Void) throws {
         let bytes: [UInt8] = try LiveKitSignalRequest.with(body).serializedBytes()
         client.send(.binary, bytes)

@@ -1,4 +1,5 @@
 import GStreamerKit
+import ICE
 import Testing
 import WebRTCTransport
 
@@ -128,23 +129,102 @@ extension Transport {
                 connection.dismantle()
             }
             let offer = try SDPDescription(parsing: connection.createOffer())
-            #expect(offer.media.map(\.kind) == ["video", "video", "audio"])
-            #expect(offer.media[0].has("sendonly") && offer.media[1].has("recvonly") && offer.media[2].has("recvonly"))
-            #expect(offer.media[1].value("msid") == nil && offer.media[0].value("msid") != nil)
+            // Those to send on first, also where nothing is sent yet.
+            #expect(offer.media.map(\.kind) == ["video", "audio", "video", "audio"])
+            let directions = ["sendonly", "inactive", "recvonly", "recvonly"]
+            #expect(zip(offer.media, directions).allSatisfy { $0.has($1) })
+            #expect(offer.media.map { $0.value("msid") != nil } == [true, false, false, false])
             func line(_ text: String, mid: String, _ direction: String) -> String {
                 text.replacing("actpass", with: "active").replacing("a=mid:1", with: "a=mid:\(mid)")
                     .replacing("a=mid:0", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
             }
             let sending = line(SampleOffer.video(), mid: "0", "recvonly")
-            let sound = line(SampleOffer.audio, mid: "2", "inactive")
-            let refused = line(SampleOffer.video(), mid: "1", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
-            try connection.setAnswer(SampleOffer.session + sending + refused + sound)
+            func sound(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid: mid, direction) }
+            let refused = line(SampleOffer.video(), mid: "2", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
+            try connection.setAnswer(SampleOffer.session + sending + sound("1", "inactive") + refused + sound("3", "inactive"))
             #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
-            _ = try connection.createOffer()
-            let receiving = line(SampleOffer.video(), mid: "1", "sendonly")
-            try connection.setAnswer(SampleOffer.session + sending + receiving + sound)
-            #expect(connection.videoDirection == .sendrecv)
+            // What comes is taken where it is wanted.
+            let receiving = line(SampleOffer.video(), mid: "2", "sendonly")
+            let both = SampleOffer.session + sending + sound("1", "inactive") + receiving + sound("3", "sendonly")
+            for (wanted, video, audio) in [("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly)] {
+                _ = try connection.createOffer()
+                try connection.setAnswer(both) { mid, _ in mid == wanted }
+                #expect(connection.videoDirection == video && connection.audioDirection == audio)
+            }
             #expect(connection.sendParameters?.payloadType == 96)
+            connection.addLines([.video: 2, .audio: -1])
+            #expect(try SDPDescription(parsing: connection.createOffer()).media.dropFirst(4).map(\.kind) == ["video", "video"])
+            connection.forgetOffer()
+            connection.addLines([.video: .max])
+            #expect(try SDPDescription(parsing: connection.createOffer()).media.count { $0.kind == "video" } == 17)
+        }
+
+        private func withSeparatePair(_ body: (PeerConnection, PeerConnection) throws -> Void) throws {
+            GStreamerRuntime.initialise()
+            var configuration = PeerConnectionConfiguration()
+            (configuration.separatesDirections, configuration.audio, configuration.gathersLater) = (true, .sendrecv, true)
+            let ours = try PeerConnection(configuration: configuration) { _ in }
+            (configuration.direction, configuration.audio, configuration.acceptsDataChannels) = (.recvonly, .recvonly, true)
+            configuration.msid = "PA_1|camera TR_1"
+            let theirs = try PeerConnection(configuration: configuration) { _ in }
+            defer {
+                for peer in [ours, theirs] {
+                    peer.close()
+                    peer.dismantle()
+                }
+            }
+            try body(ours, theirs)
+        }
+
+        /// As the far side of a room's one connection: each line is answered, and ours goes on one that takes it.
+        @Test func eachLineIsAnswered() throws {
+            try withSeparatePair { ours, theirs in
+                func exchange() throws -> [SDPMedia] {
+                    let answer = try theirs.createAnswer(to: try ours.createOffer())
+                    try ours.setAnswer(answer)
+                    return try SDPDescription(parsing: answer).media
+                }
+                let first = try exchange()
+                #expect(first.map { $0.value("mid") } == ["0", "1", "2", "3"])
+                #expect(zip(first, ["recvonly", "recvonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
+                #expect(theirs.takingLine(.video) == "2" && theirs.takingLine(.audio) == "3" && ours.takingLine(.video) == nil)
+                #expect(theirs.videoDirection == .recvonly && ours.videoDirection == .sendonly)
+
+                theirs.setMedia(video: .sendrecv, audio: .recvonly)
+                ours.addLines([.video: 1])
+                let second = try exchange()
+                #expect(zip(second, ["recvonly", "recvonly", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
+                #expect(second.map { $0.value("msid") } == [nil, nil, "PA_1|camera TR_1", nil, nil])
+                #expect(theirs.videoDirection == .sendrecv && ours.videoDirection == .sendrecv)
+                #expect(theirs.audioDirection == .recvonly && ours.audioDirection == .sendonly)
+
+                // Withdrawn; what comes goes on.
+                theirs.setMedia(video: .sendrecv, audio: .sendrecv)
+                ours.setMedia(video: .recvonly, audio: nil)
+                let third = try exchange()
+                #expect(zip(third, ["inactive", "inactive", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
+                #expect(ours.videoDirection == .recvonly && ours.audioDirection == .inactive)
+            }
+        }
+
+        @Test func candidatesAreLookedForWhenItIsSaid() throws {
+            let seen = Watched(0)
+            var configuration = PeerConnectionConfiguration()
+            configuration.gathersLater = true
+            let connection = try PeerConnection(configuration: configuration) { event in
+                if case .localCandidate = event { seen.change { $0 += 1 } }
+            }
+            defer {
+                connection.close()
+                connection.dismantle()
+            }
+            // Before there is an agent it is nothing.
+            connection.gather(servers: [], policy: .all)
+            _ = try connection.createOffer()
+            letTheNetworkThreadRun()
+            #expect(seen.value == 0)
+            connection.gather(servers: [], policy: .all)
+            #expect(seen.wait(.seconds(5)) { $0 > 0 })
         }
     }
 }

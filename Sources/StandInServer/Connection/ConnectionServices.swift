@@ -8,6 +8,7 @@ struct ConnectionServices: Sendable {
     let rooms = RoomBoard()
     let audiences = AudienceBoard()
     let roomICE: RoomICE
+    let servesSingleConnections: Bool
     /// How long a model thinks.
     let delay: Duration
     let answersLatencyMarker: Bool

@@ -52,12 +52,12 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         let media = GStreamerRoomMedia(
             bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), msid: msid,
-            audioMSID: audioMSID, onEvent: onEvent)
+            audioMSID: audioMSID, isSingle: isSingle, onEvent: onEvent)
         media.start()
         return media
     }

@@ -1,6 +1,6 @@
 // The media of a room's participant: one connection brings its video and sound, another one takes the transformed track
 // and the same sound; decoder, painter, encoder and an echo stand between them in one pipeline, which grows as they are
-// negotiated.
+// negotiated. Where one connection serves both directions, it is the publisher.
 //
 // Threads: everything is done on `queue`, never on the event loop; pictures are painted on the pipeline's own thread.
 import DecartProtocol
@@ -18,6 +18,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private let faults: MediaFaults
     private let msid: String
     private let audioMSID: String
+    private let isSingle: Bool
     private let onEvent: @Sendable (RoomMediaEvent) -> Void
 
     // MARK: queue
@@ -35,9 +36,10 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     /// - Parameters:
     ///   - msid: what the track is known by.
     ///   - audioMSID: the same of the sound.
+    ///   - isSingle: the participant makes all offers, of one connection.
     init(
         bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        isSingle: Bool, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) {
         self.bitrate = bitrate
         self.latency = latency
@@ -45,6 +47,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         self.faults = faults
         self.msid = msid
         self.audioMSID = audioMSID
+        self.isSingle = isSingle
         self.onEvent = onEvent
     }
 
@@ -53,14 +56,13 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             GStreamerRuntime.initialise()
             let pipeline = Pipeline()
             self.pipeline = pipeline
-            let subscriber = try makeConnection(.subscriber)
-            self.subscriber = subscriber
-            pipeline.add(subscriber.bin)
+            if !isSingle { subscriber = try makeConnection(.subscriber) }
+            if let subscriber { pipeline.add(subscriber.bin) }
             guard pipeline.setState(.playing) != .failure else {
                 throw PeerConnectionError(.wrongState, "the pipeline does not start")
             }
             busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
-            onEvent(.offered(sdp: try subscriber.createOffer()))
+            if let subscriber { onEvent(.offered(sdp: try subscriber.createOffer())) }
         }
     }
 
@@ -78,10 +80,14 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
                 self.echo = echo
                 try echo.receive(from: connection, in: pipeline)
             }
-            var comes: Set<MediaKind> = []
-            if connection.videoDirection?.receives ?? false { comes.insert(.video) }
-            if connection.audioDirection?.receives ?? false { comes.insert(.audio) }
-            onEvent(.answered(sdp: answer, comes: comes))
+            try send(to: connection)
+            var lines = RoomLines()
+            for (kind, direction) in [(MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection)] {
+                if direction?.receives ?? false { lines.comes.insert(kind) }
+                if direction?.sends ?? false { lines.goes.insert(kind) }
+                lines.takers[kind] = connection.takingLine(kind)
+            }
+            onEvent(.answered(sdp: answer, lines))
         }
     }
 
@@ -89,16 +95,27 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         work("the answer could not be taken") { [self] in
             guard let subscriber else { return }
             try subscriber.setAnswer(answer)
-            if let parameters = subscriber.sendParameters, encoder == nil { try sendVideo(parameters, to: subscriber) }
-            if let parameters = subscriber.audioSendParameters, let echo, let pipeline, !echoIsSent {
-                echoIsSent = true
-                try echo.send(to: subscriber, parameters, in: pipeline)
-            }
+            try send(to: subscriber)
+        }
+    }
+
+    /// What goes back, on a connection that takes it.
+    private func send(to connection: PeerConnection) throws {
+        if encoder == nil, connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters {
+            try sendVideo(parameters, to: connection)
+        }
+        if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters, let echo,
+            let pipeline
+        {
+            echoIsSent = true
+            try echo.send(to: connection, parameters, in: pipeline)
         }
     }
 
     func offer(_ tracks: Set<MediaKind>) {
         work("the track could not be offered") { [self] in
+            func direction(_ kind: MediaKind) -> MediaDirection { tracks.contains(kind) ? .sendrecv : .recvonly }
+            if isSingle { publisher?.setMedia(video: direction(.video), audio: direction(.audio)) }
             guard let subscriber else { return }
             subscriber.setMedia(
                 video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
@@ -132,6 +149,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         // A first offer holds data channels alone.
         configuration.direction = side == .publisher ? .recvonly : nil
         configuration.audio = side == .publisher ? .recvonly : nil
+        configuration.separatesDirections = isSingle
         configuration.msid = msid
         configuration.audioMSID = audioMSID
         // Candidates are found while the description is still being made: by way of the queue they follow it.
@@ -197,7 +215,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         case .stateChanged(.failed(let error)):
             fail("\(side): \(error.message)")
         case .bitrateTarget(let target):
-            if side == .subscriber { encoder?.setBitrate(min(target.target, bitrate)) }
+            if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, bitrate)) }
         case .streamArrived(let rid):
             onEvent(.streamArrived(rid: rid))
         case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:

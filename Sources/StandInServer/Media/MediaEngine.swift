@@ -42,12 +42,13 @@ package protocol MediaEngine: Sendable {
         of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 
-    /// For a participant of a room; the first offer comes as an event.
+    /// For a participant of a room; the first offer comes as an event, unless the participant makes them all.
     /// - Parameters:
     ///   - msid: what the transformed track is to be known by.
     ///   - audioMSID: the same of the sound that goes back.
+    ///   - isSingle: one connection serves both directions, and the participant offers.
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String,
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 }

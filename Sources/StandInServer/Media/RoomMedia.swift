@@ -1,10 +1,22 @@
 package import DecartProtocol
 package import WebRTCTransport
 
+/// What the participant's offer has m-lines for.
+package struct RoomLines: Sendable, Equatable {
+    /// What comes from it now. Without video there is nothing to transform yet.
+    package var comes: Set<MediaKind> = []
+    /// Of one connection for both directions: m-lines that tracks go on, or could, by their mid …
+    package var takers: [MediaKind: String] = [:]
+    /// … and those that do.
+    package var goes: Set<MediaKind> = []
+
+    package init() {}
+}
+
 /// What the media of a room's participant tell, from any thread.
 package enum RoomMediaEvent: Sendable, Equatable {
-    /// To the participant's offer, and what comes from it now. Without video there is nothing to transform yet.
-    case answered(sdp: String, comes: Set<MediaKind>)
+    /// To the participant's offer.
+    case answered(sdp: String, RoomLines)
     /// For the connection that takes the transformed track and its sound: at first without them.
     case offered(sdp: String)
     /// Nil: no more candidates.
@@ -23,8 +35,8 @@ package protocol RoomMedia: AnyObject, Sendable {
     /// For the participant's own tracks; any number of times.
     func receive(offer: String)
     func receive(answer: String)
-    /// Makes an offer with these tracks and no others. Wants the former offer answered, and the like of them from the
-    /// participant once.
+    /// Makes an offer with these tracks and no others, or lets the next answer hold them where one connection serves both
+    /// directions. Wants the former offer answered, and the like of them from the participant once.
     func offer(_ tracks: Set<MediaKind>)
     /// Nil: no more candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)

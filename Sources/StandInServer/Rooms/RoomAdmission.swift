@@ -1,7 +1,9 @@
 import DecartProtocol
+import LiveKitProtocol
 import NIOCore
 import NIOHTTP1
 import NIOSSL
+import SwiftProtobuf
 import Synchronization
 
 /// The answer to a request for a room's signalling.
@@ -18,15 +20,31 @@ enum RoomAdmission {
         var isResume: Bool
         /// Who only watches, by name.
         var viewer: String?
+        /// One connection for both directions: what is asked for with it.
+        var single: LiveKitJoinRequest?
     }
 
-    init(_ head: HTTPRequestHead, rooms: RoomBoard) {
-        let path = head.uri.prefix { $0 != "?" }
-        let isValidation = path.hasSuffix("/rtc/validate")
-        guard path.hasSuffix("/rtc") || isValidation else {
-            // One connection for both directions is not served: on this answer clients take the older path.
-            let isNewer = path.hasSuffix("/rtc/v1") || path.hasSuffix("/rtc/v1/validate")
-            self = isNewer ? .refused(HTTPAnswer(404, "not found")) : .other
+    private enum Path: String, CaseIterable {
+        case dual = "/rtc"
+        case dualValidation = "/rtc/validate"
+        case single = "/rtc/v1"
+        case singleValidation = "/rtc/v1/validate"
+
+        var isSingle: Bool { self == .single || self == .singleValidation }
+        var isValidation: Bool { self == .dualValidation || self == .singleValidation }
+    }
+
+    /// On this answer clients take the older path, with two connections.
+    private static let notSingle = RoomAdmission.refused(HTTPAnswer(404, "not found"))
+
+    init(_ head: HTTPRequestHead, _ services: ConnectionServices) {
+        let target = head.uri.prefix { $0 != "?" }
+        guard let path = Path.allCases.first(where: { target.hasSuffix($0.rawValue) }) else {
+            self = .other
+            return
+        }
+        guard !path.isSingle || services.servesSingleConnections else {
+            self = Self.notSingle
             return
         }
         var items: [String: String] = [:]
@@ -36,14 +54,18 @@ enum RoomAdmission {
         let bearer = head.headers.first(name: "Authorization").flatMap { value in
             value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
         }
-        guard let token = bearer ?? items["access_token"], let (room, viewer) = rooms.room(for: token),
+        guard let token = bearer ?? items["access_token"], let (room, viewer) = services.rooms.room(for: token),
             !room.faults.withLock({ $0.contains(.room(.tokenRefused)) })
         else {
             self = .refused(HTTPAnswer(401, "invalid token"))
             return
         }
-        guard !isValidation else {
+        guard !path.isValidation else {
             self = .refused(HTTPAnswer(200, "success"))
+            return
+        }
+        guard !path.isSingle else {
+            self = viewer == nil ? Self.single(items["join_request"] ?? "", room) : Self.notSingle
             return
         }
         func isOn(_ name: String, default value: Bool) -> Bool {
@@ -54,6 +76,20 @@ enum RoomAdmission {
             Visit(
                 isSubscribedToAll: isOn("auto_subscribe", default: true),
                 isResume: isOn("reconnect", default: false), viewer: viewer))
+    }
+
+    private static func single(_ text: String, _ room: Room) -> RoomAdmission {
+        // LiveKit's own servers insist on the padding.
+        guard !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
+            let wrapped = try? LiveKitWrappedJoinRequest(serializedBytes: bytes)
+        else { return .refused(HTTPAnswer(400, "cannot decode the join request")) }
+        // There is no gzip here; the older path does without.
+        guard wrapped.compression == .none else { return notSingle }
+        guard let join = try? LiveKitJoinRequest(serializedBytes: wrapped.joinRequest) else {
+            return .refused(HTTPAnswer(400, "cannot decode the join request"))
+        }
+        return .admitted(
+            room, Visit(isSubscribedToAll: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join))
     }
 }
 

@@ -5,7 +5,7 @@ import LiveKitProtocol
 import SwiftProtobuf
 import WebRTCTransport
 
-/// The two connections of a participant.
+/// The two connections of a participant. Where there is one for both directions, it is the publisher.
 package enum RoomSide: Sendable, Hashable {
     /// Brings the participant's own tracks; the participant offers.
     case publisher
@@ -21,7 +21,7 @@ struct RoomConversation {
         case receiveAnswer(String)
         /// Nil: no more candidates.
         case addCandidate(CandidateMessage?, RoomSide)
-        /// With these tracks of the inference server and no others.
+        /// With these tracks of the inference server and no others; of one connection, the next answer.
         case offer(Set<MediaKind>)
         case close
     }
@@ -29,6 +29,7 @@ struct RoomConversation {
     private let room: RoomIdentity
     private let isSubscribedToAll: Bool
     private let isViewer: Bool
+    private let isSingle: Bool
     private let ice: RoomICE
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
@@ -47,14 +48,18 @@ struct RoomConversation {
     private var announced: Set<MediaKind>
     private var announcementCount: UInt32 = 1
     private var offered: Set<MediaKind> = []
+    /// Of one connection: tracks for which the participant has an m-line.
+    private var takers: Set<MediaKind> = []
     /// The last one of each side waits for the next, so that it can be marked as the last.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
     /// - Parameters:
     ///   - isSubscribedToAll: without being asked for single tracks.
     ///   - isViewer: brings nothing: the track is there from the beginning.
-    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, ice: RoomICE) {
+    ///   - isSingle: one connection serves both directions: the participant offers, always.
+    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE) {
         self.room = room
+        self.isSingle = isSingle
         self.isViewer = isViewer
         announced = isViewer ? [.video] : []
         self.ice = ice
@@ -74,7 +79,7 @@ struct RoomConversation {
         join.serverVersion = "1.9.0"
         join.serverInfo.version = "1.9.0"
         join.serverInfo.protocol = 16
-        join.subscriberPrimary = true
+        join.subscriberPrimary = !isSingle
         ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
@@ -84,6 +89,14 @@ struct RoomConversation {
             return codec
         }
         return [.send(.join(join)), .send(.with { $0.refreshToken = token }), .startMedia]
+    }
+
+    /// What came with the request for one connection.
+    mutating func joined(_ join: LiveKitJoinRequest) -> [Order] {
+        let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
+        guard join.hasPublisherOffer else { return tracks }
+        offerIDs.append(join.publisherOffer.id)
+        return tracks + [.receiveOffer(join.publisherOffer.sdp)]
     }
 
     /// The participant wants to go on with what it had: it has to begin anew.
@@ -195,12 +208,16 @@ struct RoomConversation {
 
     // MARK: The media
 
-    mutating func mediaAnswered(_ sdp: String, comes: Set<MediaKind>) -> [Order] {
+    mutating func mediaAnswered(_ sdp: String, _ lines: RoomLines) -> [Order] {
         guard !isOver, !offerIDs.isEmpty else { return [] }
         var answer = LiveKitSessionDescription()
         answer.type = "answer"
         answer.sdp = sdp
         answer.id = offerIDs.removeFirst()
+        for (kind, mid) in lines.takers where lines.goes.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
+        takers = Set(lines.takers.keys)
+        if isSingle { isStable = true }
+        let comes = lines.comes
         var orders: [Order] = [.send(.with { $0.answer = answer })] + unpublished(self.comes.subtracting(comes))
         self.comes = comes
         var tracks = comes
@@ -242,8 +259,15 @@ struct RoomConversation {
         let due = announced.intersection(wanted)
         guard isStable, due != offered else { return [] }
         offered = due
-        isStable = false
-        return [.offer(due)]
+        guard isSingle else {
+            isStable = false
+            return [.offer(due)]
+        }
+        // The participant offers, also when it has lines enough: our answer holds the tracks.
+        let needed = due.subtracting(takers)
+        var requirement = LiveKitMediaSectionsRequirement()
+        (requirement.numVideos, requirement.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
+        return [.offer(due), .send(.with { $0.mediaSectionsRequirement = requirement })]
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Order] {

@@ -29,7 +29,8 @@ final class RoomHandler: ChannelInboundHandler {
         self.services = services
         conversation = RoomConversation(
             room: visit.viewer.map { room.identity.viewed(by: $0) } ?? room.identity,
-            isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil, ice: services.roomICE)
+            isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil, isSingle: visit.single != nil,
+            ice: services.roomICE)
     }
 
     // MARK: Channel
@@ -43,7 +44,10 @@ final class RoomHandler: ChannelInboundHandler {
             services.board.update(room.number) { $0.viewerCount += 1 }
         } else {
             room.enter(context.channel)
-            services.board.update(room.number) { $0.roomJoinCount += 1 }
+            services.board.update(room.number) {
+                $0.roomJoinCount += 1
+                if visit.single != nil { $0.singleJoinCount += 1 }
+            }
         }
         every(.seconds(10), context) { handler, context in
             handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
@@ -53,6 +57,7 @@ final class RoomHandler: ChannelInboundHandler {
             handler.carryOut([.send(.with { $0.refreshToken = token.reveal() })], context)
         }
         carryOut(conversation.opened(token: token?.reveal() ?? ""), context)
+        if let join = visit.single { carryOut(conversation.joined(join), context) }
         for fault in faults.faults { begin(fault, at: fault.at ?? 5, context) }
     }
 
@@ -185,13 +190,14 @@ final class RoomHandler: ChannelInboundHandler {
             : services.engine.makeRoom(
                 painter: room.painter, faults: faults, msid: msid,
                 // One stream: pictures and sound belong together.
-                audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)", onEvent: tell)
+                audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)",
+                isSingle: visit.single != nil, onEvent: tell)
     }
 
     private func received(_ event: RoomMediaEvent, _ context: ChannelHandlerContext) {
         switch event {
-        case .answered(let sdp, let comes):
-            carryOut(conversation.mediaAnswered(sdp, comes: comes), context)
+        case .answered(let sdp, let lines):
+            carryOut(conversation.mediaAnswered(sdp, lines), context)
         case .offered(let sdp):
             carryOut(conversation.mediaOffered(sdp), context)
         case .localCandidate(let candidate, let side):

@@ -21,7 +21,7 @@ struct ChildPipeline: Sendable {
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
-                if case .admitted = RoomAdmission(head, rooms: services.rooms) {
+                if case .admitted = RoomAdmission(head, services) {
                     return channel.eventLoop.makeSucceededFuture([:])
                 }
                 guard case .admitted(_, let plan) = admit(head, plan) else {
@@ -32,7 +32,7 @@ struct ChildPipeline: Sendable {
             },
             upgradePipelineHandler: { channel, head in
                 channel.eventLoop.makeCompletedFuture {
-                    if case .admitted(let room, let visit) = RoomAdmission(head, rooms: services.rooms) {
+                    if case .admitted(let room, let visit) = RoomAdmission(head, services) {
                         try installFrames(on: channel)
                         return try channel.pipeline.syncOperations.addHandler(
                             RoomHandler(room: room, visit: visit, services: services))
@@ -62,7 +62,7 @@ struct ChildPipeline: Sendable {
     }
 
     private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
-        guard case .refused(let answer) = RoomAdmission(head, rooms: services.rooms) else { return nil }
+        guard case .refused(let answer) = RoomAdmission(head, services) else { return nil }
         services.faults.uncount()
         return .refused(answer)
     }

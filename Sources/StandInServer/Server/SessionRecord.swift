@@ -25,6 +25,8 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var askedForRoom = false
     /// Times that it came into it.
     package internal(set) var roomJoinCount = 0
+    /// … with one connection for both directions.
+    package internal(set) var singleJoinCount = 0
     /// Viewers that are there, in its room or directly.
     package internal(set) var viewerCount = 0
     /// Tracks that the client made known: in a room `source name sid`, else the `msid` of its offer.

@@ -18,6 +18,8 @@ package struct StandInConfiguration: Sendable {
     package var keys = KeyPolicy()
     /// How media may go; where both are served, the client's first message decides.
     package var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+    /// Rooms may be joined with one connection for both directions too.
+    package var servesSingleConnections = true
     /// Handed to those who join a room.
     package var roomICE = RoomICE()
     /// Sessions at the same time; one more is refused with HTTP 503.

@@ -29,8 +29,8 @@ package final class StandInServer: Sendable {
         self.configuration = configuration
         services = ConnectionServices(
             board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
-            roomICE: configuration.roomICE, delay: configuration.delay,
-            answersLatencyMarker: configuration.answersLatencyMarker, log: configuration.log)
+            roomICE: configuration.roomICE, servesSingleConnections: configuration.servesSingleConnections,
+            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker, log: configuration.log)
     }
 
     /// Blocks until connections are accepted.

@@ -1,0 +1,210 @@
+import DecartProtocol
+import DecartSession
+import LiveKitProtocol
+import LiveKitTransport
+import SwiftProtobuf
+import Testing
+import WebRTCTransport
+
+/// A room by way of one connection for both directions.
+@Suite("A room's one connection", .timeLimit(.minutes(1)))
+struct SingleConnectionTests {
+    private let both = MediaWish(video: true, audio: true)
+
+    private func description(_ type: String, _ sdp: String, _ id: UInt32) -> LiveKitSessionDescription {
+        .with { ($0.type, $0.sdp, $0.id) = (type, sdp, id) }
+    }
+
+    private func published(_ cid: String, _ sid: String) -> LiveKitSignalResponse.OneOf_Message {
+        .trackPublished(.with { ($0.cid, $0.track) = (cid, RoomDriver.track(sid)) })
+    }
+
+    private func needs(videos: UInt32 = 0, audios: UInt32 = 0) -> LiveKitSignalResponse.OneOf_Message {
+        .mediaSectionsRequirement(.with { ($0.numVideos, $0.numAudios) = (videos, audios) })
+    }
+
+    /// To the request to join.
+    private func asking(_ wish: MediaWish = MediaWish()) throws -> (RoomDriver, LiveKitJoinRequest) {
+        var driver = RoomDriver(link: .single)
+        driver.tell(.wish(wish))
+        driver.tell(.open)
+        let kinds = Set(MediaKind.allCases.filter { wish[$0] })
+        #expect(driver.take() == [.makePeer, .makeOffer(kinds)])
+        driver.tell(.offerMade(sdp: "our offer"))
+        let orders = driver.take()
+        guard orders.count == 1, case .connect(let join) = orders[0] else { throw WrongOrders(orders: orders) }
+        return (driver, try #require(join))
+    }
+
+    private func connected(_ wish: MediaWish = MediaWish()) throws -> RoomDriver {
+        var (driver, _) = try asking(wish)
+        driver.walkToPublishing()
+        driver.server(.answer(description("answer", "their answer", 1)))
+        driver.tell(.peerConnected(.publisher))
+        #expect(driver.take().last == .reportConnected)
+        return driver
+    }
+
+    private struct WrongOrders: Error { var orders: [RoomOrder] }
+
+    @Test func whatIsAskedFor() throws {
+        let (_, join) = try asking()
+        #expect(join.publisherOffer == description("offer", "our offer", 1))
+        #expect(join.addTrackRequests.map(\.cid) == ["camera"])
+        let (_, withSound) = try asking(both)
+        #expect(withSound.addTrackRequests.map(\.cid) == ["microphone", "camera"])
+        let (_, empty) = try asking(MediaWish(video: false))
+        #expect(empty.addTrackRequests.isEmpty && empty.hasPublisherOffer)
+    }
+
+    @Test func wholeStayInOrder() throws {
+        var (driver, _) = try asking()
+        driver.tell(.opened)
+        // Too early.
+        driver.server(.answer(description("answer", "their answer", 1)))
+        #expect(driver.take() == [.note("Ignored: an answer without an offer")])
+        var join = RoomDriver.join
+        join.clientConfiguration.forceRelay = .enabled
+        driver.server(.join(join))
+        #expect(driver.take() == [.gather(join.iceServers, relayOnly: true)])
+        driver.server(published("camera", "TR_c"))
+        #expect(driver.take() == [] && driver.machine.trackSID == "TR_c")
+        driver.server(.answer(description("answer", "their answer", 1)))
+        #expect(driver.take() == [.applyAnswer(sdp: "their answer")])
+        let candidate = CandidateMessage(candidate: "c", sdpMid: "0", sdpMLineIndex: 0)
+        driver.server(
+            .trickle(
+                .with {
+                    $0.candidateInit = #"{"candidate":"c","sdpMid":"0","sdpMLineIndex":0}"#
+                    ($0.target, $0.final) = (.subscriber, true)
+                }))
+        #expect(driver.take() == [.applyCandidate(candidate, .publisher), .applyCandidate(nil, .publisher)])
+        driver.tell(.peerConnected(.publisher))
+        #expect(driver.take() == [.reportConnected])
+
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        #expect(driver.sent().count == 1)
+        driver.server(needs())
+        #expect(driver.take() == [.makeOffer([.video])])
+        driver.tell(.offerMade(sdp: "our second"))
+        #expect(driver.take() == [.send(.offer(description("offer", "our second", 2)))])
+        // One offer at a time; an answer to another one is none.
+        driver.server(needs(videos: .max, audios: 1))
+        #expect(driver.take() == [.addLines([.video: 16, .audio: 1])])
+        driver.server(.answer(description("answer", "late", 1)))
+        #expect(driver.take() == [.note("Ignored: an answer without an offer")])
+        var answer = description("answer", "their second", 2)
+        answer.midToTrackID = ["1": "TR_out", "2": "TR_other"]
+        driver.server(.answer(answer))
+        #expect(driver.take() == [.applyAnswer(sdp: "their second"), .makeOffer([.video])])
+        let machine = driver.machine
+        #expect(machine.isWanted(mid: "1", msid: nil) && !machine.isWanted(mid: "2", msid: "PA_worker|camera TR_out"))
+        #expect(machine.isWanted(mid: "3", msid: "PA_worker|camera TR_out") && !machine.isWanted(mid: "3", msid: nil))
+    }
+
+    /// The room's name for the picture is told, whatever comes first.
+    @Test func aNameThatComesAfterTheAnswer() throws {
+        var driver = try connected()
+        #expect(driver.machine.trackSID == nil)
+        driver.server(published("camera", "TR_c"))
+        #expect(driver.take() == [.reportPublished] && driver.machine.trackSID == "TR_c")
+    }
+
+    @Test func soundComesAndGoes() throws {
+        var driver = try connected()
+        var worker = RoomDriver.worker
+        worker.tracks.append(RoomDriver.track("TR_sound", type: .audio))
+        driver.server(.update(.with { $0.participants = [worker] }))
+        _ = driver.take()
+        driver.tell(.wish(both))
+        #expect(driver.sent().count == 2)
+        driver.server(published("microphone", "TR_m"))
+        #expect(driver.take() == [.makeOffer([.video, .audio])])
+        driver.tell(.offerMade(sdp: "2"))
+        driver.server(needs())
+        _ = driver.take()
+        driver.server(.answer(description("answer", "second", 2)))
+        // The server has something to send on it now.
+        #expect(driver.take() == [.applyAnswer(sdp: "second"), .makeOffer([.video, .audio])])
+        driver.tell(.offerMade(sdp: "3"))
+        driver.server(.answer(description("answer", "third", 3)))
+        driver.tell(.wish(MediaWish()))
+        #expect(driver.take().last == .makeOffer([.video]))
+    }
+
+    @Test func thePictureIsWithdrawnAndRestored() throws {
+        var driver = try connected()
+        driver.tell(.wish(MediaWish(video: false)))
+        #expect(driver.take() == [.makeOffer([])])
+        driver.server(.answer(description("answer", "b", 0)))
+        _ = driver.take()
+        driver.tell(.wish(MediaWish()))
+        #expect(driver.sent().count == 1)
+        driver.server(published("camera", "TR_again"))
+        #expect(driver.take() == [.makeOffer([.video])])
+    }
+
+    /// What changes while the room is being joined is in the next offer.
+    @Test func aChangeOfMindBeforeTheAnswer() throws {
+        var (driver, _) = try asking(both)
+        driver.tell(.wish(MediaWish()))
+        driver.walkToPublishing()
+        #expect(driver.take() == [.gather(RoomDriver.join.iceServers, relayOnly: false)])
+        driver.server(.answer(description("answer", "a", 1)))
+        #expect(driver.take() == [.applyAnswer(sdp: "a"), .makeOffer([.video])])
+    }
+
+    private func refused(_ status: Int) -> RoomFact {
+        .failed(SessionError(.server, "no", stage: .media, httpStatus: status))
+    }
+
+    /// A server of older days: two connections, at once, and asked as if there had been nothing before.
+    @Test func aServerWithoutIt() throws {
+        var (driver, _) = try asking(both)
+        driver.tell(refused(404))
+        #expect(driver.take() == [.dropPeer, .connect(nil)] && driver.machine.link == .dual)
+        driver.walkToPublishing()
+        #expect(driver.take().first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
+        driver.server(published("microphone", "TR_m"))
+        driver.server(published("camera", "TR_c"))
+        #expect(driver.take() == [.makeOffer([.video, .audio])])
+        driver.tell(.offerMade(sdp: "our offer"))
+        #expect(driver.take() == [.send(.offer(description("offer", "our offer", 1)))])
+    }
+
+    @Test func refusalsThatAreFinal() throws {
+        for status in [400, 401, 503] {
+            var (driver, _) = try asking()
+            driver.tell(refused(status))
+            #expect(driver.failures().count == 1)
+        }
+        var (driver, _) = try asking()
+        driver.tell(refused(404))
+        driver.tell(refused(404))
+        #expect(driver.failures().count == 1)
+        var late = try connected()
+        late.tell(refused(404))
+        #expect(late.failures().count == 1)
+    }
+
+    @Test func onlyWeOffer() throws {
+        var driver = try connected()
+        driver.server(.offer(description("offer", "theirs", 1)))
+        #expect(driver.failures().count == 1)
+    }
+
+    @Test func whoOnlyWatchesHasTwo() {
+        var driver = RoomDriver(publishes: false, link: .single)
+        driver.tell(.open)
+        #expect(driver.take() == [.connect(nil)])
+    }
+
+    @Test func withTwoConnectionsNobodyAsksForLines() {
+        var driver = RoomDriver()
+        driver.tell(.open)
+        driver.walkToConnected()
+        _ = driver.take()
+        driver.server(needs(videos: 1))
+        #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
+    }
+}
