@@ -26,6 +26,7 @@ let package = Package(
         // Floor 0: system libraries, and the wire.
         .systemLibrary(name: "CGStreamer", pkgConfig: "gstreamer-video-1.0"),
         .systemLibrary(name: "CNice", pkgConfig: "nice"),
+        .systemLibrary(name: "CGIO", pkgConfig: "gio-2.0"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CFlipKernels"),
@@ -76,7 +77,7 @@ let package = Package(
         .target(
             name: "StandInServer",
             dependencies: [
-                "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
+                "CGIO", "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

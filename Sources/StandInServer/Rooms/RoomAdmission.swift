@@ -78,14 +78,21 @@ enum RoomAdmission {
                 isResume: isOn("reconnect", default: false), viewer: viewer))
     }
 
+    /// Bytes, as of LiveKit's own servers.
+    private static let maximumJoinRequest = 1 << 20
+
     private static func single(_ text: String, _ room: Room) -> RoomAdmission {
         // LiveKit's own servers insist on the padding.
         guard !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
             let wrapped = try? LiveKitWrappedJoinRequest(serializedBytes: bytes)
         else { return .refused(HTTPAnswer(400, "cannot decode the join request")) }
-        // There is no gzip here; the older path does without.
-        guard wrapped.compression == .none else { return notSingle }
-        guard let join = try? LiveKitJoinRequest(serializedBytes: wrapped.joinRequest) else {
+        let plain: [UInt8]? =
+            switch wrapped.compression {
+            case .none: Array(wrapped.joinRequest)
+            case .gzip: Gzip.decompressed(Array(wrapped.joinRequest), limit: maximumJoinRequest)
+            case .UNRECOGNIZED: nil
+            }
+        guard let plain, let join = try? LiveKitJoinRequest(serializedBytes: plain) else {
             return .refused(HTTPAnswer(400, "cannot decode the join request"))
         }
         return .admitted(
