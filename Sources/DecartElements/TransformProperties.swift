@@ -128,7 +128,7 @@ enum TransformProperties {
         PropertySpec(
             "single-connection", nick: "Single connection",
             blurb:
-                "In a room, one peer connection for both directions instead of two: fewer threads and sockets, the first picture comes no sooner. The result must then be in the codec that is sent. For LiveKit servers from 1.10 on; others are asked again for two, which costs a round trip. Nothing else than rooms heeds it",
+                "In a room, one peer connection for both directions instead of two: fewer threads and sockets, and the first picture about as soon. The result must then be in the codec that is sent. For LiveKit servers from 1.10 on; others are asked again for two, which costs a connection more each time. Viewers and direct connections do not heed it",
             .boolean(default: false)),
         PropertySpec(
             "connection-timeout", nick: "Connection timeout",

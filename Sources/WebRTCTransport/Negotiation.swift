@@ -199,7 +199,8 @@ struct Negotiation: Sendable {
             case .media(.video):
                 let offered = { (other: VideoCodec) in other == codec }
                 // A line on which nothing comes may be answered with anything.
-                let found = line.role == .recvonly
+                let found =
+                    line.role == .recvonly
                     ? try? remote.video(at: index, available: offered) : try remote.video(at: index, available: offered)
                 if let found {
                     picture = AgreedVideo(found, agreed(line, found.direction, found.msid), beside: picture)
