@@ -286,14 +286,18 @@ struct Negotiation: Sendable {
             let most: MediaDirection = takers[kind] == mid ? .sendrecv : .recvonly
             return theirs.reversed.limited(to: most).limited(to: wanted[kind] ?? .inactive)
         }
-        // Those that ours could go on first: packets go out under the name of the first.
+        // Those that ours could go on first: what is agreed on bears the name of the first.
         let all = remote.kinds.indices
+        // One session of each kind, made for one payload type: that of what comes, where nothing was agreed on before.
+        let coming = all.first { remote.kinds[$0] == "video" && remote.direction(at: $0).sends }
+        let type =
+            video?.codec.payloadType
+            ?? coming.flatMap { try? remote.video(at: $0, available: { $0.isAvailable }) }?.codec.payloadType
         for index in all.filter({ remote.direction(at: $0).receives }) + all.filter({ !remote.direction(at: $0).receives }) {
-            // One session of each kind, made for one payload type.
             switch MediaKind(rawValue: remote.kinds[index]) {
             case .video:
-                guard let found = try? remote.video(at: index, available: { $0.isAvailable }),
-                    (picture ?? video).map({ $0.codec.payloadType == found.codec.payloadType }) ?? true
+                guard let found = try? remote.video(at: index, preferring: type, available: { $0.isAvailable }),
+                    (type ?? picture?.codec.payloadType).map({ $0 == found.codec.payloadType }) ?? true
                 else { continue }
                 var line = AgreedVideo(found, direction(.video, found.mid, found.direction))
                 if acceptsSimulcast, found.extensions.rid != nil { line.receivedLayers = found.sentLayers }
@@ -313,7 +317,11 @@ struct Negotiation: Sendable {
             case nil: break
             }
         }
-        if let picture { video = picture } else { video?.direction = .inactive }
+        if let picture, video != nil || picture.direction != .inactive {
+            video = picture
+        } else {
+            video?.direction = .inactive
+        }
         if let sound { audio = sound } else { audio?.direction = .inactive }
         step = .answered
         return all.map { index in

@@ -182,7 +182,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func configure(_ audio: AgreedAudio) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
         try graph.configureAudio(
-            RTPSessionParameters(audio), onRTP: { [weak self] packet in self?.send(audio: packet, writer) },
+            RTPSessionParameters(audio, identity), onRTP: { [weak self] packet in self?.send(audio: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
         network.async { [self] in router.take(audio) }
     }

@@ -7,6 +7,8 @@ internal import Synchronization
 struct RTPSessionParameters: Sendable {
     /// Of what may come in, by payload type.
     var caps: [Int: Caps]
+    /// Ours, as the description says.
+    var ssrc: UInt32
     /// Where repeated packets are sent apart (RFC 4588).
     var retransmission: Retransmission?
     /// Several streams come of which one at a time is given on: the one that `show` names.
@@ -32,6 +34,7 @@ extension RTPSessionParameters {
         }
         if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
         caps = [:]
+        ssrc = identity.ssrc
         caps[type] = try? Caps(text)
         choosesStream = !video.receivedLayers.isEmpty
         guard let repeated = codec.retransmissionPayloadType else { return }
@@ -43,8 +46,9 @@ extension RTPSessionParameters {
         retransmission = Retransmission(payloadType: repeated, ofPayloadType: type, ssrcs: ssrcs)
     }
 
-    init(_ audio: AgreedAudio) {
+    init(_ audio: AgreedAudio, _ identity: LocalIdentity) {
         caps = [:]
+        ssrc = identity.audioSSRC
         caps[audio.payloadType] = try? Caps(
             "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(audio.payloadType), "
                 + "encoding-name=(string)OPUS, encoding-params=(string)2")
@@ -173,6 +177,8 @@ final class RTPSession: @unchecked Sendable {
         guard let sendSource = rtpbin.staticPad("send_rtp_src_\(number)") else {
             throw GStreamerError(.linkFailed, "rtpbin gave no pad to send from")
         }
+        // A session that has reported before it sends would have a number of its own, and hand that to the payloader.
+        (rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object)?.set("internal-ssrc", Int(parameters.ssrc))
         sendSink.addGate { [weak self] in self?.isSending.load(ordering: .relaxed) ?? false }
         try sendSource.link(rtpOut)
         try request("send_rtcp_src_\(number)").link(rtcpOut)

@@ -145,9 +145,12 @@ package struct RemoteDescription: Sendable {
     func direction(at index: Int) -> MediaDirection { Self.direction(of: sdp.media[index], in: sdp) }
 
     /// nil: refused.
-    func video(at index: Int, available: (VideoCodec) -> Bool) throws(PeerConnectionError) -> RemoteVideo? {
+    func video(
+        at index: Int, preferring type: Int? = nil, available: (VideoCodec) -> Bool
+    ) throws(PeerConnectionError) -> RemoteVideo? {
         guard Self.usable(sdp).contains(index) else { return nil }
-        return try Self.video(at: index, of: sdp, mid: mids[index], isOffer: false, available: available)
+        return try Self.video(
+            at: index, of: sdp, mid: mids[index], isOffer: false, preferring: type, available: available)
     }
 
     /// nil: refused, or without Opus.
@@ -184,7 +187,8 @@ package struct RemoteDescription: Sendable {
     }
 
     private static func video(
-        at index: Int, of sdp: SDPDescription, mid: String, isOffer: Bool, available: (VideoCodec) -> Bool
+        at index: Int, of sdp: SDPDescription, mid: String, isOffer: Bool, preferring type: Int? = nil,
+        available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) -> RemoteVideo {
         let media = sdp.media[index]
         guard isSecure(media) else { throw PeerConnectionError(.badDescription, "the video is not sent by DTLS-SRTP") }
@@ -192,7 +196,8 @@ package struct RemoteDescription: Sendable {
             throw PeerConnectionError(.badDescription, "the far side does not multiplex RTCP with RTP")
         }
         let codecs = PayloadTypes(media).videoCodecs
-        guard let codec = codecs.first(where: { available($0.codec) }) else {
+        let usable = codecs.filter { available($0.codec) }
+        guard let codec = usable.first(where: { $0.payloadType == type }) ?? usable.first else {
             throw PeerConnectionError(.rejected, "no video codec in common: the far side has \(media.values("rtpmap").joined(separator: ", "))")
         }
         let extmap = sdp.values("extmap") + media.values("extmap")

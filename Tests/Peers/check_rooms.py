@@ -22,19 +22,26 @@ def both_streams(log):
     return "stream h of a simulcast" in log and "stream q of a simulcast" in log
 
 
+# By /rtc: the SDK asks for /rtc/v1, one connection for both directions, first.
+TWO = ["--no-single-connection"]
+
 # Name, options of the stand-in, options of the SDK, whether the SDK is to be content, what else must hold.
 CHECKS = [
-    ("VP8", [], [], True, lambda report: report["size"] == [640, 352]),
-    ("H.264", [], ["--codec", "h264"], True, None),
-    ("simulcast", [], ["--simulcast"], True, lambda report: both_streams(report["log"])),
-    ("H.264 with simulcast", [], ["--codec", "h264", "--simulcast"], True, lambda report: both_streams(report["log"])),
-    ("sound", [], ["--tone", "440"], True, lambda report: report.get("heard")),
+    ("VP8", TWO, [], True, lambda report: report["size"] == [640, 352]),
+    ("H.264", TWO, ["--codec", "h264"], True, None),
+    ("VP8 by one connection", [], [], True, lambda report: report["size"] == [640, 352]),
+    ("H.264 by one connection", [], ["--codec", "h264"], True, None),
+    ("simulcast", TWO, ["--simulcast"], True, lambda report: both_streams(report["log"])),
+    ("H.264 with simulcast", TWO, ["--codec", "h264", "--simulcast"], True, lambda report: both_streams(report["log"])),
+    ("simulcast by one connection", [], ["--simulcast"], True, lambda report: both_streams(report["log"])),
+    ("sound", TWO, ["--tone", "440"], True, lambda report: report.get("heard")),
+    ("sound by one connection", [], ["--tone", "440"], True, lambda report: report.get("heard")),
     ("only rooms", ["--transport", "livekit"], [], True, None),
     ("sent away for good", ["--fault", "room_leave_disconnect:at=2"], ["--frames", "5", "--stay", "5"], True,
      lambda report: "disconnected" in report and "reconnecting" not in report),
     ("asked to come anew", ["--fault", "room_leave_reconnect:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
-    ("asked to resume", ["--fault", "room_leave_resume:at=1"], ["--frames", "120"], True,
+    ("asked to resume", [*TWO, "--fault", "room_leave_resume:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
     ("restarted", ["--fault", "room_restart:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),

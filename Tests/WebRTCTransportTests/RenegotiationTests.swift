@@ -1,3 +1,4 @@
+import Glibc
 import GStreamerKit
 import ICE
 import Testing
@@ -225,6 +226,36 @@ extension Transport {
             #expect(seen.value == 0)
             connection.gather(servers: [], policy: .all)
             #expect(seen.wait(.seconds(5)) { $0 > 0 })
+        }
+
+        /// Who receives first has reported already when it begins to send.
+        @Test func whatIsSentLaterBearsTheNumberThatTheDescriptionSays() throws {
+            GStreamerRuntime.initialise()
+            var configuration = PeerConnectionConfiguration()
+            configuration.direction = .recvonly
+            let a = try TestPeer(configuration)
+            let b = try TestPeer()
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            try b.startMedia()
+            try a.startMedia()
+            #expect(a.waitForFrames(5))
+            var hasReported = false
+            for _ in 0..<100 where !hasReported {
+                hasReported = b.connection.statistics().roundTripTime != nil
+                if !hasReported { usleep(100_000) }
+            }
+            #expect(hasReported && b.frames == 0)
+            a.connection.setMedia(video: .sendrecv, audio: nil)
+            let offer = try a.connection.createOffer()
+            try a.connection.setAnswer(b.connection.createAnswer(to: offer))
+            #expect(b.waitForFrames(5))
+            let declared = try #require(try SDPDescription(parsing: offer).media[0].values("ssrc").first?.split(separator: " ").first)
+            let rtpbin = try #require(b.connection.bin.allElements.first { $0.factoryName == "rtpbin" })
+            #expect(rtpbin.staticPad("recv_rtp_src_0_\(declared)_96") != nil)
         }
     }
 }

@@ -98,10 +98,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         self.pipeline = pipeline
 
         let answer = try connection.createAnswer(to: offer)
-        guard var parameters = connection.sendParameters else {
+        guard let parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
-        if faults.contains(.wrongSSRC) { parameters.ssrc = parameters.ssrc &+ 0x1234_5678 }
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
         let painting = try PaintingBin(painter: painter, faults: faults, latency: latency)
@@ -116,7 +115,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         }
         try painting.painted.link(toEncoder)
         painting.painted.setActive(true)
-        try encoder.bin.link("src", to: connection.bin, "rtp_sink")
+        try encoder.exit(faults, described: parameters.ssrc, in: pipeline).link("src", to: connection.bin, "rtp_sink")
         try echoSound()
         // Before the answer leaves: no packet must meet a pipeline that does not run.
         guard pipeline.setState(.playing) != .failure else {

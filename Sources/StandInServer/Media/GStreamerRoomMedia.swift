@@ -181,13 +181,12 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     }
 
     private func sendVideo(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
-        var parameters = parameters
-        if faults.contains(.wrongSSRC) { parameters.ssrc = parameters.ssrc &+ 0x1234_5678 }
+        guard let pipeline else { return }
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
         encoder.spoilPictures(while: faults)
         self.encoder = encoder
-        pipeline?.add(encoder.bin)
-        try encoder.bin.link("src", to: connection.bin, "rtp_sink")
+        pipeline.add(encoder.bin)
+        try encoder.exit(faults, described: parameters.ssrc, in: pipeline).link("src", to: connection.bin, "rtp_sink")
         encoder.bin.syncStateWithParent()
         guard let painted, let sink = encoder.bin.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the encoder has no sink pad")

@@ -18,6 +18,18 @@ extension VideoEncoderBin {
             return .replace(copy)
         }
     }
+
+    /// Where its packets leave: with another SSRC than `described`, where that is the fault. Asked by the payloader, the
+    /// session would name the described one.
+    func exit(_ faults: MediaFaults, described: UInt32, in pipeline: Pipeline) throws -> Element {
+        guard faults.contains(.wrongSSRC) else { return bin }
+        let other = try Element(factory: "capsfilter")
+        other.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(described &+ 0x1234_5678)"))
+        pipeline.add(other)
+        try bin.link(other)
+        other.syncStateWithParent()
+        return other
+    }
 }
 
 extension Element {
