@@ -17,8 +17,9 @@ if ! command -v Xvfb >/dev/null; then
     say "skip $name: no Xvfb"
     exit 0
 fi
-# It chooses a free display itself, and writes its number once it can be used.
-Xvfb -displayfd 3 -screen 0 1280x800x24 -nolisten tcp 3>"$work/display" >"$work/xvfb.log" 2>&1 &
+# It chooses a free display itself, and writes its number once it can be used. Left to itself it starts anew when its last
+# client has gone, and the next one may come just then.
+Xvfb -displayfd 3 -screen 0 1280x800x24 -noreset -nolisten tcp 3>"$work/display" >"$work/xvfb.log" 2>&1 &
 started_pids+=("$!")
 for _ in $(seq 1 100); do
     [ ! -s "$work/display" ] || break
