@@ -36,7 +36,7 @@ swiftc -O -swift-version 6 -package-name swift_protobuf -parse-as-library -sanit
 room=$root/Sources/LiveKitTransport
 for module in DecartSession LiveKitProtocol LiveKitTransport; do
     sources=$(find "$root/Sources/$module" -name '*.swift')
-    [ $module = LiveKitTransport ] && sources=$(ls "$room"/Room{Machine,Link,Subscriptions}.swift "$room/CandidateText.swift")
+    [ $module = LiveKitTransport ] && sources="$room/RoomMachine.swift $room/RoomLink.swift $room/RoomSubscriptions.swift $room/CandidateText.swift"
     # shellcheck disable=SC2086
     swiftc $flags -module-name "$module" -wmo -emit-module -emit-module-path "$module.swiftmodule" \
         -emit-object -o "$module.o" $sources
@@ -57,6 +57,8 @@ swiftc $flags -module-name fuzz -o room_fuzz "$root/Tests/Fuzz/room_fuzz.swift" 
 # The seeds: a whole description, and one with almost nothing; a message of every type.
 printf 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96 97\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:SAMP\r\na=ice-pwd:0123456789abcdefghijklmn\r\na=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08\r\na=setup:active\r\na=mid:0\r\na=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\na=sendrecv\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n' >sdp/offer
 printf 'v=0\r\nm=video 9 X 1\r\n' >sdp/short
+sed 's/a=sendrecv/a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\na=rid:f send\r\na=rid:q send\r\na=simulcast:send f;~h,q;q recv x\r\na=sendonly/' \
+    sdp/offer >sdp/simulcast
 number=0
 grep -ohE '\{"type":[^#]*\}' "$root/Tests/DecartProtocolTests/ServerMessageTests.swift" | sort -u | while read -r message; do
     number=$((number + 1))
