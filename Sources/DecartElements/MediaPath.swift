@@ -380,8 +380,7 @@ final class MediaPath: @unchecked Sendable {
     private func follow(_ encoder: any VideoSender, bytesSent: UInt64) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target?.target else { return (nil, nil) }
-            // A simulcast has streams that give way.
-            if rate.ladder == nil, encoder.encoders.count == 1 {
+            if rate.ladder == nil, !encoder.leavesOutStreams {
                 let size = settings.size.current
                 rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }

@@ -171,7 +171,9 @@ package final class PeerConnection: @unchecked Sendable {
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
             router.take(video)
-            if !video.receivedLayers.isEmpty { choice = LayerChoice(rids: video.receivedLayers, ridExtension: video.extensions.rid) }
+            if !video.receivedLayers.isEmpty {
+                choice = LayerChoice(rids: video.receivedLayers, ridExtension: video.extensions.rid)
+            }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
             // Otherwise it begins with the connection.
@@ -489,12 +491,14 @@ package final class PeerConnection: @unchecked Sendable {
     package func statistics() -> PeerConnectionStatistics {
         var statistics = PeerConnectionStatistics()
         counters.fill(&statistics)
-        (statistics.selectedPair, statistics.iceTime, statistics.dtlsTime, statistics.bitrateTarget) = network.sync { [self] in
+        (
+            statistics.selectedPair, statistics.iceTime, statistics.dtlsTime, statistics.bitrateTarget,
+            statistics.receivedLayers
+        ) = network.sync { [self] in
             let ice: Duration? = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
-            return (agent?.selectedPair, ice, handshake, rateControl.target)
+            return (agent?.selectedPair, ice, handshake, rateControl.target, choice?.packets ?? [:])
         }
-        statistics.receivedLayers = network.sync { [self] in choice?.packets ?? [:] }
         if let session = graph.video.internals?.structure("stats") { statistics.read(session) }
         if let session = graph.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }
         return statistics

@@ -178,7 +178,7 @@ final class RTPSession: @unchecked Sendable {
             throw GStreamerError(.linkFailed, "rtpbin gave no pad to send from")
         }
         // A session that has reported before it sends would have a number of its own, and hand that to the payloader.
-        (rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object)?.set("internal-ssrc", Int(parameters.ssrc))
+        made?.set("internal-ssrc", Int(parameters.ssrc))
         sendSink.addGate { [weak self] in self?.isSending.load(ordering: .relaxed) ?? false }
         try sendSource.link(rtpOut)
         try request("send_rtcp_src_\(number)").link(rtcpOut)
@@ -198,10 +198,9 @@ final class RTPSession: @unchecked Sendable {
 
     var isConfigured: Bool { configured.load(ordering: .acquiring) }
     /// nil before it is configured.
-    var internals: GObject? {
-        guard isConfigured else { return nil }
-        return rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object
-    }
+    var internals: GObject? { isConfigured ? made : nil }
+    /// nil before the first of its pads is there.
+    private var made: GObject? { rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object }
     func caps(of payloadType: Int) -> Caps? { parameters.withLock { $0?.caps[payloadType] } }
     var retransmission: RTPSessionParameters.Retransmission? { parameters.withLock { $0?.retransmission } }
 

@@ -5,6 +5,8 @@ package protocol VideoSender: Sendable {
     /// Raw I420 in ("sink"), RTP out ("src").
     var bin: Bin { get }
     var encoders: [Element] { get }
+    /// Where the bit rate falls short, streams are left out, and the pictures keep their rate and size.
+    var leavesOutStreams: Bool { get }
     /// bit/s, in all; takes effect with the next frame.
     func setBitrate(_ bitrate: Int)
     /// Of the frames from now on; before their caps.
@@ -66,7 +68,9 @@ package final class VideoEncoderBin: VideoSender {
     }
 
     package var encoders: [Element] { [encoder] }
+    package var leavesOutStreams: Bool { false }
     package func setSize(width: Int, height: Int) {}
+    /// bit/s; takes effect with the next frame.
     package func setBitrate(_ bitrate: Int) { EncoderTuning.setBitrate(bitrate, on: encoder) }
 }
 

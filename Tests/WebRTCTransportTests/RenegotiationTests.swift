@@ -1,4 +1,3 @@
-import Glibc
 import GStreamerKit
 import ICE
 import Testing
@@ -243,12 +242,8 @@ extension Transport {
             try b.startMedia()
             try a.startMedia()
             #expect(a.waitForFrames(5))
-            var hasReported = false
-            for _ in 0..<100 where !hasReported {
-                hasReported = b.connection.statistics().roundTripTime != nil
-                if !hasReported { usleep(100_000) }
-            }
-            #expect(hasReported && b.frames == 0)
+            #expect(settles(within: .seconds(10)) { b.connection.statistics().roundTripTime != nil })
+            #expect(b.frames == 0)
             a.connection.setMedia(video: .sendrecv, audio: nil)
             let offer = try a.connection.createOffer()
             try a.connection.setAnswer(b.connection.createAnswer(to: offer))
