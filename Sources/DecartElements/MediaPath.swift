@@ -358,35 +358,19 @@ final class MediaPath: @unchecked Sendable {
         var target: BitrateTarget?
         var applied = 0
         var ladder: DegradationLadder?
-        /// What had left, and was to leave, when the present measurement began.
-        private var window: (start: Duration, bytes: UInt64, target: Int)?
-
-        /// The level when it changes. Each second the ladder is told what really left, counted from its last change.
-        mutating func level(target: Int, bytesSent: UInt64?, now: Duration) -> DegradationLadder.Level? {
-            if let bytesSent, window.map({ now - $0.start >= .seconds(1) }) ?? true {
-                if let window {
-                    let bitrate = Double(bytesSent &- window.bytes) * 8000 / ((now - window.start) / .milliseconds(1))
-                    ladder?.measured(sent: Int(min(bitrate, 1e9)), target: window.target)
-                }
-                window = (now, bytesSent, target)
-            }
-            let level = ladder?.update(target: target, now: now)
-            if level != nil { window = nil }
-            return level
-        }
     }
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
     private func follow(_ encoder: any VideoSender, bytesSent: UInt64) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
-            guard let target = rate.target?.target else { return (nil, nil) }
+            guard let target = rate.target else { return (nil, nil) }
             if rate.ladder == nil, !encoder.leavesOutStreams {
                 let size = settings.size.current
                 rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }
-            let level = rate.level(target: target, bytesSent: bytesSent, now: MonotonicTime.now)
-            defer { rate.applied = target }
-            return (target == rate.applied ? nil : target, level)
+            let level = rate.ladder?.frame(target, bytesSent: bytesSent, now: MonotonicTime.now)
+            defer { rate.applied = target.target }
+            return (target.target == rate.applied ? nil : target.target, level)
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {

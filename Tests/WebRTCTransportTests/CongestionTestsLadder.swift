@@ -56,38 +56,52 @@ struct DegradationLadderTests {
             ])
     }
 
-    /// A detailed picture of which the encoder makes 2.4 times what it was told: fewer frames bring it down, and when the
-    /// link is free again they come back.
+    /// An encoder that follows the ladder: `make` tells the bytes of a frame of its number and level.
+    private struct Encoder {
+        var now = Duration.zero
+        var bytes: UInt64 = 0
+        var frames = 0
+
+        mutating func run(_ ladder: inout DegradationLadder, target: Int, for time: Duration, make: (Int, Level) -> Int) {
+            let end = now + time
+            while now < end {
+                _ = ladder.frame(
+                    BitrateTarget(target: target, estimate: target, reason: .delay), bytesSent: bytes, now: now)
+                bytes += UInt64(make(frames, ladder.level))
+                frames += 1
+                now += .seconds(1) / (ladder.level.frameRate ?? 30)
+            }
+        }
+    }
+
+    /// A detailed picture of which the encoder makes 2.4 times what it was told: fewer frames bring it down, soon, and when
+    /// the link is free again they come back.
     @Test
     func whatTheEncoderCannotMakeSmaller() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
-        var (now, target) = (Duration.zero, 370_000)
-        func sent() -> Int {
-            let level = ladder.level
+        var encoder = Encoder()
+        func size(_ target: Int, _ level: Level) -> Int {
             let area = Double(level.scale.numerator * level.scale.numerator) / Double(level.scale.denominator * level.scale.denominator)
-            return max(target, Int(890_000 * area * Double(level.frameRate ?? 30) / 30))
+            return max(target / 8 / (level.frameRate ?? 30), Int(890_000 / 8 / 30 * area))
         }
-        for _ in 0..<20 {
-            ladder.measured(sent: sent(), target: target)
-            _ = settle(&ladder, target, from: &now, seconds: 1)
-        }
-        #expect(Double(sent()) < 1.3 * Double(target) && ladder.level.scale == .full, "\(ladder.level)")
-        target = 2_500_000
-        for _ in 0..<20 {
-            ladder.measured(sent: sent(), target: target)
-            _ = settle(&ladder, target, from: &now, seconds: 1)
-        }
+        encoder.run(&ladder, target: 2_500_000, for: .seconds(10)) { size(2_500_000, $1) }
+        #expect(ladder.level == Level())
+        encoder.run(&ladder, target: 370_000, for: .milliseconds(1100)) { size(370_000, $1) }
+        #expect(ladder.level != Level())
+        encoder.run(&ladder, target: 370_000, for: .seconds(20)) { size(370_000, $1) }
+        #expect((ladder.level.frameRate.map { $0 * size(370_000, ladder.level) * 8 } ?? .max) < 481_000)
+        #expect(ladder.level.scale == .full, "\(ladder.level)")
+        encoder.run(&ladder, target: 2_500_000, for: .seconds(20)) { size(2_500_000, $1) }
         #expect(ladder.level == Level())
     }
 
+    /// One of twenty frames' size every two seconds, the others as told.
     @Test
-    func oneKeyFrameChangesNothing() {
+    func keyFramesChangeNothing() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
-        var now = Duration.zero
-        for second in 0..<20 {
-            ladder.measured(sent: second % 2 == 0 ? 900_000 : 300_000, target: 370_000)
-            #expect(settle(&ladder, 370_000, from: &now, seconds: 1).isEmpty)
-        }
+        var encoder = Encoder()
+        encoder.run(&ladder, target: 370_000, for: .seconds(20)) { number, _ in 370_000 / 8 / 30 * (number % 60 == 0 ? 20 : 1) }
+        #expect(ladder.level == Level())
     }
 
     @Test

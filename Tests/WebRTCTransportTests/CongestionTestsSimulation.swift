@@ -40,6 +40,19 @@ struct CongestionSimulationTests {
         #expect(reasons.contains(.delay) && reasons.contains(.ceiling))
     }
 
+    /// A queue of 1.6 s: at the rate that the path carries it would stay.
+    @Test(arguments: seeds)
+    func aLongQueueDrains(seed: UInt64) throws {
+        var call = Self.call(seed)
+        call.capacity = Self.dip
+        call.queueLimit = 1_600_000
+        let result = call.run(until: 40 * second)
+        #expect(result.delay(percentile: 1, (10 * second)..<(12 * second)) > 400_000)
+        #expect(result.delay(percentile: 1, (14 * second)..<(40 * second)) < 400_000)
+        // What was held back for it comes back.
+        #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
+    }
+
     @Test(arguments: [1, 2, 3] as [Int])
     func randomLossAloneDoesNotCollapse(percent: Int) {
         for seed in Self.seeds {

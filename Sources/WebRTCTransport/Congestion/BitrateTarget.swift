@@ -3,7 +3,7 @@ package struct BitrateTarget: Sendable, Equatable {
     package enum Reason: String, Sendable {
         /// Nothing was heard from the far side yet.
         case start
-        /// The queue on the path grew, or feedback ceased.
+        /// The queue on the path grew or has to drain, or feedback ceased.
         case delay
         case loss
         /// The far side's receive estimate.
@@ -16,12 +16,15 @@ package struct BitrateTarget: Sendable, Equatable {
         case floor
     }
     package var target: Int
+    /// What the target will be when a queue has drained for which something is held back; else the target.
+    package var sustained: Int
     /// What the network is believed to carry, before the configured range is applied.
     package var estimate: Int
     package var reason: Reason
 
-    package init(target: Int, estimate: Int, reason: Reason) {
+    package init(target: Int, sustained: Int? = nil, estimate: Int, reason: Reason) {
         self.target = target
+        self.sustained = sustained ?? target
         self.estimate = estimate
         self.reason = reason
     }

@@ -34,6 +34,9 @@ package struct CongestionController: Sendable {
     private static let feedbackLife: Int64 = 10_000_000
     private static let publishInterval: Int64 = 100_000
     private static let silence: Int64 = 1_000_000
+    /// A queue is to be gone in about this time, µs: at what the path carries it would stay, and with it its delay.
+    private static let drainTime = 2_000_000.0
+    private static let leastDrain = 0.5
 
     /// `range` and `start` in bit/s; the start is clamped to the range, the range to 10 Gbit/s.
     package init(range: ClosedRange<Int>, start: Int) {
@@ -91,7 +94,7 @@ package struct CongestionController: Sendable {
         }
         loss.add(lost: feedback.lost, recovered: feedback.recovered, received: feedback.received)
         loss.update(
-            current: Double(published.target), sent: tried, delivered: delivered.map(Double.init),
+            current: sustained, sent: tried, delivered: delivered.map(Double.init),
             evidence: evidence(now),
             roundTrip: trip, now: now)
         return publish(now)
@@ -108,7 +111,7 @@ package struct CongestionController: Sendable {
         if let last = lastFeedback, now &- last > Self.feedbackLife {
             // It came once and comes no more, though the far side is there: go on by its reports.
             lastFeedback = nil
-            loss.backOff(to: Double(published.target))
+            loss.backOff(to: sustained)
         }
         guard lastFeedback == nil else { return publish(now) }
         if let previous {
@@ -125,12 +128,12 @@ package struct CongestionController: Sendable {
         case .clear, .rising:
             // A rising round trip is no reason to go down yet, but none to go up.
             loss.update(
-                current: Double(published.target), sent: tried, evidence: verdict == .clear ? evidence(now) : 0,
+                current: sustained, sent: tried, evidence: verdict == .clear ? evidence(now) : 0,
                 roundTrip: trip, atOnce: true, now: now)
         case .queueing:
             if lastReportBackOff.map({ now &- $0 > 500_000 &+ trip }) ?? true {
                 lastReportBackOff = now
-                loss.backOff(to: 0.85 * Double(published.target))
+                loss.backOff(to: 0.85 * sustained)
             }
         }
         return publish(now)
@@ -150,7 +153,7 @@ package struct CongestionController: Sendable {
             // Two halvings; a dead path is for ICE to notice, and a short gap should not cost minutes of quality.
             if silences < 2 {
                 silences += 1
-                delay.silence(current: Double(published.target), floor: Double(range.lowerBound))
+                delay.silence(current: sustained, floor: Double(range.lowerBound))
             }
         }
         return publish(now)
@@ -184,6 +187,10 @@ package struct CongestionController: Sendable {
         return delay.hasBackedOff || lastReportBackOff != nil ? tried : max(Double(start), tried)
     }
 
+    private var sustained: Double { Double(published.sustained) }
+
+    private func clamped(_ bitrate: Int) -> Int { min(max(bitrate, range.lowerBound), range.upperBound) }
+
     private mutating func publish(_ now: Int64) -> BitrateTarget? {
         if let bound = remoteEstimate, now &- bound.time > Self.remoteEstimateLife { remoteEstimate = nil }
         let next = decide()
@@ -214,7 +221,12 @@ package struct CongestionController: Sendable {
             if whole >= range.upperBound { reason = .ceiling }
             if whole <= range.lowerBound { reason = .floor }
         }
+        let target = clamped(whole)
+        guard lastFeedback != nil, standing.length > 0 else {
+            return BitrateTarget(target: target, estimate: whole, reason: reason)
+        }
+        let share = max(Self.leastDrain, 1 - Double(standing.length) / Self.drainTime)
         return BitrateTarget(
-            target: min(max(whole, range.lowerBound), range.upperBound), estimate: whole, reason: reason)
+            target: clamped(Int(share * Double(target))), sustained: target, estimate: whole, reason: .delay)
     }
 }

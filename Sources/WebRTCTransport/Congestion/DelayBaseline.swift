@@ -31,6 +31,8 @@ package struct StandingQueue: Sendable {
     /// In a row, without the queue becoming shorter.
     private var complaints = 0
     private var lastRise: Int64 = 0
+    /// What is believed to wait in the queue, µs; 0 below the limit.
+    package private(set) var length: Int64 = 0
     package init() {}
 
     /// Whether a standing queue was found; at most once in half a second. Times in µs.
@@ -38,14 +40,17 @@ package struct StandingQueue: Sendable {
         let start = intervalStart ?? now
         intervalStart = start
         lowest = min(lowest, oneWay)
-        guard now &- start >= Self.interval else { return false }
         let rise = baseline.rise(of: lowest, now: now)
+        // It became shorter: that is known before the half second is over.
+        length = rise > Self.limit ? min(length, rise) : 0
+        guard now &- start >= Self.interval else { return false }
         (intervalStart, lowest) = (now, .max)
         defer { lastRise = rise }
         guard rise > Self.limit else {
             complaints = 0
             return false
         }
+        length = rise
         // It drains: what was done suffices. It stays whatever was done: the route is longer now.
         if complaints > 0, rise < lastRise &- 5_000 {
             complaints = 1
