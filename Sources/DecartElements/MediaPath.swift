@@ -282,9 +282,8 @@ final class MediaPath: @unchecked Sendable {
         let sent = Mutex((width: 0, height: 0))
         host.input.addDelivery(rank: rank) { [weak self, encoder, marks] frame in
             guard let self else { return }
-            let bytesSent = self.sender?.bytesSent ?? 0
-            self.follow(encoder, bytesSent: bytesSent)
-            self.host.facts.sent(frame.size, bytes: bytesSent, at: self.host.element.unowned.currentRunningTime)
+            self.follow(encoder)
+            self.host.facts.sent(frame.size, bytes: self.sender?.bytesSent ?? 0, at: self.host.element.unowned.currentRunningTime)
             let changed = sent.withLock { sent in
                 defer { sent = frame.size }
                 return sent != frame.size
@@ -361,16 +360,17 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
-    private func follow(_ encoder: any VideoSender, bytesSent: UInt64) {
+    private func follow(_ encoder: any VideoSender) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target else { return (nil, nil) }
-            if rate.ladder == nil, !encoder.leavesOutStreams {
-                let size = settings.size.current
-                rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
-            }
-            let level = rate.ladder?.frame(target, bytesSent: bytesSent, now: MonotonicTime.now)
             defer { rate.applied = target.target }
-            return (target.target == rate.applied ? nil : target.target, level)
+            let bitrate = target.target == rate.applied ? nil : target.target
+            guard let made = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
+            let size = settings.size.current
+            var ladder = rate.ladder
+                ?? DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
+            defer { rate.ladder = ladder }
+            return (bitrate, ladder.frame(target, made: made, now: MonotonicTime.now))
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {

@@ -69,7 +69,7 @@ package final class SimulcastEncoderBin: VideoSender {
         setBitrate(bitrate)
     }
 
-    package var leavesOutStreams: Bool { true }
+    package var bytesOfDeltaFrames: UInt64? { nil }
     package var encoders: [Element] { branches.map(\.encoder.encoder) }
 
     /// Those that are sent now, the best one first.

@@ -1,12 +1,14 @@
 package import GStreamerKit
+internal import Synchronization
 
 /// What gives RTP for raw I420: one stream, or several of one picture.
 package protocol VideoSender: Sendable {
     /// Raw I420 in ("sink"), RTP out ("src").
     var bin: Bin { get }
     var encoders: [Element] { get }
-    /// Where the bit rate falls short, streams are left out, and the pictures keep their rate and size.
-    var leavesOutStreams: Bool { get }
+    /// Of all frames so far but key frames. Nil where streams are left out if the bit rate falls short: the pictures keep
+    /// their rate and size.
+    var bytesOfDeltaFrames: UInt64? { get }
     /// bit/s, in all; takes effect with the next frame.
     func setBitrate(_ bitrate: Int)
     /// Of the frames from now on; before their caps.
@@ -18,6 +20,11 @@ package final class VideoEncoderBin: VideoSender {
     package let bin: Bin
     package let encoder: Element
     package let codec: VideoCodec
+    private let made = Made()
+
+    private final class Made: Sendable {
+        let bytesOfDeltaFrames = Atomic<UInt64>(0)
+    }
 
     /// `encoderDescription` is an element factory or a bin description; empty picks the installed one. `bitrate` in bit/s.
     package init(parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "") throws(GStreamerError) {
@@ -39,6 +46,12 @@ package final class VideoEncoderBin: VideoSender {
             EncoderTuning.apply(to: encoder)
         }
         if elements.isEmpty { elements.append(encoder) }
+        elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
+            if case .buffer(let frame) = item, frame.isDeltaUnit {
+                made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
+            }
+            return .pass
+        }
         EncoderTuning.setBitrate(bitrate, on: encoder)
         if codec == .h264 {
             let profile = try Element(factory: "capsfilter")
@@ -68,7 +81,7 @@ package final class VideoEncoderBin: VideoSender {
     }
 
     package var encoders: [Element] { [encoder] }
-    package var leavesOutStreams: Bool { false }
+    package var bytesOfDeltaFrames: UInt64? { made.bytesOfDeltaFrames.load(ordering: .relaxed) }
     package func setSize(width: Int, height: Int) {}
     /// bit/s; takes effect with the next frame.
     package func setBitrate(_ bitrate: Int) { EncoderTuning.setBitrate(bitrate, on: encoder) }

@@ -66,7 +66,7 @@ struct DegradationLadderTests {
             let end = now + time
             while now < end {
                 _ = ladder.frame(
-                    BitrateTarget(target: target, estimate: target, reason: .delay), bytesSent: bytes, now: now)
+                    BitrateTarget(target: target, estimate: target, reason: .delay), made: bytes, now: now)
                 bytes += UInt64(make(frames, ladder.level))
                 frames += 1
                 now += .seconds(1) / (ladder.level.frameRate ?? 30)
@@ -95,12 +95,12 @@ struct DegradationLadderTests {
         #expect(ladder.level == Level())
     }
 
-    /// One of twenty frames' size every two seconds, the others as told.
+    /// A cut: a third of a second in which the pictures are of six times their size.
     @Test
-    func keyFramesChangeNothing() {
+    func aCutChangesNothing() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
         var encoder = Encoder()
-        encoder.run(&ladder, target: 370_000, for: .seconds(20)) { number, _ in 370_000 / 8 / 30 * (number % 60 == 0 ? 20 : 1) }
+        encoder.run(&ladder, target: 370_000, for: .seconds(20)) { number, _ in 370_000 / 8 / 30 * (number % 60 < 5 ? 6 : 1) }
         #expect(ladder.level == Level())
     }
 

@@ -33,7 +33,7 @@ package struct DegradationLadder: Sendable {
     /// How much more the pictures at hand need than `Rung.needs` says, which is of the usual kind.
     private var complexity = 1.0
     private var isOvershooting = false
-    /// What left, and was to leave (the sum of the target at each frame), since the present measurement began.
+    /// What was made, and was to be made (the sum of the target at each frame), since the present measurement began.
     private var window: (start: Duration, bytes: UInt64, frames: Int, targets: Double)?
 
     package var level: Level { rungs.indices.contains(index) ? rungs[index].level : Level() }
@@ -69,22 +69,23 @@ package struct DegradationLadder: Sendable {
     private static let margin = 1.2
 
     /// A measurement takes this long, and so many frames: of fewer, one more or less would count.
-    private static let measurement: (time: Duration, frames: Int) = (.milliseconds(300), 10)
+    private static let measurement: (time: Duration, frames: Int) = (.milliseconds(300), 5)
 
-    /// Before each frame: `bytesSent` in all so far, `now` monotonic from any origin. The level when it changes; what left
-    /// is counted anew from there. A level is for longer than a queue takes to drain.
-    package mutating func frame(_ target: BitrateTarget, bytesSent: UInt64, now: Duration) -> Level? {
+    /// Before each frame: `made` are the bytes of all encoded frames so far but key frames, `now` monotonic from any origin.
+    /// The level when it changes; what was made is counted anew from there. A level is for longer than a queue takes to
+    /// drain.
+    package mutating func frame(_ target: BitrateTarget, made: UInt64, now: Duration) -> Level? {
         if let (start, bytes, frames, targets) = window,
             now - start >= Self.measurement.time, frames >= Self.measurement.frames
         {
             let seconds = (now - start) / .seconds(1)
-            let bitrate = Double(bytesSent &- bytes) * 8 / seconds
-            if measured(sent: Int(min(bitrate, 1e9)), target: Int(min(targets / Double(frames), 1e9)), for: seconds) {
+            let bitrate = Double(made &- bytes) * 8 / seconds
+            if measured(Int(min(bitrate, 1e9)), target: Int(min(targets / Double(frames), 1e9)), for: seconds) {
                 belowSince = belowSince ?? start
             }
             window = nil
         }
-        let (start, bytes, frames, targets) = window ?? (now, bytesSent, 0, 0)
+        let (start, bytes, frames, targets) = window ?? (now, made, 0, 0)
         window = (start, bytes, frames + 1, targets + Double(target.target))
         let level = update(target: target.sustained, now: now)
         if level != nil { window = nil }
@@ -92,16 +93,16 @@ package struct DegradationLadder: Sendable {
     }
 
     /// What the encoder made lately at the present level, bit/s: with the coarsest quantizer it may be more than it was
-    /// told, and then only fewer or smaller frames help. One sample may be a key frame's; true for two in a row.
-    private mutating func measured(sent: Int, target: Int, for seconds: Double) -> Bool {
+    /// told, and then only fewer or smaller frames help. One sample may be of a picture that changed; true for two in a row.
+    private mutating func measured(_ bitrate: Int, target: Int, for seconds: Double) -> Bool {
         guard rungs.indices.contains(index), rungs[index].needs > 0, target > 0 else { return false }
-        let overshoots = Double(sent) > 1.3 * Double(target)
+        let overshoots = Double(bitrate) > 1.3 * Double(target)
         defer { isOvershooting = overshoots }
         if !overshoots {
-            // The pictures may have become simpler; nothing else would tell.
-            complexity = max(1, complexity * (1 - 0.02 * min(seconds, 5)))
+            // The pictures may have become simpler; nothing else would tell, and a wrong guess is a queue again.
+            complexity = max(1, complexity * (1 - 0.01 * min(seconds, 5)))
         } else if isOvershooting {
-            complexity = min(50, max(complexity, Double(sent) / Double(rungs[index].needs)))
+            complexity = min(50, max(complexity, Double(bitrate) / Double(rungs[index].needs)))
         }
         return overshoots && isOvershooting
     }
