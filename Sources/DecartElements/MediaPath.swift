@@ -283,7 +283,8 @@ final class MediaPath: @unchecked Sendable {
         host.input.addDelivery(rank: rank) { [weak self, encoder, marks] frame in
             guard let self else { return }
             self.follow(encoder)
-            self.host.facts.sent(frame.size, bytes: self.sender?.bytesSent ?? 0, at: self.host.element.unowned.currentRunningTime)
+            self.host.facts.sent(
+                frame.size, bytes: self.sender?.bytesSent ?? 0, at: self.host.element.unowned.currentRunningTime)
             let changed = sent.withLock { sent in
                 defer { sent = frame.size }
                 return sent != frame.size
@@ -366,11 +367,11 @@ final class MediaPath: @unchecked Sendable {
             defer { rate.applied = target.target }
             let bitrate = target.target == rate.applied ? nil : target.target
             guard let made = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
-            let size = settings.size.current
-            var ladder = rate.ladder
-                ?? DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
-            defer { rate.ladder = ladder }
-            return (bitrate, ladder.frame(target, made: made, now: MonotonicTime.now))
+            if rate.ladder == nil {
+                let size = settings.size.current
+                rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
+            }
+            return (bitrate, rate.ladder?.frame(target, made: made, now: MonotonicTime.now))
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {

@@ -6,8 +6,8 @@ package protocol VideoSender: Sendable {
     /// Raw I420 in ("sink"), RTP out ("src").
     var bin: Bin { get }
     var encoders: [Element] { get }
-    /// Of all frames so far but key frames. Nil where streams are left out if the bit rate falls short: the pictures keep
-    /// their rate and size.
+    /// Of all encoded frames so far but key frames, by which the rate and size of the pictures are judged. Nil where
+    /// streams are left out when the bit rate falls short: then both stay.
     var bytesOfDeltaFrames: UInt64? { get }
     /// bit/s, in all; takes effect with the next frame.
     func setBitrate(_ bitrate: Int)

@@ -95,7 +95,7 @@ struct DegradationLadderTests {
         #expect(ladder.level == Level())
     }
 
-    /// A cut: a third of a second in which the pictures are of six times their size.
+    /// Cuts: every two seconds five pictures of six times their size.
     @Test
     func aCutChangesNothing() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)

@@ -36,7 +36,8 @@ package struct CongestionController: Sendable {
     private static let silence: Int64 = 1_000_000
     /// A queue is to be gone in about this time, µs: at what the path carries it would stay, and with it its delay.
     private static let drainTime = 2_000_000.0
-    private static let leastDrain = 0.5
+    /// Of the target, while a queue drains: less would freeze the picture for it.
+    private static let leastShare = 0.5
 
     /// `range` and `start` in bit/s; the start is clamped to the range, the range to 10 Gbit/s.
     package init(range: ClosedRange<Int>, start: Int) {
@@ -187,6 +188,7 @@ package struct CongestionController: Sendable {
         return delay.hasBackedOff || lastReportBackOff != nil ? tried : max(Double(start), tried)
     }
 
+    /// The target in force, but for what is held back until a queue has drained.
     private var sustained: Double { Double(published.sustained) }
 
     private func clamped(_ bitrate: Int) -> Int { min(max(bitrate, range.lowerBound), range.upperBound) }
@@ -225,7 +227,7 @@ package struct CongestionController: Sendable {
         guard lastFeedback != nil, standing.length > 0 else {
             return BitrateTarget(target: target, estimate: whole, reason: reason)
         }
-        let share = max(Self.leastDrain, 1 - Double(standing.length) / Self.drainTime)
+        let share = max(Self.leastShare, 1 - Double(standing.length) / Self.drainTime)
         return BitrateTarget(
             target: clamped(Int(share * Double(target))), sustained: target, estimate: whole, reason: .delay)
     }
