@@ -117,30 +117,7 @@ swift_tests() {
     within "$limit" "$folder/$name.log" swift test -c release --skip-build --filter "^${target}[./]${4:-}" \
         --event-stream-output-path "$folder/$name.events" --event-stream-version 0 || status=$?
     /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$name.events" "$status" >"$folder/$name.lines"
-    if [ "$status" -eq 1 ]; then repeat_failed "$name"; fi
     take "$name" $((SECONDS - started)) "$folder/$name.lines"
-}
-
-# repeat_failed STEP: two cores that are busy with something else can make a bound of time fail. A few tests that failed are repeated alone,
-# once, and named at the end: what fails alone too is a failure.
-repeat_failed() {
-    local step=$1 name status
-    local failed=()
-    mapfile -t failed < <(sed -nE 's/^not ok ([^ :]+\(.*\)): .*/\1/p' "$folder/$step.lines")
-    if [ ${#failed[@]} -eq 0 ] || [ ${#failed[@]} -gt 3 ]; then return 0; fi
-    for name in "${failed[@]}"; do
-        status=0
-        within 120 "$folder/$step.again.log" swift test -c release --skip-build \
-            --filter "^$(sed 's/[][().*+?^$|\\]/\\&/g' <<<"$name")" \
-            --event-stream-output-path "$folder/$step.again" --event-stream-version 0 || status=$?
-        /usr/bin/python3 "$repo/pipelines/swift_test_lines.py" "$folder/$step.again" "$status" >"$folder/$step.again.lines"
-        if [ "$(cat "$folder/$step.again.lines")" = "ok $name" ]; then
-            grep -F "not ok $name: " "$folder/$step.lines" >>"$folder/repeated"
-            name="$name" awk 'index($0, "not ok " ENVIRON["name"] ": ") == 1 { print "ok " ENVIRON["name"]; next } 1' \
-                "$folder/$step.lines" >"$folder/$step.merged"
-            mv "$folder/$step.merged" "$folder/$step.lines"
-        fi
-    done
 }
 
 # A script that prints such lines itself. Its status must agree with them.
@@ -205,7 +182,7 @@ for check in Tests/Host/check_* pipelines/check_*; do
     script "$(basename "${check%.*}")" 300 "$check"
 done
 
-# Every fault against its bound, in namespaces side by side: five minutes, and what fails is repeated alone.
+# Every fault against its bound, in namespaces side by side: five minutes.
 script Faults 1000 Tests/Faults/check_faults.py --table "$folder/faults.md"
 
 passed=$(grep -c '^ok ' "$results" || true)
@@ -219,10 +196,6 @@ fi
 if [ "$skipped" -gt 0 ]; then
     say "Skipped:"
     grep '^skip ' "$results" | sed 's/^skip /  /'
-fi
-if [ -s "$folder/repeated" ]; then
-    say "Failed beside the others, and passed when repeated alone:"
-    sed 's/^not ok /  /' "$folder/repeated"
 fi
 say "Took $SECONDS s"
 summary="$passed passed, $failed failed"

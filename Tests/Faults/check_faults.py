@@ -73,17 +73,6 @@ def perform_all(rows, at_once, folder):
     return done
 
 
-def repeat_failed(rows, done, folder):
-    """Once more, one at a time: a row's clock may have run against four others and whatever else the machine did."""
-    for row in rows:
-        run = done[row[0]]
-        if not run.troubles:
-            continue
-        again = perform(row, tempfile.mkdtemp(dir=folder))
-        again.notes.append("failed beside others: " + "; ".join(run.troubles).replace("\n", " ")[:200])
-        done[row[0]] = again
-
-
 def report(rows, done):
     for row in rows:
         run = done[row[0]]
@@ -134,7 +123,6 @@ def main():
             print(f"not ok faults: the plugin: {why}")
             sys.exit(1)
         done = perform_all(rows, options.at_once, folder)
-        repeat_failed(rows, done, folder)
         report(rows, done)
         failed = any(run.troubles for run in done.values())
         if options.table:
