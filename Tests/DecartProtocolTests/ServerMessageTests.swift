@@ -56,6 +56,11 @@ struct ServerMessageTests {
             #"{"type":"set_image_ack","success":false,"error":"blurry"}"#,
             .setImageAck(SetImageAck(success: false, error: "blurry"))
         ),
+        (
+            #"{"type":"set_image_ack","error":"blurry"}"#,
+            .setImageAck(SetImageAck(success: false, error: "blurry"))
+        ),
+        (#"{"type":"set_image_ack"}"#, .setImageAck(SetImageAck(success: true))),
         (#"{"type":"offer","sdp":"v=0"}"#, .offer(sdp: "v=0")),
         (#"{"type":"answer","sdp":"v=0\r\n"}"#, .answer(sdp: "v=0\r\n")),
         (#"{"type":"ice-candidate","candidate":null}"#, .iceCandidate(nil)),
