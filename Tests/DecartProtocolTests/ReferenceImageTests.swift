@@ -111,16 +111,28 @@ struct ReferenceImageTests {
         }
     }
 
-    @Test func oneWrongByteNeverTraps() {
-        for (_, bytes, _, _, _) in ReferenceImageTests.good {
-            for index in bytes.indices {
-                for value: UInt8 in [0, 1, 0x7F, 0x80, 0xFF] {
-                    var changed = bytes
-                    changed[index] = value
-                    _ = try? ReferenceImage(bytes: changed)
+    /// Whatever one wrong byte makes of an image, it is refused, or still within every bound.
+    @Test(arguments: good.indices) func oneWrongByteIsRefusedOrWithinTheBounds(_ index: Int) {
+        let (name, bytes, format, _, _) = ReferenceImageTests.good[index]
+        var (accepted, refused) = (0, 0)
+        for index in bytes.indices {
+            for value: UInt8 in [0, 1, 0x7F, 0x80, 0xFF] where value != bytes[index] {
+                var changed = bytes
+                changed[index] = value
+                guard let image = try? ReferenceImage(bytes: changed) else {
+                    refused += 1
+                    continue
                 }
+                accepted += 1
+                let sides = 1...ReferenceImage.maximumSide
+                #expect(image.format == format, "\(name), byte \(index) = \(value)")
+                #expect(sides.contains(image.width) && sides.contains(image.height), "\(name), byte \(index) = \(value)")
+                #expect(
+                    image.width * image.height <= ReferenceImage.maximumPixels, "\(name), byte \(index) = \(value)")
             }
         }
+        // The signature and the lengths count; what a decoder alone reads does not.
+        #expect(accepted > 0 && refused >= 8, "\(name): \(accepted) accepted, \(refused) refused")
     }
 
     @Test func files() throws {
