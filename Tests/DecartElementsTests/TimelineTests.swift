@@ -96,16 +96,26 @@ import Testing
         #expect(at(8000, 450) == 450 && at(8020, 447) == 450)
     }
 
-    @Test func nothingTraps() {
+    /// Delays and times that no clock says: the latency never falls below what was asked for or promised, and time is only
+    /// ever moved within its range.
+    @Test func senselessDelaysStayWithinTheBounds() {
+        let minimum = 60_000 * Self.ms
         var line = capture(minimum: 60_000)
+        var latency = line.latency(base: Self.base)
+        #expect(latency == minimum)
         for delay in [Int64.min, -1, 0, Int64.max] {
-            for time in [0, 1, UInt64.max - 1] as [UInt64] {
-                _ = line.settle(delay, rank: 1, base: Self.base)
-                _ = line.moved(time, base: UInt64.max - 1)
-                _ = line.latency(base: time)
+            for time in [0, 1, UInt64(Int64.max)] {
+                let grew = line.settle(delay, rank: 1, base: Self.base)
+                let next = line.latency(base: Self.base)
+                #expect(next >= latency && (next > latency) == grew, "delay \(delay)")
+                latency = next
+                let (moved, shift) = (line.moved(time, base: Self.base), line.shift(base: Self.base))
+                #expect(shift >= 0 ? moved <= time : moved >= time, "\(time) by \(shift) to \(moved)")
+                #expect(line.latency(base: time) >= max(time, minimum))
                 line.frameLeft(interval: time)
             }
         }
+        #expect(latency >= UInt64(Int64.max))
     }
 }
 
