@@ -1,5 +1,6 @@
 import DecartProtocol
 import DecartSession
+import Testing
 
 /// A machine on virtual time, with its timers. `walk…` brings it to a state; `take` gives what was ordered since.
 struct MachineDriver {
@@ -14,6 +15,8 @@ struct MachineDriver {
     var jitter = 0.0
     private(set) var attempt = AttemptID(0)
     private var nextRequest: RequestID = 1
+    /// Within one wait. The longest one, of 100,000 s, takes 200,000 samples of the media.
+    private static let maximumTimers = 500_000
 
     init(
         prompt: String? = "Lego World", image: ReferenceImage? = nil, maximumRetries: Int? = 5,
@@ -67,7 +70,14 @@ struct MachineDriver {
     /// Lets time pass, with every timer in its order.
     mutating func wait(_ duration: Duration) {
         let end = now + duration
+        var fired = 0
         while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= end {
+            fired += 1
+            guard fired <= Self.maximumTimers else {
+                Issue.record("Timers do not come to rest: \(fired) fired within \(duration), the last one \(timer)")
+                timers = [:]
+                break
+            }
             now = max(now, due)
             timers[timer] = nil
             tell(.timerFired(timer))

@@ -82,6 +82,24 @@ struct PromptTests {
         #expect(driver.runningTimers.contains(.acks) == false)
     }
 
+    /// A request that timed out belongs to its channel: on the next one, where it was never sent, an ack that happens to
+    /// fit it says nothing about it.
+    @Test(arguments: [nil, "late"]) func expiredRequestsEndWithTheirChannel(text: String?) throws {
+        var driver = try connected()
+        try driver.update("late")
+        driver.wait(.seconds(15))
+        #expect(driver.results().map(\.outcome) == [.timedOut])
+        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.waitForRetry()
+        _ = driver.take()
+        driver.open()
+        #expect(driver.sent() == [.text("first")])
+        driver.server(.promptAck(PromptAck(prompt: "first", success: true)))
+        driver.server(.promptAck(PromptAck(prompt: text, success: true)))
+        #expect(driver.machine.wantedContent.prompt?.text == "first")
+        #expect(driver.results() == [])
+    }
+
     @Test func imagesAreSingleFlight() throws {
         var driver = try connected()
         let images = try [17, 18, 19, 20].map { try testImage($0) }

@@ -433,4 +433,51 @@ struct ReconnectTests {
             #expect(driver.failures() == [])
         }
     }
+
+    /// The application stops while the old media path still shows: it ends at once, and once, before the retry dials and
+    /// after it.
+    @Test(arguments: [false, true]) func stopEndsTheOldMediaPath(hasDialled: Bool) throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.wait(.seconds(3))
+        _ = driver.take()
+        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        if hasDialled {
+            driver.waitForRetry()
+            driver.open()
+            driver.acknowledgeAll()
+        }
+        #expect(!driver.orders.contains(.stopMedia(old)))
+        driver.tell(.stop)
+        #expect(driver.orders.count { $0 == .stopMedia(old) } == 1)
+        #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)
+    }
+
+    /// The channel closes when nothing has come for a second: what shows nothing is not kept.
+    @Test func aSilentMediaPathIsNotKept() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.wait(.seconds(3))
+        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.wait(.seconds(1))
+        _ = driver.take()
+        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        #expect(driver.state == .reconnecting)
+        #expect(driver.orders.contains(.stopMedia(old)))
+        #expect(driver.runningTimers == [.retry])
+    }
+
+    @Test func aFailedMediaPathIsNotKept() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.wait(.seconds(3))
+        _ = driver.take()
+        driver.media(.failed(SessionError(.webRTC, "consent", stage: .media)))
+        #expect(driver.state == .reconnecting)
+        #expect(driver.orders.contains(.stopMedia(old)))
+        #expect(driver.runningTimers == [.retry])
+    }
 }

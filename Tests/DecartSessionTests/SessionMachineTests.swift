@@ -147,6 +147,16 @@ struct SessionMachineTests {
             ])
     }
 
+    @Test func candidatesThatWaitForTheOfferAreBounded() throws {
+        var driver = try MachineDriver()
+        driver.walkToNegotiating()
+        _ = driver.take()
+        let candidates = (0...256).map { CandidateMessage(candidate: "candidate:\($0)") }
+        for candidate in candidates { driver.media(.candidate(candidate)) }
+        driver.media(.offer(sdp: "o"))
+        #expect(driver.sent() == [.offer(sdp: "o")] + candidates.prefix(256).map { .iceCandidate($0) })
+    }
+
     @Test func relaysThatComeBeforeTheOfferAreUsed() throws {
         let relay = TURNConfig(urls: ["turn:a:1"], username: "u", credential: Secret("c"))
         var driver = try MachineDriver()
@@ -155,6 +165,15 @@ struct SessionMachineTests {
         driver.acknowledgeAll()
         #expect(driver.orders.contains(.startMedia(driver.attempt, .negotiate(relays: [relay]))))
         driver.server(.turnConfig(relay))
+    }
+
+    @Test func relaysAreBounded() throws {
+        let relays = (0...8).map { TURNConfig(urls: ["turn:a:\($0)"], username: "u", credential: Secret("c")) }
+        var driver = try MachineDriver()
+        driver.walkToSettling()
+        for relay in relays { driver.server(.turnConfig(relay)) }
+        driver.acknowledgeAll()
+        #expect(driver.orders.contains(.startMedia(driver.attempt, .negotiate(relays: Array(relays.prefix(8))))))
     }
 
     @Test func nonsenseIsIgnored() throws {
