@@ -294,7 +294,49 @@ struct RoomMachineTests {
         #expect(driver.machine.token == Secret("third"))
     }
 
+    @Test func tokensAreBounded() {
+        let (longest, tooLong) = (String(repeating: "t", count: 8192), String(repeating: "x", count: 8193))
+        let ways: [(String) -> LiveKitSignalResponse.OneOf_Message] = [
+            { .refreshToken($0) }, { token in .roomMoved(.with { $0.token = token }) },
+        ]
+        for way in ways {
+            var driver = RoomDriver()
+            driver.walkToConnected()
+            driver.server(way(longest))
+            #expect(driver.machine.token == Secret(longest))
+            driver.server(way(tooLong))
+            #expect(driver.machine.token == Secret(longest))
+        }
+    }
+
+    /// A track that the server lets go of is published anew, but not for a server that does so for ever.
+    @Test func publishingAnewEnds() {
+        var driver = RoomDriver()
+        driver.walkToConnected()
+        _ = driver.take()
+        var announced = 0
+        for round in 0..<9 {
+            driver.server(.trackPublished(.with { ($0.cid, $0.track.sid) = ("camera", "TR_\(round)") }))
+            driver.server(.trackUnpublished(.with { $0.trackSid = "TR_\(round)" }))
+            announced += driver.sent().count { if case .addTrack = $0 { true } else { false } }
+        }
+        #expect(announced == 8)
+    }
+
     // MARK: The end
+
+    /// The end comes while an answer to a ping is being waited for.
+    @Test func noTimerOutlivesTheEnd() {
+        let ends: [RoomFact] = [.stop, .closed(code: 1006, reason: "")]
+        for end in ends {
+            var driver = RoomDriver()
+            driver.walkToConnected()
+            driver.wait(.seconds(5))
+            #expect(driver.timers[.pong] != nil)
+            driver.tell(end)
+            #expect(driver.timers.isEmpty, "\(driver.timers)")
+        }
+    }
 
     @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .resume, .reconnect, .UNRECOGNIZED(9)])
     func sentAway(action: LiveKitLeaveRequest.Action) {
