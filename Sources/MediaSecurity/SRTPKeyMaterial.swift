@@ -36,7 +36,7 @@ package struct SRTPKeyMaterial: Sendable {
     }
 
     /// Takes apart RFC 5764 §4.2's block: client key, server key, client salt, server salt.
-    init?(profile: SRTPProfile, exported: [UInt8], role: DTLSRole) {
+    package init?(profile: SRTPProfile, exported: [UInt8], role: DTLSRole) {
         let (key, salt) = (profile.keyLength, profile.saltLength)
         guard exported.count == 2 * (key + salt) else { return nil }
         let client = exported[0..<key] + exported[(2 * key)..<(2 * key + salt)]

@@ -125,6 +125,24 @@ struct HostileDatagramTests {
         #expect(datagrams <= 2_001)
     }
 
+    /// Few datagrams, each of them as large as UDP carries: 256 KiB are the bound, and below it a handshake goes on.
+    @Test(arguments: [4, 5])
+    func handshakesAreBoundedInBytesToo(datagrams: Int) throws {
+        let pair = try DTLSPair()
+        pair.start()
+        let large = (0..<4).flatMap { _ in Self.record(type: 23, epoch: 1, length: 16_000) }
+        for number in 1...datagrams {
+            #expect(pair.serverError == nil, "before datagram \(number)")
+            pair.deliver(large, toClient: false)
+        }
+        pair.run()
+        if datagrams == 4 {
+            #expect(pair.isEstablished, "\(pair.clientError as Any) \(pair.serverError as Any)")
+        } else {
+            #expect(pair.serverError?.code == .limitExceeded)
+        }
+    }
+
     /// 100,000 datagrams of each kind in each phase: memory stays where it was.
     @Test(arguments: [Phase.started, .halfway, .established])
     func floodKeepsMemoryBounded(phase: Phase) throws {

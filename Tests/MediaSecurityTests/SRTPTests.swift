@@ -192,6 +192,26 @@ struct SRTPTests {
         #expect(counts == [2_000, 2_000, 2_000, 2_000])
     }
 
+    /// RFC 5764 §4.2 gives the order of the exported block: client's key, server's key, client's salt, server's salt. Each
+    /// end sends with its own; two ends of ours that swapped them alike would still understand each other.
+    @Test(arguments: SRTPProfile.allCases)
+    func exportedKeysBelongToTheirRoles(profile: SRTPProfile) throws {
+        let clientKey = [UInt8](repeating: 0xc1, count: profile.keyLength)
+        let serverKey = [UInt8](repeating: 0x51, count: profile.keyLength)
+        let clientSalt = [UInt8](repeating: 0xc2, count: profile.saltLength)
+        let serverSalt = [UInt8](repeating: 0x52, count: profile.saltLength)
+        let block = clientKey + serverKey + clientSalt + serverSalt
+        #expect(block.count == (profile == .aeadAES128GCM ? 56 : 60))
+        let client = try #require(SRTPKeyMaterial(profile: profile, exported: block, role: .client))
+        let server = try #require(SRTPKeyMaterial(profile: profile, exported: block, role: .server))
+        #expect(client.withLocal(Array.init) == clientKey + clientSalt)
+        #expect(client.withRemote(Array.init) == serverKey + serverSalt)
+        #expect(server.withLocal(Array.init) == serverKey + serverSalt)
+        #expect(server.withRemote(Array.init) == clientKey + clientSalt)
+        #expect(SRTPKeyMaterial(profile: profile, exported: block.dropLast(), role: .client) == nil)
+        #expect(SRTPKeyMaterial(profile: profile, exported: block + [0], role: .client) == nil)
+    }
+
     /// A handshake's keys, and not only made-up ones, carry media both ways.
     @Test
     func keysOfAHandshake() throws {
