@@ -1,3 +1,4 @@
+import Glibc
 import MediaSecurity
 
 /// Two ends of one association, joined in memory.
@@ -81,18 +82,26 @@ final class DTLSPair {
         return !fromClient.isEmpty || !fromServer.isEmpty
     }
 
-    /// Fires the retransmission timers, waiting for the earlier one by looking at it again and again: OpenSSL's timer
-    /// knows no other clock than the machine's. False when no timer runs.
+    /// Fires the earlier one of the retransmission timers when it is due. False when no timer runs.
     func fireTimer() -> Bool {
-        guard client.nextTimeout != nil || server.nextTimeout != nil else { return false }
-        let deadline = ContinuousClock.now + .seconds(3)
-        while ContinuousClock.now < deadline {
-            for isClient in [true, false] {
-                let connection = isClient ? client : server
-                guard let left = connection.nextTimeout, left == .zero else { continue }
-                note(connection.handleTimeout(), client: isClient)
-                return true
-            }
+        let due = [true, false].compactMap { isClient in
+            (isClient ? client : server).nextTimeout.map { (isClient: isClient, left: $0) }
+        }
+        guard let next = due.min(by: { $0.left < $1.left }) else { return false }
+        let connection = next.isClient ? client : server
+        guard Self.waitUntilDue(connection) else { return false }
+        note(connection.handleTimeout(), client: next.isClient)
+        return true
+    }
+
+    /// Blocks for as long as the connection says that its timer still has to run: OpenSSL's timer knows no other clock than
+    /// the machine's. False when no timer runs, or when it is not due after that.
+    static func waitUntilDue(_ connection: DTLSConnection) -> Bool {
+        // A signal may end a pause early, and the rest of it is rounded: a few pauses.
+        for _ in 0..<10 {
+            guard let left = connection.nextTimeout else { return false }
+            if left == .zero { return true }
+            usleep(UInt32(clamping: left.components.seconds * 1_000_000 + left.components.attoseconds / 1_000_000_000_000 + 1))
         }
         return false
     }

@@ -67,8 +67,7 @@ struct LossyHandshakeTests {
     func answersAfterTheTimer(timerIsHandled: Bool) throws {
         let pair = try DTLSPair(retransmission: DTLSRetransmission(first: .milliseconds(20), limit: .milliseconds(20)))
         pair.start()
-        let deadline = ContinuousClock.now + .seconds(5)
-        while pair.client.nextTimeout != .zero, ContinuousClock.now < deadline {}
+        #expect(DTLSPair.waitUntilDue(pair.client), "the client's timer is not due: \(pair.client.nextTimeout as Any)")
         if timerIsHandled { pair.note(pair.client.handleTimeout(), client: true) }
         pair.run()
         #expect(pair.isEstablished)
