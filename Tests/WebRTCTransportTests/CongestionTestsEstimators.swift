@@ -124,6 +124,30 @@ struct CongestionEstimatorTests {
         #expect(lossController(start: 1e6, loss: 20, reports: 5).estimate < 0.91e6)
     }
 
+    /// draft-ietf-rmcat-gcc-02 section 6: down by half of the loss, 1 - 0.5 * 0.2.
+    @Test
+    func oneReportOfLossIsOneStepByHalfOfIt() {
+        #expect(lossController(start: 1e6, loss: 20, reports: 2).estimate == 1e6)
+        #expect(lossController(start: 1e6, loss: 20, reports: 3).estimate == 0.9e6)
+        // The answer to it is still under way.
+        #expect(lossController(start: 1e6, loss: 20, reports: 4).estimate == 0.9e6)
+        #expect(lossController(start: 1e6, loss: 20, reports: 5).estimate == 0.81e6)
+    }
+
+    /// Until a round trip has passed, what arrives cannot show yet what the last decrease has done.
+    @Test(arguments: [(10_000, 50_000), (120_000, 120_000), (900_000, 200_000)] as [(Int64, Int64)])
+    func overUseBacksOffOnceARoundTrip(roundTrip: Int64, pause: Int64) {
+        var controller = DelayBasedController(start: 1e6)
+        func overuse(received: Int, at now: Int64) -> Double {
+            controller.update(.overuse, received: received, sent: received, roundTrip: roundTrip, now: now)
+            return controller.estimate
+        }
+        #expect(overuse(received: 1_000_000, at: 5_000_000) == 0.85e6)
+        #expect(overuse(received: 800_000, at: 5_000_000 + pause / 2) == 0.85e6)
+        #expect(overuse(received: 800_000, at: 5_000_000 + pause - 1) == 0.85e6)
+        #expect(overuse(received: 800_000, at: 5_000_000 + pause) == 0.68e6)
+    }
+
     @Test
     func lossThatDoesNotAnswerToTheRateIsNotChased() {
         #expect(lossController(start: 1e6, loss: 20, reports: 400).estimate == 0.6e6)

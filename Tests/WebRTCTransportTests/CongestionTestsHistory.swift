@@ -61,6 +61,20 @@ struct SentPacketHistoryTests {
         #expect((afterMissing.lost, afterMissing.received, afterMissing.unreportedBytes) == (0, 1, 3000))
     }
 
+    /// Feedback that another one has overtaken is taken for what it says; what lies between is not looked at again.
+    @Test
+    func lateFeedbackMovesNothingBack() throws {
+        var history = sent(10)
+        var resolver = FeedbackResolver()
+        _ = resolver.resolve(try feedback(10, [0, 1000], count: 0), with: &history)
+        let overtaking = resolver.resolve(try feedback(14, [4000], count: 2), with: &history)
+        #expect((overtaking.lost, overtaking.received, overtaking.unreportedBytes) == (0, 1, 2000))
+        let late = resolver.resolve(try feedback(12, [2000], count: 1), with: &history)
+        #expect((late.lost, late.received, late.unreportedBytes) == (0, 1, 0))
+        let next = resolver.resolve(try feedback(15, [5000], count: 3), with: &history)
+        #expect((next.lost, next.received, next.unreportedBytes) == (0, 1, 0))
+    }
+
     @Test
     func unknownNumbersAreIgnored() throws {
         var history = sent(2)
