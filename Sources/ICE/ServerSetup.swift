@@ -1,13 +1,13 @@
 /// Brings STUN and TURN servers to libnice: literals at once, names when they have resolved. Belongs to the network
 /// thread, and decides only *when* and *as what* a server is announced; the agent's core does it.
 // Touched on the network thread only.
-final class ServerSetup: @unchecked Sendable {
+package final class ServerSetup: @unchecked Sendable {
     /// Gathering waits so long for names, since libnice takes a STUN server only before it starts.
-    static let headStart = Duration.milliseconds(250)
+    package static let headStart = Duration.milliseconds(250)
     /// libnice refuses more of them.
     static let maximumTurnServers = 8
 
-    struct Actions {
+    package struct Actions {
         var setSTUN: (_ host: String, _ port: UInt16) -> Void
         var addTURN: (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void
         /// Answered by `tunnelSettled`; nil: there is no TLS here.
@@ -17,6 +17,20 @@ final class ServerSetup: @unchecked Sendable {
         var begin: () -> Void
         /// Once, not before `begin`: no server comes after this.
         var finish: () -> Void
+
+        package init(
+            setSTUN: @escaping (_ host: String, _ port: UInt16) -> Void,
+            addTURN: @escaping (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void,
+            openTunnel: ((_ server: ICEServer) -> Void)?, warn: @escaping (String) -> Void,
+            begin: @escaping () -> Void, finish: @escaping () -> Void
+        ) {
+            self.setSTUN = setSTUN
+            self.addTURN = addTURN
+            self.openTunnel = openTunnel
+            self.warn = warn
+            self.begin = begin
+            self.finish = finish
+        }
     }
 
     private let network: NetworkThread
@@ -32,14 +46,14 @@ final class ServerSetup: @unchecked Sendable {
     private var hasBegun = false
     private var timer: NetworkTimer?
 
-    init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, actions: Actions) {
+    package init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, actions: Actions) {
         self.network = network
         self.hasIPv4 = hasIPv4
         self.hasIPv6 = hasIPv6
         self.actions = actions
     }
 
-    func start(_ servers: [ICEServer]) {
+    package func start(_ servers: [ICEServer]) {
         var names: [ICEServer] = []
         for server in servers where accept(server) {
             if server.transport == .tls {
@@ -63,7 +77,7 @@ final class ServerSetup: @unchecked Sendable {
     }
 
     /// Nothing of `actions` is called afterwards.
-    func cancel() {
+    package func cancel() {
         timer?.cancel()
         timer = nil
         actions = nil
@@ -105,7 +119,7 @@ final class ServerSetup: @unchecked Sendable {
     }
 
     /// - Parameter port: where its tunnel is on this machine; nil: it failed, maybe long after it was opened.
-    func tunnelSettled(_ server: ICEServer, port: UInt16?) {
+    package func tunnelSettled(_ server: ICEServer, port: UInt16?) {
         guard actions != nil, let index = tunnelled.firstIndex(of: server) else { return }
         tunnelled.remove(at: index)
         pending -= 1

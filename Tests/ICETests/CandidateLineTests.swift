@@ -68,6 +68,17 @@ struct CandidateLineTests {
         #expect(throws: reason) { try CandidateLine.parse(text) }
     }
 
+    @Test(arguments: [1_024, 1_025])
+    func linesAreBounded(length: Int) throws {
+        let head = "candidate:1 1 udp 1 192.0.2.1 1 typ host extension "
+        let text = head + String(repeating: "x", count: length - head.utf8.count)
+        if length == 1_024 {
+            #expect(try CandidateLine.parse(text).address == "192.0.2.1")
+        } else {
+            #expect(throws: CandidateLine.Rejection.malformed) { try CandidateLine.parse(text) }
+        }
+    }
+
     @Test
     func rejectsAMegabyte() {
         let text = String(repeating: "candidate:1 ", count: 100_000)
