@@ -156,9 +156,12 @@ struct TurnWithoutServerTests {
     @Test
     func closingDuringALookUp() async throws {
         let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "stun:localhost:9")])
-        peer.agent.gatherCandidates()
         let released = EventLog<Bool>()
-        peer.agent.close { released.append(true) }
+        // Both in one turn of the network thread: the answer, which it would take up itself, cannot come in between.
+        NetworkThread.shared.sync {
+            peer.agent.gatherCandidates()
+            NetworkThread.shared.async { peer.agent.close { released.append(true) } }
+        }
         #expect(await released.first(within: .seconds(5)) { $0 } == true)
         #expect(peer.candidates.isEmpty)
     }
