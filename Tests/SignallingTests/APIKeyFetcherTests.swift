@@ -27,10 +27,12 @@ struct APIKeyFetcherTests {
             configuration: configuration)
     }
 
-    private func fetch(_ fetcher: APIKeyFetcher, timeout: Duration? = nil) async -> Result<ClientToken, SessionError> {
-        await withCheckedContinuation { continuation in
-            _ = fetcher.fetch(timeout: timeout) { continuation.resume(returning: $0) }
-        }
+    private func fetch(
+        _ fetcher: APIKeyFetcher, timeout: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws -> Result<ClientToken, SessionError> {
+        let results = EventQueue<Result<ClientToken, SessionError>>()
+        _ = fetcher.fetch(timeout: timeout) { results.yield($0) }
+        return try #require(await results.next("a key or a failure", sourceLocation: sourceLocation))
     }
 
     private func withBackend(
@@ -60,7 +62,7 @@ struct APIKeyFetcherTests {
     ])
     func theKeyIsRead(body: String) async throws {
         try await withBackend(script(Self.answer("200 OK", body))) { server in
-            let token = try await fetch(try fetcher(server.port)).get()
+            let token = try await fetch(fetcher(server.port)).get()
             #expect(token.key.reveal() == "ek_fresh")
             let request = try #require(server.requests.first)
             #expect(request.hasPrefix("POST /keys?\(Self.query) HTTP/1.1"))
@@ -73,7 +75,7 @@ struct APIKeyFetcherTests {
 
     @Test func theBodyMayBeEmpty() async throws {
         try await withBackend(script(Self.answer("201 Created", "{\"apiKey\":\"k\"}"))) { server in
-            _ = try await fetch(try fetcher(server.port) { $0.body = .empty }).get()
+            _ = try await fetch(fetcher(server.port) { $0.body = .empty }).get()
             #expect(server.requests.first.flatMap { RawServer.header("Content-Length", in: $0) } == "0")
         }
     }
@@ -123,7 +125,7 @@ struct APIKeyFetcherTests {
         script.closes = row.closes
         script.endless = row.endless
         try await withBackend(script) { server in
-            guard case .failure(let error) = await fetch(try fetcher(server.port), timeout: .seconds(5)) else {
+            guard case .failure(let error) = try await fetch(fetcher(server.port), timeout: .seconds(5)) else {
                 Issue.record("\(row.name): a key")
                 return
             }
@@ -139,7 +141,7 @@ struct APIKeyFetcherTests {
     @Test func silenceTimesOut() async throws {
         try await withBackend(script(nil)) { server in
             let start = ContinuousClock.now
-            guard case .failure(let error) = await fetch(try fetcher(server.port), timeout: .milliseconds(200)) else {
+            guard case .failure(let error) = try await fetch(fetcher(server.port), timeout: .milliseconds(200)) else {
                 Issue.record("a key")
                 return
             }
@@ -164,7 +166,7 @@ struct APIKeyFetcherTests {
         }
         try #require(isBound)
         let port = Int(UInt16(bigEndian: address.sin_port))
-        guard case .failure(let error) = await fetch(try fetcher(port)) else {
+        guard case .failure(let error) = try await fetch(fetcher(port)) else {
             Issue.record("a key")
             return
         }
@@ -179,7 +181,7 @@ struct APIKeyFetcherTests {
             let trusting = try fetcher(server.port, secure: true) { $0.trust = .only(file: certificates.path("ca.pem")) }
             #expect(try await fetch(trusting).get().key.reveal() == "ek_tls")
             let bytes = server.bytesReceived
-            guard case .failure(let error) = await fetch(try fetcher(server.port, secure: true)) else {
+            guard case .failure(let error) = try await fetch(fetcher(server.port, secure: true)) else {
                 Issue.record("trusted")
                 return
             }

@@ -15,7 +15,7 @@ struct BinaryChannelTests {
     @Test func bytesGoBothWaysAsTheyAre() async throws {
         try await withServer { server in
             let client = try client(server)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             for bytes in [[], [0], [0xFF, 0xC3, 0x28], [UInt8](repeating: 0x80, count: 70_000)] as [[UInt8]] {
                 client.channel.send(bytes)
@@ -30,7 +30,7 @@ struct BinaryChannelTests {
         let reply = Script(greet: RawServer.frame(1, [65]) + RawServer.frame(2, [66]))
         try await withServer(reply) { server in
             let client = try client(server)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             #expect(await events.next() == .binary([66]))
             client.channel.close()
@@ -40,7 +40,7 @@ struct BinaryChannelTests {
     @Test func theTokenIsInTheHeaderAndNowhereElse() async throws {
         try await withServer { server in
             let client = try client(server)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             let request = try #require(server.requests.first)
             #expect(request.split(separator: "\r\n").first == "GET /rtc?protocol=16 HTTP/1.1")
@@ -58,7 +58,7 @@ struct BinaryChannelTests {
     @Test func anotherChannelHasNoSuchHeader() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             #expect(RawServer.header("Authorization", in: try #require(server.requests.first)) == nil)
             client.channel.close()

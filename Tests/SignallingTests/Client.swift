@@ -1,13 +1,14 @@
 import DecartProtocol
 import DecartSession
 import Signalling
+import Testing
 
 /// A channel and what it told, in order.
 final class Client: Sendable {
     static let key = "canary+key&with=odd#chars%/?é"
 
     let channel: WebSocketChannel
-    private let events: AsyncStream<SignallingEvent>
+    private let events = EventQueue<SignallingEvent>()
 
     init(
         port: Int, host: String = "127.0.0.1", secure: Bool = false, roomToken: String? = nil,
@@ -25,33 +26,32 @@ final class Client: Sendable {
         var configuration = WebSocketChannel.Configuration()
         configuration.closeLimit = .milliseconds(200)
         configure(&configuration)
-        let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
-        self.events = events
-        channel = WebSocketChannel(url: url, configuration: configuration) { event in
-            continuation.yield(event)
+        channel = WebSocketChannel(url: url, configuration: configuration) { [events] event in
+            events.yield(event)
             switch event {
-            case .closed, .failed: continuation.finish()
+            case .closed, .failed: events.finish()
             case .opened, .text, .binary: break
             }
         }
     }
 
-    func open(timeout: Duration = .seconds(50)) -> AsyncStream<SignallingEvent>.Iterator {
+    func open(timeout: Duration = .seconds(50)) -> EventQueue<SignallingEvent> {
         channel.open(timeout: timeout)
-        return events.makeAsyncIterator()
+        return events
     }
 
     /// Everything until the end; for channels that end by themselves.
-    func run(timeout: Duration = .seconds(50)) async -> [SignallingEvent] {
-        var iterator = open(timeout: timeout)
-        var all: [SignallingEvent] = []
-        while let event = await iterator.next() { all.append(event) }
-        return all
+    func run(
+        timeout: Duration = .seconds(50), sourceLocation: SourceLocation = #_sourceLocation
+    ) async -> [SignallingEvent] {
+        await open(timeout: timeout).rest(sourceLocation: sourceLocation)
     }
 
     /// The error that ended it.
-    func failure(timeout: Duration = .seconds(50)) async -> SessionError? {
-        if case .failed(let error) = await run(timeout: timeout).last { return error }
+    func failure(
+        timeout: Duration = .seconds(50), sourceLocation: SourceLocation = #_sourceLocation
+    ) async -> SessionError? {
+        if case .failed(let error) = await run(timeout: timeout, sourceLocation: sourceLocation).last { return error }
         return nil
     }
 }

@@ -18,7 +18,7 @@ struct EventLoopsTests {
     @Test func childrenOfTheHostInheritNoConnection() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             let first = await events.next()
             let connections = (0..<4096).map(CInt.init).filter { Self.farPort(of: $0) == server.port }
             #expect(!connections.isEmpty, "\(String(describing: first))")

@@ -9,7 +9,7 @@ struct FreshKeyChannelTests {
     /// A channel, its events, and the keys that it was made with.
     final class Fixture: Sendable {
         let channel: FreshKeyChannel
-        let events: AsyncStream<SignallingEvent>
+        let events = EventQueue<SignallingEvent>()
         private let keys: Keys
 
         final class Keys: Sendable { let all = Mutex<[String]>([]) }
@@ -17,12 +17,10 @@ struct FreshKeyChannelTests {
         init(backend: Int, service: Int, refusal: SessionError? = nil) throws {
             let keys = Keys()
             self.keys = keys
-            let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
-            self.events = events
-            let tell: @Sendable (SignallingEvent) -> Void = { event in
-                continuation.yield(event)
+            let tell: @Sendable (SignallingEvent) -> Void = { [events] event in
+                events.yield(event)
                 switch event {
-                case .closed, .failed: continuation.finish()
+                case .closed, .failed: events.finish()
                 case .opened, .text, .binary: break
                 }
             }
@@ -40,12 +38,10 @@ struct FreshKeyChannelTests {
 
         var usedKeys: [String] { keys.all.withLock { $0 } }
 
-        func run() async -> [SignallingEvent] {
-            var all: [SignallingEvent] = []
+        func run(sourceLocation: SourceLocation = #_sourceLocation) async -> [SignallingEvent] {
             // Who lets a channel go hears no more of it.
             defer { withExtendedLifetime(channel) {} }
-            for await event in events { all.append(event) }
-            return all
+            return await events.rest(sourceLocation: sourceLocation)
         }
     }
 
@@ -73,7 +69,7 @@ struct FreshKeyChannelTests {
         try await withServers { backend, service in
             let fixture = try Fixture(backend: backend.port, service: service.port)
             fixture.channel.open(timeout: .seconds(10))
-            var events = fixture.events.makeAsyncIterator()
+            let events = fixture.events
             #expect(await events.next()?.isOpened == true)
             #expect(fixture.usedKeys == ["ek_canary_1234"])
             #expect(service.requests.first?.contains("api_key=ek_canary_1234") == true)

@@ -54,8 +54,8 @@ struct SessionOverWebSocketTests {
     }
 
     private func controller(
-        port: Int, retries: Int? = 0, changes: AsyncStream<SessionSnapshot>.Continuation,
-        reports: AsyncStream<SessionReport>.Continuation
+        port: Int, retries: Int? = 0, changes: EventQueue<SessionSnapshot>,
+        reports: EventQueue<SessionReport> = EventQueue()
     ) throws -> SessionController {
         let base = try ServiceURL(base: "ws://127.0.0.1:\(port)")
         let url = base.stream(key: try APIKey(Client.key), model: try DecartModel(named: "lucy-restyle-2"))
@@ -69,23 +69,27 @@ struct SessionOverWebSocketTests {
             onChange: { changes.yield($0) }, onEvent: { reports.yield($0) })
     }
 
+    private func stop(_ controller: SessionController, sourceLocation: SourceLocation = #_sourceLocation) async {
+        let stopped = EventQueue<Void>()
+        controller.stop { stopped.yield(()) }
+        _ = await stopped.next("the end of the session", sourceLocation: sourceLocation)
+    }
+
     @Test func connectsPromptsAndStops() async throws {
         try await withServer(SessionOverWebSocketTests.service()) { server in
-            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
-            let (reports, report) = AsyncStream<SessionReport>.makeStream()
-            let controller = try controller(port: server.port, changes: change, reports: report)
+            let changes = EventQueue<SessionSnapshot>()
+            let reports = EventQueue<SessionReport>()
+            let controller = try controller(port: server.port, changes: changes, reports: reports)
             controller.start()
-            for await snapshot in changes where snapshot.state == .generating { break }
+            _ = await changes.first("the generation") { $0.state == .generating }
             let phases = controller.snapshot.phases
             #expect(phases.transport != nil && phases.upgrade != nil && phases.initialAck != nil)
             #expect(controller.snapshot.sessionID == "s")
 
             let id = controller.updatePrompt(PromptUpdate(prompt: try Prompt("anime")))
-            for await case .promptResult(let result) in reports {
-                #expect(result.id == id && result.isAccepted)
-                break
-            }
-            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+            let report = await reports.first("the prompt's result") { if case .promptResult = $0 { true } else { false } }
+            if case .promptResult(let result) = report { #expect(result.id == id && result.isAccepted) }
+            await stop(controller)
             #expect(controller.snapshot.state == .disconnected)
             let types = server.frames.filter { $0.opcode == 1 }.compactMap {
                 try? ClientMessage(decoding: $0.payload).type
@@ -97,27 +101,25 @@ struct SessionOverWebSocketTests {
 
     @Test func refusedPromptSendsNoOffer() async throws {
         try await withServer(SessionOverWebSocketTests.service(refusing: "Lego World")) { server in
-            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
-            let (_, report) = AsyncStream<SessionReport>.makeStream()
-            let controller = try controller(port: server.port, retries: 5, changes: change, reports: report)
+            let changes = EventQueue<SessionSnapshot>()
+            let controller = try controller(port: server.port, retries: 5, changes: changes)
             controller.start()
-            for await snapshot in changes where snapshot.state == .error { break }
+            _ = await changes.first("the failure") { $0.state == .error }
             #expect(controller.snapshot.lastError?.message == "The service says: No.")
             #expect(server.frames.filter { $0.opcode == 1 }.count == 1)
             #expect(server.connections == 1)
-            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+            await stop(controller)
         }
     }
 
     @Test func comesBackAfterEveryCut() async throws {
         try await withServer(SessionOverWebSocketTests.service()) { server in
-            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
-            let (_, report) = AsyncStream<SessionReport>.makeStream()
-            let controller = try controller(port: server.port, retries: nil, changes: change, reports: report)
+            let changes = EventQueue<SessionSnapshot>()
+            let controller = try controller(port: server.port, retries: nil, changes: changes)
             controller.start()
             var cuts = 0
             var wasGenerating = false
-            for await snapshot in changes {
+            while let snapshot = await changes.next("generation \(cuts)") {
                 let isGenerating = snapshot.state == .generating
                 if isGenerating, !wasGenerating {
                     if cuts == 20 { break }
@@ -131,7 +133,7 @@ struct SessionOverWebSocketTests {
                 }
             }
             #expect(server.connections == 21)
-            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+            await stop(controller)
         }
     }
 
@@ -139,18 +141,18 @@ struct SessionOverWebSocketTests {
         var script = Script()
         script.respond = { _ in [UInt8]("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".utf8) }
         try await withServer(script) { server in
-            let (changes, change) = AsyncStream<SessionSnapshot>.makeStream()
-            let (reports, report) = AsyncStream<SessionReport>.makeStream()
-            let controller = try controller(port: server.port, retries: 5, changes: change, reports: report)
+            let changes = EventQueue<SessionSnapshot>()
+            let reports = EventQueue<SessionReport>()
+            let controller = try controller(port: server.port, retries: 5, changes: changes, reports: reports)
             controller.start()
-            for await snapshot in changes where snapshot.state == .error { break }
-            for await case .failed(let error) in reports {
+            _ = await changes.first("the failure") { $0.state == .error }
+            let report = await reports.first("the error") { if case .failed = $0 { true } else { false } }
+            if case .failed(let error) = report {
                 #expect(error.code == .invalidAPIKey && error.httpStatus == 401)
                 #expect(!"\(error)".contains("canary"))
-                break
             }
             #expect(server.connections == 1)
-            await withCheckedContinuation { continuation in controller.stop { continuation.resume() } }
+            await stop(controller)
         }
     }
 }

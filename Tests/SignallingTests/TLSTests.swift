@@ -102,7 +102,7 @@ struct TLSTests {
         for trust in [TLSTrust.only(file: certificates.path("ca.pem")), .systemAnd(file: certificates.path("ca.pem"))] {
             try await serve(tls) { server in
                 let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
-                var events = client.open()
+                let events = client.open()
                 #expect(await events.next()?.isOpened == true)
                 client.channel.send([65])
                 #expect(await events.next() == .text([65]))
@@ -118,7 +118,7 @@ struct TLSTests {
         try await serve(tls) { server in
             let trust = TLSTrust.only(file: certificates.path("ca.pem"))
             let client = try Client(port: server.port, secure: true) { $0.trust = trust }
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             client.channel.close()
         }
@@ -179,7 +179,7 @@ struct TLSTests {
         try await serve(tls) { server in
             let trust = TLSTrust.only(file: certificates.path("self.pem"))
             let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             client.channel.close()
         }

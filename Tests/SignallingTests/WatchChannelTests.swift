@@ -20,20 +20,19 @@ struct WatchChannelTests {
         script.onFrame = { _ in nil }
         script.closes = closes
         let server = try await RawServer(script)
-        let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
+        let events = EventQueue<SignallingEvent>()
         let key = try APIKey(Self.key)
         let channel = WatchChannel(
             url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)/base").watchStream(key: key, room: room), key: key
         ) { event in
-            continuation.yield(event)
+            events.yield(event)
             switch event {
-            case .text, .closed, .failed: continuation.finish()
+            case .text, .closed, .failed: events.finish()
             case .opened, .binary: break
             }
         }
         channel.open(timeout: timeout)
-        var heard: [SignallingEvent] = []
-        for await event in events { heard.append(event) }
+        let heard = await events.rest()
         channel.close()
         do { try check(server, heard) } catch {
             try? await server.shutdown()
@@ -108,21 +107,20 @@ struct WatchChannelTests {
         script.respond = { _ in nil }
         script.onFrame = { _ in nil }
         let server = try await RawServer(script)
-        let (events, continuation) = AsyncStream<SignallingEvent>.makeStream()
+        let events = EventQueue<SignallingEvent>()
         let key = try APIKey(Self.key)
         let channel = WatchChannel(
             url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)").watchStream(key: key, room: "r"), key: key
         ) { event in
-            continuation.yield(event)
-            if case .closed = event { continuation.finish() }
+            events.yield(event)
+            if case .closed = event { events.finish() }
         }
         channel.open(timeout: .seconds(30))
         channel.send([1, 2, 3])
         channel.close()
         channel.close()
         channel.open(timeout: .seconds(1))
-        var heard: [SignallingEvent] = []
-        for await event in events { heard.append(event) }
+        let heard = await events.rest()
         #expect(heard == [.closed(code: nil, reason: "")])
         try await server.shutdown()
     }

@@ -22,7 +22,7 @@ struct HonestServerTests {
     @Test func echoesTextAndClosesCleanly() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             let opened = await events.next()
             guard case .opened(let transport?, let upgrade?) = opened else {
                 Issue.record("not opened: \(String(describing: opened))")
@@ -42,7 +42,7 @@ struct HonestServerTests {
     @Test func requestIsWellFormed() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             let request = try #require(server.requests.first)
             let line = request.split(separator: "\r\n").first
@@ -58,7 +58,7 @@ struct HonestServerTests {
     @Test func everyFrameHasItsOwnMask() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             for _ in 0..<8 {
                 client.channel.send([UInt8]("same".utf8))
@@ -75,7 +75,7 @@ struct HonestServerTests {
         script.greet = RawServer.frame(1, [UInt8]("hello".utf8)) + RawServer.frame(1, [UInt8]("again".utf8))
         try await withServer(script) { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             #expect(await events.next() == .text([UInt8]("hello".utf8)))
             #expect(await events.next() == .text([UInt8]("again".utf8)))
@@ -90,7 +90,7 @@ struct HonestServerTests {
             + RawServer.frame(0, [UInt8]("b".utf8), fin: false) + RawServer.frame(0, [UInt8]("c".utf8))
         try await withServer(script) { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             #expect(await events.next() == .text([UInt8]("abc".utf8)))
             client.channel.send([UInt8]("x".utf8))
@@ -103,7 +103,7 @@ struct HonestServerTests {
     @Test func worksOverIPv6() async throws {
         try await withServer(host: "::1") { server in
             let client = try Client(port: server.port, host: "::1")
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             #expect(RawServer.header("Host", in: server.requests.first ?? "") == "[::1]:\(server.port)")
             client.channel.close()
@@ -113,7 +113,7 @@ struct HonestServerTests {
     @Test func looksUpNames() async throws {
         try await withServer { server in
             let client = try Client(port: server.port, host: "localhost")
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             client.channel.close()
         }
@@ -141,7 +141,7 @@ struct HonestServerTests {
     @Test func lostConnectionIsTold() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             server.cut()
             #expect(await events.next() == .closed(code: nil, reason: "without a closing handshake"))
@@ -151,7 +151,7 @@ struct HonestServerTests {
     @Test func pingsKeepAQuietConnectionAlive() async throws {
         try await withServer { server in
             let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(300) }
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             // Three pings and more, each answered, and then it still echoes.
             #expect(await server.waitForFrames { frames in frames.count { $0.opcode == 9 } >= 3 })
@@ -193,9 +193,7 @@ struct HonestServerTests {
                 events = later.open()
                 #expect(await server.waitForRequest())
                 later.channel.close()
-                while let event = await events.next() {
-                    if case .failed(let error) = event { Issue.record("failed: \(error)") }
-                }
+                for case .failed(let error) in await events.rest() { Issue.record("failed: \(error)") }
             }
         }
     }
@@ -205,15 +203,14 @@ struct HonestServerTests {
         script.isDeaf = true
         try await withServer(script) { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             _ = await events.next()
             // More than queue and sockets hold.
             let message = [UInt8](repeating: 0x20, count: 64 << 10)
             for _ in 0..<500 { client.channel.send(message) }
-            var last: SignallingEvent?
-            while let event = await events.next() { last = event }
-            guard case .failed(let error) = last else {
-                Issue.record("ended with \(String(describing: last))")
+            let rest = await events.rest()
+            guard case .failed(let error) = rest.last else {
+                Issue.record("ended with \(rest)")
                 return
             }
             #expect(error.message.contains("does not take messages"))
