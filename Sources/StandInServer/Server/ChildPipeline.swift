@@ -83,7 +83,7 @@ struct ChildPipeline: Sendable {
         try installFrames(on: channel)
         try channel.pipeline.syncOperations.addHandler(
             ConnectionHandler(
-                request: request, rules: rules(for: request, channel), plan: plan, services: services,
+                request: request, rules: rules(for: request, plan, channel), plan: plan, services: services,
                 watched: request.watched.flatMap { services.audiences.audience(of: $0) }))
     }
 
@@ -98,13 +98,16 @@ struct ChildPipeline: Sendable {
                 maxAccumulatedFrameSize: configuration.maximumMessageSize))
     }
 
-    private func rules(for request: ConnectionRequest, _ channel: any Channel) -> Conversation.Rules {
+    private func rules(
+        for request: ConnectionRequest, _ plan: FaultPlan, _ channel: any Channel
+    ) -> Conversation.Rules {
         let id = "standin-" + String(UInt64.random(in: .min ... .max), radix: 36)
         return Conversation.Rules(
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
-            transports: configuration.transports, asksForRoom: request.asksForRoom, isViewer: request.watched != nil)
+            transports: configuration.transports, asksForRoom: request.asksForRoom,
+            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.watched != nil)
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {
