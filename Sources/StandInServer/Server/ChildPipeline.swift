@@ -21,6 +21,9 @@ struct ChildPipeline: Sendable {
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
+                guard browserGuard.refusal(of: head.headers) == nil else {
+                    return channel.eventLoop.makeSucceededFuture(nil)
+                }
                 if case .admitted = RoomAdmission(head, services) {
                     return channel.eventLoop.makeSucceededFuture([:])
                 }
@@ -49,8 +52,17 @@ struct ChildPipeline: Sendable {
             ))
         try pipeline.addHandler(
             RefusalHandler(
-                admit: { watch($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) }, log: services.log),
+                admit: { refuseBrowser($0) ?? watch($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) },
+                log: services.log),
             name: RefusalHandler.name)
+    }
+
+    private var browserGuard: BrowserGuard {
+        BrowserGuard(allowsBrowsers: configuration.allowsBrowsers, address: configuration.host)
+    }
+
+    private func refuseBrowser(_ head: HTTPRequestHead) -> Admission? {
+        browserGuard.refusal(of: head.headers).map(Admission.refused)
     }
 
     /// Nil: not a viewer's request for a room.
