@@ -34,6 +34,24 @@ else
     say "skip scripts: every package is installed: no dpkg here"
 fi
 
+# Every program of apt is one that writes down what it is asked, and libssl is an old one.
+if command -v dpkg >/dev/null; then
+    tools=$(mktemp -d)
+    trap 'rm -rf "$tools"' EXIT
+    # shellcheck disable=SC2016 # expanded by the programs
+    printf '%s\n' '#!/bin/sh' 'case "$*" in *Status*) printf installed ;; *) echo 3.0.1-1 ;; esac' >"$tools/dpkg-query"
+    printf '%s\n' '#!/bin/sh' 'echo "  Candidate: 3.0.99-1"' >"$tools/apt-cache"
+    # shellcheck disable=SC2016
+    printf '%s\n' '#!/bin/sh' 'echo "apt-get $*" >>"$(dirname "$0")/asked"' >"$tools/apt-get"
+    printf '%s\n' '#!/bin/sh' 'exec "$@"' >"$tools/sudo"
+    chmod +x "$tools"/*
+    : >"$tools/asked"
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    said=$(PATH="$tools:$PATH" bash -euo pipefail -c 'source "$1/pipelines/lib.sh"; install_packages required' bash "$repo" 2>&1 || true)
+    check "an old OpenSSL is not upgraded unasked" "$(cat "$tools/asked")"
+    check "an old OpenSSL is told" "$(grep -q 'libssl3 3.0.1-1.*--only-upgrade libssl3' <<<"$said" || echo "it says: $said")"
+fi
+
 # Twice from another folder: the paths stand there once, ours after the system's.
 system=$(pkg-config --variable=pluginsdir gstreamer-1.0)
 for shell in bash zsh; do

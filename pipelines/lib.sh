@@ -107,19 +107,42 @@ install_packages() {
             fi
         fi
     done
-    upgrade_libssl
+    warn_of_old_libssl
 }
 
-# DTLS faults are fixed in security versions: have the latest.
+# Print name and version of the OpenSSL library that is installed; nothing where there is none.
+installed_libssl() {
+    local package
+    for package in libssl3 libssl3t64; do
+        if is_installed "$package"; then
+            # The line for our architecture only: a second one may be installed beside it.
+            printf '%s %s\n' "$package" "$(dpkg-query -W -f='${Version}\n' "$package" | head -n 1)"
+            return 0
+        fi
+    done
+}
+
+is_old_libssl() {
+    [ -n "$1" ] && dpkg --compare-versions "$1" lt "$oldest_good_libssl"
+}
+
+# Whoever tries an example decides about the system's libraries; only the tests upgrade this one.
+warn_of_old_libssl() {
+    local package installed
+    read -r package installed <<<"$(installed_libssl)"
+    if is_old_libssl "$installed"; then
+        say "Note: $package $installed may have faults in DTLS that $oldest_good_libssl has not." \
+            "Upgrade it: apt-get install --only-upgrade $package"
+    fi
+}
+
+# For the tests. DTLS faults are fixed in security versions: have the latest.
 upgrade_libssl() {
     local package installed candidate name upgrade=()
-    for package in libssl3 libssl3t64; do
-        if is_installed "$package"; then break; fi
-    done
-    is_installed "$package" || return 0
-    # The line for our architecture only: a second one may be installed beside it.
-    installed=$(dpkg-query -W -f='${Version}\n' "$package" | head -n 1)
-    if dpkg --compare-versions "$installed" lt "$oldest_good_libssl"; then
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then return 0; fi
+    read -r package installed <<<"$(installed_libssl)"
+    [ -n "$package" ] || return 0
+    if is_old_libssl "$installed"; then
         update_lists || true
     fi
     candidate=$(apt-cache policy "$package" | awk '/Candidate:/ { print $2 }')
@@ -131,7 +154,7 @@ upgrade_libssl() {
         say "Upgrading $package from $installed to $candidate (security fixes in DTLS)"
         run_apt install -y --only-upgrade "${upgrade[@]}" >"$build_folder/install.log" 2>&1 ||
             say "Could not: $package stays at $installed (see $build_folder/install.log)"
-    elif dpkg --compare-versions "$installed" lt "$oldest_good_libssl"; then
+    elif is_old_libssl "$installed"; then
         say "Note: $package $installed is the newest that this distribution has; check that it carries the DTLS fixes" \
             "of $oldest_good_libssl"
     fi
@@ -166,10 +189,12 @@ link_plugin() {
 
 # --- Python -----------------------------------------------------------------------------------------------------------
 
-# The virtual environment of the Python referees, made from the system's Python, for PyGObject comes from the system.
-# Prints the path of its Python. Made anew when the list of requirements has changed.
+# test_python [NAME]: the virtual environment of the Python referees, or of those that have one of their own, by name.
+# Made from the system's Python, for PyGObject comes from the system. Prints the path of its Python. Made anew when the
+# list of requirements has changed.
 test_python() {
-    local wanted="$repo/Tests/Peers/requirements.txt" folder="$build_folder/venv" log="$build_folder/venv.log"
+    local name=${1:+-$1}
+    local wanted="$repo/Tests/Peers/requirements$name.txt" folder="$build_folder/venv$name" log="$build_folder/venv$name.log"
     # A system that was upgraded has another Python, in which the folder's packages are not found.
     if ! cmp -s "$wanted" "$folder/requirements.txt" || ! "$folder/bin/python" -c 'import aiortc, gi' 2>/dev/null; then
         rm -rf "$folder"

@@ -151,6 +151,7 @@ bounded() {
 }
 
 bounded 900 install_packages required recommended test
+bounded 300 upgrade_libssl
 bounded 1500 build --build-tests
 
 if python=$(test_python); then
@@ -175,6 +176,15 @@ if [ -n "${DECART_TEST_PYTHON:-}" ]; then
 else
     printf 'skip Peers: no virtual environment\n' >"$folder/Peers.lines"
     take Peers 0 "$folder/Peers.lines"
+fi
+
+if ! wanted FirstGeneration; then
+    :
+elif first_generation_python=$(test_python first-generation); then
+    script FirstGeneration 300 "$first_generation_python" Tests/Peers/check_first_generation.py
+else
+    printf 'skip FirstGeneration: no virtual environment\n' >"$folder/FirstGeneration.lines"
+    take FirstGeneration 0 "$folder/FirstGeneration.lines"
 fi
 
 for check in Tests/Host/check_* pipelines/check_*; do

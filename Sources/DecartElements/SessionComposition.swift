@@ -237,7 +237,9 @@ extension SessionPlan {
         let height = settings.height > 0 ? settings.height : own?.height
         guard let width, let height, let framerate = settings.framerate > 0 ? settings.framerate : own?.framerate else {
             throw ProtocolError(
-                .modelNotFound, "\(model.name) is not a model known here: set width, height and framerate for it.")
+                .modelNotFound,
+                "\(model.name) is not a model known here: correct the name, or set width, height and framerate for it. "
+                    + "Known are \(DecartModel.knownNames.joined(separator: ", ")).")
         }
         // I420 halves both sides; odd sizes are rounded up.
         let even = VideoFormat(width: (width + 1) & ~1, height: (height + 1) & ~1, framerate: framerate)

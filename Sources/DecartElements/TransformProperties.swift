@@ -58,7 +58,8 @@ enum TransformProperties {
             .structure, access: .writeOnly),
         PropertySpec(
             "model", nick: "Model",
-            blurb: "Model name; one that is not known here is a custom model and needs width, height and framerate",
+            blurb: "Known names: \(DecartModel.knownNames.joined(separator: ", ")); any other one is a custom model and needs "
+                + "width, height and framerate",
             .string(default: DecartModel.defaultName)),
         PropertySpec(
             "transport", nick: "Transport",

@@ -137,7 +137,8 @@ package struct RemoteDescription: Sendable {
         self.transportIndex = transportIndex
         let media = sdp.media[transportIndex]
         transport = try Self.transport(of: media, in: sdp, isOffer: isOffer)
-        candidates = Array(media.values("candidate").prefix(64))
+        // As they are in signalling: an attribute's value begins after the name.
+        candidates = media.values("candidate").prefix(64).map { "candidate:" + $0 }
         endOfCandidates = media.has("end-of-candidates") || sdp.has("end-of-candidates")
         isLite = sdp.has("ice-lite")
     }

@@ -30,8 +30,8 @@ struct StandInCommand: ParsableCommand {
             Sound (Opus) goes back as it came, whether it is offered at once, later, or withdrawn in between.
 
             FAULTS
-              --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault knows \
-            count=N (for N connections) and after=N (from the Nth on, counted from 1); further keys are named below. A \
+              --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault \
+            but refuse knows count=N (for N connections) and after=N (from the Nth on, counted from 1); further keys are named below. A \
             client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC. \
             pipelines/FAULTS.md tells what a pipeline sees of each.
 
@@ -46,7 +46,8 @@ struct StandInCommand: ParsableCommand {
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
               ws://127.0.0.1:PORT/rtc or /rtc/v1, with the token that livekit_room_info hands out
             With pixel_latency=1 the latency marker is carried to the transformed picture. HTTP answers: 401 missing, \
-            empty or rejected key; 400 no model; 404 other path; 426 not a WebSocket; 503 too many sessions.
+            empty or rejected key; 400 no model; 403 a web page of another host (--allow-browser); 404 other \
+            path; 426 not a WebSocket; 503 too many sessions.
 
             EXAMPLE
               decart-standin &
@@ -110,6 +111,18 @@ struct StandInCommand: ParsableCommand {
                 + "turn://user:password@host:3478?transport=udp. May be given more than once.",
             valueName: "url"))
     var iceServer: [String] = []
+
+    @Flag(
+        help: ArgumentHelp(
+            "Send the candidates of a direct connection as messages after the answer (trickle ICE). "
+                + "Without it the answer holds them all, as the service's did."))
+    var trickle = false
+
+    @Flag(
+        help: ArgumentHelp(
+            "Take connections from web pages of any origin, and by any host name. "
+                + "Without it only pages of this machine may connect."))
+    var allowBrowser = false
 
     @Flag(help: "Rooms let their participants use relays only.")
     var forceRelay = false
@@ -193,6 +206,8 @@ struct StandInCommand: ParsableCommand {
         configuration.latency = .milliseconds(latency)
         configuration.delay = .milliseconds(delay)
         configuration.transports = transports ?? []
+        configuration.tricklesCandidates = trickle
+        configuration.allowsBrowsers = allowBrowser
         configuration.roomICE = try roomICE()
         configuration.servesSingleConnections = !noSingleConnection
         configuration.faults = try parsedFaults()

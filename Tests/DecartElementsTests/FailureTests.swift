@@ -114,7 +114,7 @@ extension ElementTests {
 
         @Test func aModelOfUnknownSize() throws {
             try expectError(
-                Self.notFound, code: "MODEL_NOT_FOUND", saying: "width", "base-url=ws://127.0.0.1:9 \(Self.key) model=unheard-of",
+                Self.notFound, code: "MODEL_NOT_FOUND", saying: "lucy-latest", "base-url=ws://127.0.0.1:9 \(Self.key) model=unheard-of",
                 mustBeImmediate: true)
         }
 

@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import StandInServer
 import Testing
@@ -31,6 +32,25 @@ extension ElementTests {
                 #expect(session.prompts == [prompt])
                 #expect(session.receivedEndOfCandidates || MediaWay.current.isRoom)
                 #expect(session.request.model == "test-model")
+            }
+        }
+
+        /// Candidates of a direct connection are in the answer, or messages after it.
+        @Test(arguments: [false, true]) func candidatesMayTrickle(trickles: Bool) throws {
+            let raw = try Reference.input()
+            try StandIn.run {
+                $0.transports = [.webrtc]
+                $0.tricklesCandidates = trickles
+            } _: { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, "transport=webrtc", prompt: "film noir", forbidden: raw)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.current.leaks == 0)
+                }
+                standIn.expectGoodConduct()
+                #expect(standIn.sessions.count == 1)
             }
         }
 

@@ -2,7 +2,7 @@
 """The example programs and the pipelines that show several outputs, as users run them, against a stand-in, by pixels.
 
 live.py, live.c and live.swift get the same commands; what each says of its recordings is compared with the files and
-with a copy of everything that it showed. rtsp.py serves two viewers; record.sh, outputs.sh, two-sessions.sh and watch.sh are run.
+with a copy of everything that it showed. rtsp.py serves two viewers; faults.py, record.sh, outputs.sh, two-sessions.sh and watch.sh are run.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Loopback only.
 """
@@ -491,6 +491,16 @@ def check_two_sessions(name):
     report("two-sessions.sh: each session has its own codec and bitrate", "; ".join(problems))
 
 
+def check_faults(name):
+    """It finds the stand-in on the path."""
+    path = os.pathsep.join([RELEASE, os.environ.get("PATH", "")])
+    result = subprocess.run([os.path.join(EXAMPLES, "faults.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, timeout=120, check=False, env={**os.environ, "PATH": path})
+    expect(result.returncode == 0, f"status {result.returncode}: {result.stdout[-300:]}")
+    expect(re.search(r"^\d+ frames through [2-9] sessions$", result.stdout, re.MULTILINE), result.stdout[-300:])
+    report(name)
+
+
 def check_watch(name):
     run_script("watch.sh")
     expect_look("lego", decode(demo("watch.png"))[-1], "watch.png")
@@ -522,6 +532,7 @@ def main():
         else:
             print("skip examples: camera takes the other one: the plugin has no decartsrc", flush=True)
         check("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, url, control)
+        check("faults.py: frames come through a queue and a restart of the service", check_faults)
     finally:
         standin.process.terminate()
         standin.process.wait(LIMIT)

@@ -58,5 +58,7 @@ shows() {
 status=0
 service=("base-url=ws://127.0.0.1:$port" api-key=x prompt="Lego World")
 shows "the README's line" videotestsrc is-live=true ! decarttransform "${service[@]}" || status=1
+shows "decartmirror before it" videotestsrc is-live=true ! decartmirror mode=auto position=front ! decarttransform \
+    "${service[@]}" || status=1
 shows "decartsrc with a test picture" decartsrc source=test mirror=on "${service[@]}" || status=1
 exit "$status"

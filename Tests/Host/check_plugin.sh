@@ -104,6 +104,9 @@ check "says its licence" "$([ "$licence" = "Apache 2.0" ] || echo "${licence:-no
 for field in Version 'Source module' 'Binary package' 'Origin URL'; do
     check "says its $field" "$(grep -qE "^ *$field +[^ ]" <<<"$description" || echo missing)"
 done
+# No public address of the project is known: one that is named would be somebody else's.
+check "names no origin that is not ours" "$(grep -E '^ *Origin URL .*://' <<<"$description" || true)"
+check "lists the models" "$(inspect decarttransform | grep -E '^  model ' | grep -q 'lucy-2.6.*lucy-vton-3.6' || echo missing)"
 elements=$(sed -n 's/^  \([a-z0-9]*\): .*/\1/p' <<<"$description")
 
 for element in $elements; do

@@ -62,4 +62,4 @@ static gboolean plugin_init(GstPlugin *plugin) {
 
 #define PACKAGE "gst-decart"
 GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, virtualcameras, "Two cameras for a test", plugin_init, "1.0",
-                  "Apache 2.0", "gst-decart", "https://github.com/decart/gst-decart")
+                  "Apache 2.0", "gst-decart", "Unknown package origin")

@@ -23,6 +23,53 @@ struct AdmissionTests {
         }
     }
 
+    /// Browsers name the page's origin with each WebSocket: pages of others must not open sessions or watch them.
+    @Test(arguments: [
+        ("localhost:9001", nil, true), ("127.0.0.1:9001", "http://localhost:3000", true),
+        ("[::1]:9001", "http://[::1]:9001", true), ("127.0.0.1:9001", "ws://127.0.0.1:9001", true),
+        ("127.0.0.1:9001", "https://evil.example", false), ("127.0.0.1:9001", "null", false),
+        ("127.0.0.1:9001", "", false), ("127.0.0.1:9001", "http://localhost.evil.example", false),
+        ("127.0.0.1:9001", "http://localhost@evil.example", false), ("evil.example:9001", nil, false),
+        ("evil.example:9001", "http://evil.example:9001", false),
+    ])
+    func pagesOfOthersAreRefused(host: String, origin: String?, isTaken: Bool) throws {
+        try TestServer.run { server in
+            let id = try server.connect().expectGreeting().id
+            for target in [TestServer.target, "/subscribe/\(id)?api_key=k", "/rtc?access_token=none"] {
+                let client = try RawSocket(port: server.port)
+                client.request(target, host: host, extra: origin.map { "Origin: \($0)\r\n" } ?? "")
+                client.read { $0.contains(10) }
+                let taken = target.hasPrefix("/rtc") ? "HTTP/1.1 401 " : "HTTP/1.1 101 "
+                #expect(client.text.hasPrefix(isTaken ? taken : "HTTP/1.1 403 "), "\(target): \(client.text)")
+            }
+        }
+    }
+
+    @Test func pagesOfOthersAreTakenWhenAskedTo() throws {
+        var configuration = StandInConfiguration()
+        configuration.allowsBrowsers = true
+        try TestServer.run(configuration) { server in
+            let client = try RawSocket(port: server.port)
+            client.request(TestServer.target, host: "any.example", extra: "Origin: https://page.example\r\n")
+            client.read { $0.contains(10) }
+            #expect(client.text.hasPrefix("HTTP/1.1 101 "))
+        }
+    }
+
+    /// Where other machines are served, they may know this one by any name.
+    @Test func otherMachinesMayUseAnyName() throws {
+        var configuration = StandInConfiguration()
+        configuration.host = "0.0.0.0"
+        try TestServer.run(configuration) { server in
+            for (origin, status) in [("", 101), ("Origin: https://evil.example\r\n", 403)] {
+                let client = try RawSocket(port: server.port)
+                client.request(TestServer.target, host: "any.example", extra: origin)
+                client.read { $0.contains(10) }
+                #expect(client.text.hasPrefix("HTTP/1.1 \(status) "))
+            }
+        }
+    }
+
     @Test func onlyTheGivenKeyOpens() throws {
         var configuration = StandInConfiguration()
         configuration.keys = KeyPolicy(accepted: ["right key+/"])
@@ -88,7 +135,7 @@ struct AdmissionTests {
                 _ = try client.expectGreeting()
                 try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
                 try client.send(.offer(sdp: "v=0"))
-                _ = try client.next { $0 == .message(.iceCandidate(nil)) }
+                _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
                 return (client, try #require(server.engine.sessions.last))
             }()
             media.onEvent(.failed("the peer went away"))

@@ -141,6 +141,46 @@ struct ControlChannelTests {
         }
     }
 
+    /// The first m-line that is not refused has the candidates (RFC 9143 7.3.3).
+    private static let offer = "v=0\r\nm=audio 0 UDP/TLS/RTP/SAVPF 0\r\n\(accepted)m=audio 9 UDP/TLS/RTP/SAVPF 111\r\n"
+    private static let accepted = "m=video 9 UDP/TLS/RTP/SAVPF 96\r\na=mid:0\r\n"
+    private static func answer(to words: String, end: String = "a=end-of-candidates\r\n") -> String {
+        words + offer.replacing(accepted, with: accepted + "a=candidate:1\r\n" + end)
+    }
+
+    @Test func candidatesTrickleWhenAskedTo() throws {
+        var configuration = StandInConfiguration()
+        configuration.tricklesCandidates = true
+        try TestServer.run(configuration) { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(.offer(sdp: Self.offer))
+            #expect(try client.next() == .message(.answer(sdp: "answer to " + Self.offer)))
+            let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
+            #expect(try client.next() == .message(.iceCandidate(candidate)))
+            #expect(try client.next() == .message(.iceCandidate(nil)))
+            client.close()
+        }
+    }
+
+    /// The later candidate, and the end, come as messages.
+    @Test func theAnswerDoesNotWaitForCandidatesForEver() throws {
+        try TestServer.run { server in
+            server.engine.endsCandidates = false
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            try client.send(.offer(sdp: Self.offer))
+            #expect(try client.next() == .message(.answer(sdp: Self.answer(to: "answer to ", end: ""))))
+            let media = try #require(server.engine.sessions.first)
+            let later = CandidateMessage(candidate: "candidate:2", sdpMid: "0", sdpMLineIndex: 0)
+            media.onEvent(.localCandidate(later))
+            media.onEvent(.localCandidate(nil))
+            #expect(try client.next() == .message(.iceCandidate(later)))
+            #expect(try client.next() == .message(.iceCandidate(nil)))
+            client.close()
+        }
+    }
+
     @Test func offerAnswerAndCandidatesInOrder() throws {
         try TestServer.run { server in
             let client = try server.connect()
@@ -150,21 +190,17 @@ struct ControlChannelTests {
             try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
             _ = try client.next()
             try client.send(.iceCandidate(early))
-            try client.send(.offer(sdp: "v=0\r\n"))
+            try client.send(.offer(sdp: Self.offer))
             try client.send(.iceCandidate(late))
             try client.send(.iceCandidate(nil))
-            #expect(try client.next() == .message(.answer(sdp: "answer to v=0\r\n")))
-            #expect(
-                try client.next()
-                    == .message(
-                        .iceCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0))))
-            #expect(try client.next() == .message(.iceCandidate(nil)))
-            // A later one is for the same media; its answer tells that everything before it was dealt with.
-            try client.send(.offer(sdp: "again"))
-            #expect(try client.next() == .message(.answer(sdp: "answer to later again")))
+            #expect(try client.next() == .message(.answer(sdp: Self.answer(to: "answer to "))))
+            // A later one is for the same media; its answer tells that everything before it was dealt with, and that
+            // no candidate came as a message.
+            try client.send(.offer(sdp: Self.offer))
+            #expect(try client.next() == .message(.answer(sdp: Self.answer(to: "answer to later "))))
             #expect(server.engine.sessions.count == 1)
             let media = try #require(server.engine.sessions.first)
-            #expect(media.offer == "v=0\r\n")
+            #expect(media.offer == Self.offer)
             #expect(media.remoteCandidates == [early, late, nil])
             let record = try #require(server.server.sessions.first)
             #expect(record.offerCount == 2)
@@ -179,6 +215,45 @@ struct ControlChannelTests {
         try TestServer.run { server in
             let (client, _) = try server.negotiate()
             #expect(server.server.sessions.first?.offeredBeforeState == true)
+            client.close()
+        }
+    }
+
+    /// Those that come before the offer are kept until then.
+    @Test func giantCandidatesAreDropped() throws {
+        try TestServer.run { server in
+            let client = try server.connect()
+            _ = try client.expectGreeting()
+            let giant = "candidate:" + String(repeating: "1", count: 1 << 20)
+            for _ in 0..<4 { try client.send(.iceCandidate(CandidateMessage(candidate: giant))) }
+            try client.send(.iceCandidate(CandidateMessage(candidate: "candidate:1")))
+            try client.send(.offer(sdp: Self.offer))
+            _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
+            #expect(server.engine.sessions.first?.remoteCandidates.map { $0?.candidate } == ["candidate:1"])
+            #expect(server.server.sessions.first?.remoteCandidateCount == 5)
+            client.close()
+        }
+    }
+
+    /// What the record keeps of a session is bounded in bytes; the latest is kept, and all is counted.
+    @Test func theRecordOfASessionIsBounded() throws {
+        try TestServer.run { server in
+            let (client, _) = try server.negotiate()
+            let giant = String(repeating: "x", count: 512 << 10)
+            for number in 0..<8 {
+                try client.send(.prompt(PromptMessage(text: giant + String(number), enhance: false)))
+                _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }
+            }
+            let long = String(repeating: "long ", count: 190)
+            for number in 0..<200 { try client.send(.prompt(PromptMessage(text: long + String(number), enhance: false))) }
+            let track = "a=msid:" + giant.prefix(100_000)
+            try client.send(.offer(sdp: "v=0\r\n" + [track, track, "a=msid:last track"].joined(separator: "\r\n")))
+            _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
+            let record = try #require(server.server.sessions.first)
+            #expect(record.promptCount == 208)
+            #expect(record.prompts.last == long + "199")
+            #expect((32_000...64 << 10).contains(record.prompts.reduce(0) { $0 + $1.utf8.count }))
+            #expect(record.tracks == ["last track"])
             client.close()
         }
     }

@@ -13,10 +13,11 @@ struct ControlTests {
     }
 
     private func ask(
-        _ port: Int, _ method: String, _ target: String, body: String = "", extra: String = ""
+        _ port: Int, _ method: String, _ target: String, body: String = "", host: String = "Host: localhost\r\n",
+        extra: String = ""
     ) throws -> String {
         let client = try RawSocket(port: port)
-        let head = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n\(extra)Content-Length: \(body.utf8.count)"
+        let head = "\(method) \(target) HTTP/1.1\r\n\(host)\(extra)Content-Length: \(body.utf8.count)"
         client.send(head + "\r\n\r\n" + body)
         #expect(client.read() == .finished)
         return client.text
@@ -122,6 +123,20 @@ struct ControlTests {
             let bad = try ask(port, "POST", "/control/inject", body: "http_500")
             #expect(bad.hasPrefix("HTTP/1.1 400 "))
             client.close()
+        }
+    }
+
+    /// A page whose name was made to mean this machine (DNS rebinding) sends that name.
+    @Test(arguments: [
+        ("Host: localhost:9002", 200), ("Host: LOCALHOST", 200), ("Host: 127.0.0.1:9002", 200), ("Host: 127.8.9.1", 200),
+        ("Host: [::1]:9002", 200), ("Host: evil.example", 403), ("Host: evil.example:9002", 403),
+        ("Host: localhost.evil.example", 403), ("Host: 127.0.0.1.evil.example", 403), ("Host: 10.0.0.1", 403),
+        ("Host: [::2]", 403), ("Host: ", 403), ("Host: localhost\r\nHost: evil.example", 403), ("X-None: ", 403),
+    ])
+    func theHostIsThisMachine(host: String, status: Int) throws {
+        try withControl { _, port in
+            let answer = try ask(port, "GET", "/control/sessions", host: host + "\r\n")
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer)")
         }
     }
 

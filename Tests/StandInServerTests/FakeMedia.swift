@@ -6,6 +6,13 @@ import WebRTCTransport
 /// Media that do what the test says.
 final class FakeMediaEngine: MediaEngine {
     private let made = Mutex<[FakeMediaSession]>([])
+    private let ends = Mutex(true)
+
+    /// False: gathering never ends.
+    var endsCandidates: Bool {
+        get { ends.withLock { $0 } }
+        set { ends.withLock { $0 = newValue } }
+    }
 
     var sessions: [FakeMediaSession] { made.withLock { $0 } }
 
@@ -16,7 +23,7 @@ final class FakeMediaEngine: MediaEngine {
         made.withLock { $0.append(session) }
         onEvent(.answered(sdp: "answer to \(offer)"))
         onEvent(.localCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)))
-        onEvent(.localCandidate(nil))
+        if endsCandidates { onEvent(.localCandidate(nil)) }
         return session
     }
 

@@ -49,9 +49,9 @@ final class RawSocket {
 
     var text: String { String(decoding: received, as: UTF8.self) }
 
-    func request(_ target: String) {
+    func request(_ target: String, host: String = "localhost", extra: String = "") {
         send(
-            "GET \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\(extra)Connection: Upgrade\r\nUpgrade: websocket\r\n"
                 + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
     }
 

@@ -37,7 +37,7 @@ struct TestServer {
         let client = try connect()
         _ = try client.expectGreeting()
         try client.send(.offer(sdp: "v=0"))
-        _ = try client.next { $0 == .message(.iceCandidate(nil)) }
+        _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
         guard let media = engine.sessions.last else { throw TestClient.TimedOut() }
         return (client, media)
     }

@@ -144,6 +144,7 @@ struct DescriptionTests {
         let line = "a=candidate:1 1 udp 2113937151 127.0.0.1 50000 typ host\r\n"
         let remote = try offer(SampleOffer.session + SampleOffer.video(adding: String(repeating: line, count: 500)))
         #expect(remote.candidates.count == 64)
+        #expect(remote.candidates.first == "candidate:1 1 udp 2113937151 127.0.0.1 50000 typ host")
     }
 
     /// Seeded, so that a failure comes again. None may trap, and none may take longer than its share.

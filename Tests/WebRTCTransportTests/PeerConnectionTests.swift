@@ -37,5 +37,25 @@ extension Transport {
             #expect(statistics.iceTime != nil && statistics.dtlsTime != nil)
             #expect(statistics.selectedPair != nil)
         }
+
+        /// In the m-line that speaks for the bundle, as services have it that gather before they answer. The answerer
+        /// knows no candidate of ours: the first check must be ours.
+        @Test func candidatesInTheAnswerAreEnough() throws {
+            var configuration = PeerConnectionConfiguration()
+            configuration.audio = .sendrecv
+            let a = try TestPeer(configuration)
+            let b = try TestPeer(configuration)
+            defer {
+                a.stop()
+                b.stop()
+            }
+            let answer = try b.connection.createAnswer(to: try a.connection.createOffer())
+            #expect(b.seen.wait(.seconds(5)) { $0.candidates.contains { $0 == nil } }, "no end of candidates")
+            let lines = b.seen.value.candidates.compactMap { $0.map { "a=" + $0.candidate + "\r\n" } }
+            let parts = answer.split(separator: "m=", omittingEmptySubsequences: false)
+            try #require(parts.count == 3 && !lines.isEmpty)
+            try a.connection.setAnswer("\(parts[0])m=\(parts[1])\(lines.joined())a=end-of-candidates\r\nm=\(parts[2])")
+            #expect(a.waitForConnected() && b.waitForConnected())
+        }
     }
 }

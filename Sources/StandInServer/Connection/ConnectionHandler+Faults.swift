@@ -42,6 +42,7 @@ extension ConnectionHandler {
         log("faults: \(notice.faults.map(\.kind.name).joined(separator: ", "))")
         let steps = script.add(notice.faults)
         conversation.limitAccepted(to: script.plan.acceptedCount)
+        if script.plan.bendsCandidates { carryOut(conversation.trickle(), context) }
         addMediaFaults(notice.faults)
         perform(steps, context)
     }

@@ -46,6 +46,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var room: Room?
     /// Tells events of this connection's present media from those of media that were stopped before.
     private var mediaGeneration = 0
+    /// Bounds how long an answer waits for its candidates.
+    private var gathering: Scheduled<Void>?
+    /// A machine's own addresses take milliseconds.
+    private static let gatheringTimeout = TimeAmount.milliseconds(500)
     private var ticks: RepeatedTask?
     private var pings: RepeatedTask?
     private(set) var isClosing = false
@@ -199,6 +203,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .startMedia(let offer): startMedia(offer: offer, context)
         case .receiveOffer(let sdp): media?.receive(offer: sdp)
         case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
+        case .awaitCandidates: boundGathering(context)
         case .stopMedia: stopMedia()
         case .startTicks: startTicks(context)
         case .stopTicks: ticks?.cancel()
@@ -224,6 +229,15 @@ final class ConnectionHandler: ChannelInboundHandler {
         ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
             let (handler, context) = bound.value
             handler.carryOut(handler.conversation.secondPassed(), context)
+        }
+    }
+
+    private func boundGathering(_ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        gathering?.cancel()
+        gathering = context.eventLoop.scheduleTask(in: Self.gatheringTimeout) {
+            let (handler, context) = bound.value
+            handler.carryOut(handler.conversation.candidatesOverdue(), context)
         }
     }
 
@@ -304,6 +318,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func stopMedia() {
+        gathering?.cancel()
         if let room { services.rooms.remove(room) }
         room = nil
         guard let media else { return }

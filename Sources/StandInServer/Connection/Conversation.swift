@@ -11,6 +11,8 @@ struct Conversation {
         var transports: Set<TransportGeneration> = [.webrtc, .livekit]
         /// The client's URL speaks of a room: the greeting that makes it offer is left out.
         var asksForRoom = false
+        /// Candidates come as messages of their own; otherwise the answer holds them all.
+        var trickles = false
         /// Somebody else's session is watched: nothing is asked for, nothing is sent.
         var isViewer = false
         /// A prompt with this word in it is refused, so that clients can be tested against refusal.
@@ -29,6 +31,8 @@ struct Conversation {
         case receiveOffer(String)
         /// Nil: no more candidates.
         case addRemoteCandidate(CandidateMessage?)
+        /// An answer is held back for its candidates: `candidatesOverdue` bounds that.
+        case awaitCandidates
         case stopMedia
         case startTicks
         case stopTicks
@@ -56,9 +60,14 @@ struct Conversation {
     private var earlyCandidates: [CandidateMessage?] = []
     private var candidateCount = 0
     private static let maximumCandidateCount = 256
+    /// Bytes: what ICE reads at most of one.
+    private static let maximumCandidateSize = 1024
+    /// Those of the present media path.
+    private var answerCandidates: AnswerCandidates
 
     init(rules: Rules) {
         self.rules = rules
+        answerCandidates = AnswerCandidates(trickles: rules.trickles)
     }
 
     // MARK: The client
@@ -156,6 +165,7 @@ struct Conversation {
         }
         phase = .negotiating(.webrtc)
         isDirect = true
+        answerCandidates = AnswerCandidates(trickles: rules.trickles)
         offeredBeforeState = offeredBeforeState || !(hasState || rules.isViewer)
         let early = earlyCandidates.map(Order.addRemoteCandidate)
         earlyCandidates = []
@@ -180,7 +190,9 @@ struct Conversation {
 
     private mutating func received(_ candidate: CandidateMessage?) -> [Order] {
         candidateCount += 1
-        guard candidateCount <= Self.maximumCandidateCount else { return [] }
+        guard candidateCount <= Self.maximumCandidateCount,
+            (candidate?.candidate.utf8.count ?? 0) <= Self.maximumCandidateSize
+        else { return [] }
         // Browsers end their candidates with an empty one as well.
         let candidate = candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }
         guard phase == .idle else { return [.addRemoteCandidate(candidate)] }
@@ -195,12 +207,27 @@ struct Conversation {
     }
 
     mutating func mediaAnswered(_ sdp: String) -> [Order] {
-        isDirect && phase != .idle && phase != .over ? [.send(.answer(sdp: sdp))] : []
+        guard isDirect, isActive else { return [] }
+        let messages = answerCandidates.add(answer: sdp)
+        return messages.isEmpty ? [.awaitCandidates] : messages.map(Order.send)
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?) -> [Order] {
-        phase == .idle || phase == .over ? [] : [.send(.iceCandidate(candidate))]
+        isActive ? answerCandidates.add(candidate).map(Order.send) : []
     }
+
+    /// Gathering takes too long: the answer goes out with the candidates that were found, the others follow.
+    mutating func candidatesOverdue() -> [Order] {
+        isActive ? answerCandidates.trickle().map(Order.send) : []
+    }
+
+    /// From now on, in this session.
+    mutating func trickle() -> [Order] {
+        rules.trickles = true
+        return candidatesOverdue()
+    }
+
+    private var isActive: Bool { phase != .idle && phase != .over }
 
     /// The first picture was painted.
     mutating func mediaFlows() -> [Order] {

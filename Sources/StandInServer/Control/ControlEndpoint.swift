@@ -73,6 +73,10 @@ final class ControlHandler: ChannelInboundHandler {
         guard let head else { return }
         self.head = nil
         guard !isTooLarge else { return respond(.init(413, "the body is larger than 64 KiB"), context) }
+        // A page whose name was made to mean this machine (DNS rebinding) reads answers as its own, without an Origin.
+        guard BrowserGuard.namesThisMachine(head.headers) else {
+            return respond(.init(403, "the Host of the request is no loopback name or address"), context)
+        }
         // Fetch metadata and CORS: every browser sends one of them with a request that can change something.
         guard !head.headers.contains(name: "Origin"), !head.headers.contains(name: "Sec-Fetch-Site") else {
             return respond(.init(403, "not for browsers"), context)

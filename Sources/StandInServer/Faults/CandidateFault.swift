@@ -38,3 +38,8 @@ enum CandidateFault {
         .order(.send(.iceCandidate(CandidateMessage(candidate: text, sdpMid: "0", sdpMLineIndex: 0))))
     }
 }
+
+extension FaultPlan {
+    /// There is a fault of candidates: it acts on those that are messages of their own.
+    var bendsCandidates: Bool { faults.contains { if case .ice = $0.kind { true } else { false } } }
+}

@@ -5,7 +5,7 @@ enum DescriptionFault {
         for fault in plan.faults {
             switch fault.kind {
             case .sdp(let kind): answer = bend(answer, kind, fault)
-            // All candidates travel on their own; should one be in the answer, it must not save the day.
+            // Put into a running session, they meet an answer that holds candidates.
             case .ice(.none), .ice(.late), .ice(.tcpOnly): answer = withoutCandidates(answer)
             default: break
             }

@@ -112,6 +112,8 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         // In a room the first offer holds data channels alone.
         configuration.direction = msid == nil ? .sendonly : nil
         configuration.msid = msid
+        // Viewers hear nothing; but aiortc connects a refused m-line on a transport of its own, which never comes about.
+        configuration.audio = msid == nil ? .inactive : nil
         // Candidates are found while the description is still being made: by way of the queue they follow it.
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }

@@ -21,6 +21,9 @@ struct ChildPipeline: Sendable {
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
+                guard browserGuard.refusal(of: head.headers) == nil else {
+                    return channel.eventLoop.makeSucceededFuture(nil)
+                }
                 if case .admitted = RoomAdmission(head, services) {
                     return channel.eventLoop.makeSucceededFuture([:])
                 }
@@ -49,8 +52,17 @@ struct ChildPipeline: Sendable {
             ))
         try pipeline.addHandler(
             RefusalHandler(
-                admit: { watch($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) }, log: services.log),
+                admit: { refuseBrowser($0) ?? watch($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) },
+                log: services.log),
             name: RefusalHandler.name)
+    }
+
+    private var browserGuard: BrowserGuard {
+        BrowserGuard(allowsBrowsers: configuration.allowsBrowsers, address: configuration.host)
+    }
+
+    private func refuseBrowser(_ head: HTTPRequestHead) -> Admission? {
+        browserGuard.refusal(of: head.headers).map(Admission.refused)
     }
 
     /// Nil: not a viewer's request for a room.
@@ -83,7 +95,7 @@ struct ChildPipeline: Sendable {
         try installFrames(on: channel)
         try channel.pipeline.syncOperations.addHandler(
             ConnectionHandler(
-                request: request, rules: rules(for: request, channel), plan: plan, services: services,
+                request: request, rules: rules(for: request, plan, channel), plan: plan, services: services,
                 watched: request.watched.flatMap { services.audiences.audience(of: $0) }))
     }
 
@@ -98,13 +110,16 @@ struct ChildPipeline: Sendable {
                 maxAccumulatedFrameSize: configuration.maximumMessageSize))
     }
 
-    private func rules(for request: ConnectionRequest, _ channel: any Channel) -> Conversation.Rules {
+    private func rules(
+        for request: ConnectionRequest, _ plan: FaultPlan, _ channel: any Channel
+    ) -> Conversation.Rules {
         let id = "standin-" + String(UInt64.random(in: .min ... .max), radix: 36)
         return Conversation.Rules(
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
-            transports: configuration.transports, asksForRoom: request.asksForRoom, isViewer: request.watched != nil)
+            transports: configuration.transports, asksForRoom: request.asksForRoom,
+            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.watched != nil)
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {

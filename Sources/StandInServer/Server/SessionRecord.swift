@@ -8,8 +8,9 @@ package struct SessionRecord: Sendable, Equatable {
     package let request: ConnectionRequest
     package internal(set) var isOpen = true
 
-    /// Texts of prompts and of images' prompts, refused ones included; the latest `historyLimit`.
-    package internal(set) var prompts: [String] = []
+    /// Texts of prompts and of images' prompts, refused ones included; the latest ones.
+    package var prompts: [String] { promptTexts.texts }
+    private(set) var promptTexts = RecentTexts()
     /// All of them, kept or not.
     package internal(set) var promptCount = 0
     package internal(set) var imageCount = 0
@@ -29,10 +30,12 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var singleJoinCount = 0
     /// Viewers that are there, in its room or directly.
     package internal(set) var viewerCount = 0
-    /// Tracks that the client made known: in a room `source name sid`, else the `msid` of its offer.
-    package internal(set) var tracks: [String] = []
-    /// Streams of a simulcast that came, by rid.
-    package internal(set) var simulcastStreams: [String] = []
+    /// Tracks that the client made known: in a room `source name sid`, else the `msid` of its offer; the latest ones.
+    package var tracks: [String] { trackTexts.texts }
+    private(set) var trackTexts = RecentTexts()
+    /// Streams of a simulcast that came, by rid; the latest ones.
+    package var simulcastStreams: [String] { streamTexts.texts }
+    private(set) var streamTexts = RecentTexts()
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
@@ -50,8 +53,6 @@ package struct SessionRecord: Sendable, Equatable {
 
     /// How long the session is, or was, open.
     package var age: Duration { (endedAt ?? .now) - openedAt }
-
-    package static let historyLimit = 4096
 
     mutating func note(_ message: ClientMessage) {
         switch message {
@@ -88,15 +89,12 @@ package struct SessionRecord: Sendable, Equatable {
         }
     }
 
-    mutating func note(track: String) { if tracks.count < Self.historyLimit { tracks.append(track) } }
+    mutating func note(track: String) { trackTexts.add(track) }
 
-    mutating func note(stream rid: String) {
-        if simulcastStreams.count < Self.historyLimit { simulcastStreams.append(rid) }
-    }
+    mutating func note(stream rid: String) { streamTexts.add(rid) }
 
     private mutating func note(prompt: String) {
         promptCount += 1
-        if prompts.count == Self.historyLimit { prompts.removeFirst() }
-        prompts.append(prompt)
+        promptTexts.add(prompt)
     }
 }

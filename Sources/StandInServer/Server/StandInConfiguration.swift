@@ -16,8 +16,13 @@ package struct StandInConfiguration: Sendable {
     /// of that authority, and `tls_bad_*` have theirs. Not together with `tls`. Wants the openssl command.
     package var throwawayAuthority: String?
     package var keys = KeyPolicy()
+    /// Web pages of any origin may connect, and the service may be reached by any name.
+    package var allowsBrowsers = false
     /// How media may go; where both are served, the client's first message decides.
     package var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+    /// Candidates of a direct connection come as messages of their own, after the answer; otherwise the answer holds them
+    /// all, as the service's did.
+    package var tricklesCandidates = false
     /// Rooms may be joined with one connection for both directions too.
     package var servesSingleConnections = true
     /// Handed to those who join a room.

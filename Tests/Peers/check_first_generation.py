@@ -1,0 +1,255 @@
+"""The stand-in against the last official SDK of the protocol's first generation (`decart` 0.0.39, on aiortc).
+
+That SDK needs all candidates of the service inside the answer: it cannot apply one that comes as a message.
+
+Runs in a network namespace of its own, for aiortc leaves the loopback interface out, and the SDK names a public STUN
+server that must not be reached. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, as test.sh reads it.
+"""
+
+import asyncio
+import logging
+import os
+import struct
+import subprocess
+import sys
+import zlib
+
+from check_rooms import ADDRESS, PORT, RELEASE, enter_namespace
+
+WIDTH, HEIGHT = 640, 352
+URL = f"ws://{ADDRESS}:{PORT}"
+# Chroma of a grey frame is 128; the codec's error stays below this.
+GREY = 8
+
+
+class Failed(Exception):
+    pass
+
+
+class Complaints(logging.Handler):
+    """Everything that the SDK logs as a warning or an error."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+    def unexpected(self):
+        """The SDK knows no message `status`; everything else that the stand-in sends it must know."""
+        return [line for line in self.lines if "Input tag 'status'" not in line]
+
+
+def camera():
+    """Blue frames, 20 a second."""
+    import av
+    import numpy
+    from aiortc import VideoStreamTrack
+
+    class Camera(VideoStreamTrack):
+        async def recv(self):
+            await asyncio.sleep(0.05)
+            pts, time_base = await self.next_timestamp()
+            pixels = numpy.empty((HEIGHT, WIDTH, 3), numpy.uint8)
+            pixels[...] = (30, 60, 200)
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            frame.pts, frame.time_base = pts, time_base
+            return frame
+
+    return Camera()
+
+
+class Screen:
+    """Counts the frames of the track that comes back, and knows the colour of the latest one."""
+
+    def __init__(self):
+        self.frames = 0
+        self.size = None
+        self.is_grey = None
+        self.changed = asyncio.Event()
+        self.task = None
+
+    def show(self, track):
+        if track.kind == "video":
+            self.task = asyncio.ensure_future(self.watch(track))
+
+    async def watch(self, track):
+        from aiortc.mediastreams import MediaStreamError
+        try:
+            while True:
+                frame = await track.recv()
+                picture = frame.to_ndarray(format="yuv420p")
+                luma = HEIGHT * WIDTH
+                chroma = picture.reshape(-1)[luma:].astype(int)
+                self.frames += 1
+                self.size = (frame.width, frame.height)
+                self.is_grey = bool(abs(chroma - 128).max() <= GREY)
+                self.changed.set()
+        except MediaStreamError:
+            pass
+
+    async def wait(self, what, condition, seconds=15):
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError as error:
+            raise Failed(f"{what} did not come: {self.frames} frames, size {self.size}, grey {self.is_grey}") from error
+
+    async def wait_for_more(self, count, is_grey):
+        start = self.frames
+        await self.wait(f"{count} {'grey' if is_grey else 'coloured'} frames",
+                        lambda: self.frames >= start + count and self.is_grey == is_grey)
+
+
+def png(width=64, height=64):
+    """A red square."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\xff\0\0" * width) * height
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+async def connect(screen, model, prompt=None):
+    from decart import models
+    from decart.realtime.client import RealtimeClient
+    from decart.realtime.types import RealtimeConnectOptions
+    from decart.types import ModelState, Prompt
+
+    state = ModelState(prompt=Prompt(text=prompt, enhance=False)) if prompt else None
+    options = RealtimeConnectOptions(
+        model=models.realtime(model), on_remote_stream=screen.show, initial_state=state)
+    async with asyncio.timeout(20):
+        return await RealtimeClient.connect(URL, "any-key", camera(), options)
+
+
+async def publish():
+    """The first prompt, frames, a later prompt, ticks."""
+    screen = Screen()
+    client = await connect(screen, "lucy-restyle-2", "Noir film")
+    try:
+        ticks = []
+        client.on("generation_tick", lambda tick: (ticks.append(tick.seconds), screen.changed.set()))
+        await screen.wait_for_more(40, is_grey=True)
+        if screen.size != (WIDTH, HEIGHT):
+            raise Failed(f"the frames have the size {screen.size}")
+        await client.set_prompt("Lego World", enhance=False)
+        await screen.wait_for_more(20, is_grey=False)
+        await screen.wait("two ticks", lambda: len(ticks) >= 2)
+        if ticks != list(range(ticks[0], ticks[0] + len(ticks))):
+            raise Failed(f"the ticks are {ticks}")
+        if not client.is_connected():
+            raise Failed(f"the SDK is {client.get_connection_state()}")
+    finally:
+        await client.disconnect()
+
+
+async def refuse():
+    """A refused prompt reaches the caller; the session and its look go on."""
+    from decart.errors import DecartSDKError
+    screen = Screen()
+    client = await connect(screen, "lucy-restyle-2", "Noir film")
+    try:
+        await screen.wait_for_more(5, is_grey=True)
+        try:
+            await client.set_prompt("refuse-me", enhance=False)
+        except DecartSDKError:
+            await screen.wait_for_more(10, is_grey=True)
+        else:
+            raise Failed("the refused prompt was taken for accepted")
+    finally:
+        await client.disconnect()
+
+
+async def image():
+    """No state at first, then a reference image."""
+    screen = Screen()
+    client = await connect(screen, "lucy-2.1")
+    try:
+        await screen.wait_for_more(5, is_grey=False)
+        await client.set_image(png(), prompt="Noir film", enhance=False)
+        await screen.wait_for_more(5, is_grey=False)
+    finally:
+        await client.disconnect()
+
+
+async def watch():
+    """A viewer, by the token of the one that publishes."""
+    from decart.realtime.client import RealtimeClient
+    from decart.realtime.subscribe import SubscribeOptions
+    screen, viewed = Screen(), Screen()
+    client = await connect(screen, "lucy-restyle-2", "Noir film")
+    try:
+        await screen.wait_for_more(5, is_grey=True)
+        options = SubscribeOptions(token=client.subscribe_token, on_remote_stream=viewed.show)
+        async with asyncio.timeout(20):
+            viewer = await RealtimeClient.subscribe(URL, "any-key", options)
+        try:
+            await viewed.wait_for_more(30, is_grey=True)
+        finally:
+            await viewer.disconnect()
+        await screen.wait_for_more(5, is_grey=True)
+    finally:
+        await client.disconnect()
+
+
+CHECKS = [
+    ("first generation: prompts, frames and ticks", publish),
+    ("first generation: a refused prompt", refuse),
+    ("first generation: a reference image", image),
+    ("first generation: a viewer", watch),
+]
+
+
+def check(body):
+    """- Returns: why it failed; None where it did not."""
+    complaints = Complaints()
+    logger = logging.getLogger("decart")
+    logger.addHandler(complaints)
+    logger.propagate = False
+    standin = subprocess.Popen(
+        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        if not standin.stdout.readline().startswith("listening on"):
+            return "the stand-in does not start"
+        asyncio.run(asyncio.wait_for(body(), 60))
+        if complaints.unexpected():
+            return "the SDK complains: " + "; ".join(complaints.unexpected()).replace("\n", " ")[:1000]
+        if standin.poll() is not None:
+            return f"the stand-in ended with {standin.returncode}"
+        return None
+    except Exception as error:  # pylint: disable=broad-exception-caught  # whatever the SDK raises is this check's failure
+        complaints = "; ".join(complaints.unexpected()).replace("\n", " ")[:1000]
+        return f"{type(error).__name__}: {error} (the SDK's log: {complaints})".replace("\n", " ")
+    finally:
+        logger.removeHandler(complaints)
+        standin.terminate()
+        try:
+            standin.wait(10)
+        except subprocess.TimeoutExpired:
+            standin.kill()
+            standin.wait()
+
+
+def main():
+    problem = enter_namespace()
+    if problem:
+        print(f"skip first generation: no network namespace: {problem}")
+        return 0
+    failures = 0
+    for name, body in CHECKS:
+        if len(sys.argv) > 1 and sys.argv[1] not in name:
+            continue
+        problem = check(body)
+        failures += problem is not None
+        print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
