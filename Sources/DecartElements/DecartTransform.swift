@@ -51,6 +51,8 @@ final class DecartTransform: ElementImplementation {
         var tags = TaggedOrientation()
         /// Drains after EOS.
         var draining = false
+        /// When the last QOS message was posted.
+        var lostAt: Duration?
     }
     private let state = Mutex(State())
     private let handle: ElementHandle
@@ -76,7 +78,10 @@ final class DecartTransform: ElementImplementation {
             let target = try input.install(in: bin)
             sink.setTarget(target)
             bin.add(sink)
-            input.onOverrun { [weak self] in self?.countDrop() }
+            input.onOverrun { [weak self, weak input] in
+                input?.gate.countDropped()
+                self?.reportLoss(of: nil)
+            }
             guardInput(sink, target, input)
             state.withLock { $0.input = input }
         } catch {
@@ -117,7 +122,13 @@ final class DecartTransform: ElementImplementation {
             switch item {
             case .buffer(let buffer):
                 input.frameArrived()
-                return input.gate.admit(buffer, pad: own, element: self.handle.unowned) ? .pass : .drop
+                switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
+                case .passes: return .pass
+                case .refused: return .drop
+                case .dropped:
+                    self.reportLoss(of: buffer)
+                    return .drop
+                }
             case .event(let event): return self.takeInput(event, input, queue: target)
             case .query: return .pass
             }
@@ -130,7 +141,9 @@ final class DecartTransform: ElementImplementation {
         switch event.kind {
         case .segment: input.gate.take(segment: event)
         case .flushStart: input.gate.set(flushing: true)
-        case .flushStop: input.gate.set(flushing: false)
+        case .flushStop:
+            guard !input.gate.isLeaving else { return .drop }
+            input.gate.set(flushing: false)
         case .streamStart: tell(takeTags(event), to: input, queue)
         case .tag:
             tell(takeTags(event), to: input, queue)
@@ -167,14 +180,23 @@ final class DecartTransform: ElementImplementation {
         queue.send(Event.customDownstream(structure))
     }
 
-    private func countDrop() {
-        guard let input = state.withLock(\.input) else { return }
-        let counters = input.gate.countDropped()
-        let element = handle.unowned
+    /// Says that a frame of a live input was dropped: the first time at once, then five times a second at most, for a
+    /// queue at the service may last for long. Each message carries the counts so far.
+    /// - Parameter frame: nil where the queue does not say which one it was.
+    private func reportLoss(of frame: Buffer?) {
+        let now = MonotonicTime.now
+        let input = state.withLock { state -> InputChain? in
+            if let last = state.lostAt, now - last < .milliseconds(200) { return nil }
+            state.lostAt = now
+            return state.input
+        }
+        guard let input else { return }
+        let (element, counters) = (handle.unowned, input.gate.counters)
         element.post(
             Message.qos(
-                element, runningTime: element.currentRunningTime, timestamp: nil, duration: nil,
-                processed: counters.framesSent, dropped: counters.framesDropped))
+                element, runningTime: frame.map { input.gate.runningTime(of: $0) } ?? element.currentRunningTime,
+                timestamp: frame?.pts, duration: frame?.duration, processed: counters.framesSent,
+                dropped: counters.framesDropped))
     }
 
     // MARK: Properties
@@ -319,6 +341,7 @@ final class DecartTransform: ElementImplementation {
             guard start() else { return .failure }
             let result = chainUp()
             guard result != .failure else {
+                stopInputs()
                 end()
                 return result
             }
@@ -333,8 +356,7 @@ final class DecartTransform: ElementImplementation {
             let result = chainUp()
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
-            state.withLock(\.input)?.gate.set(flushing: true)
-            audio.willStop()
+            stopInputs()
             end()
             let result = chainUp()
             audio.reset()
@@ -347,6 +369,12 @@ final class DecartTransform: ElementImplementation {
             return result
         case .readyToNull, .other: return chainUp()
         }
+    }
+
+    /// No thread of upstream waits inside the element after this, whatever upstream sends: the pads can be deactivated.
+    private func stopInputs() {
+        state.withLock(\.input)?.gate.stop()
+        audio.willStop()
     }
 
     private func setPlaying(_ playing: Bool) {
@@ -428,7 +456,7 @@ final class DecartTransform: ElementImplementation {
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
         let size = plan.size
         audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in output?.timeline ?? OutputTimeline() }
-        input.gate.set(flushing: false)
+        input.gate.prepare()
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
         // Nothing comes in where a session is only watched.
