@@ -496,10 +496,10 @@ final class DecartTransform: ElementImplementation {
         }
         session?.stop()
         audio.stop()
-        statisticsTimer.stop()
+        statisticsTimer.finish()
         let input = state.withLock(\.input)
         input?.processing.stop()
-        input?.setMuted(false, element: handle)
+        input?.finishMuting()
         let raw = state.withLock { state in
             defer { state.rawFallback = nil }
             return state.rawFallback
@@ -535,8 +535,9 @@ final class DecartTransform: ElementImplementation {
         let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.session != nil) }
         guard isRunning, interval > 0 else { return statisticsTimer.stop() }
         statisticsTimer.start(every: interval) { [weak self] in
-            guard let self else { return }
-            let element = self.handle.unowned
+            // While there is a session the element is there too: its end waits for what is done here.
+            guard let self, self.state.withLock({ $0.session != nil }) else { return }
+            let element = self.handle.retained
             element.post(Message.element(element, self.statistics()))
         }
     }

@@ -284,14 +284,22 @@ final class InputChain: @unchecked Sendable {
     func setMuted(_ isMuted: Bool, element: ElementHandle) {
         guard isMuted else { return muted.stop() }
         muted.start { [weak self] in
+            // While the gate lets frames pass the element is there: its end shuts the gate and waits for what is done
+            // here.
             guard let self, self.gate.lets else { return }
+            let element = element.retained
             let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
-            let now = element.unowned.currentRunningTime
+            let now = element.currentRunningTime
             self.deliver { muted, _ in
                 muted.picture(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
             }
         }
     }
+}
+
+extension InputChain {
+    /// The element stops: returns when no black frame is on its way any more.
+    func finishMuting() { muted.finish() }
 }
 
 extension VideoInfo {
