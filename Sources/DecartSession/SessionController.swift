@@ -135,10 +135,12 @@ package final class SessionController: @unchecked Sendable {
             do {
                 let message = try ServerMessage(decoding: bytes).mappingWords { channel.redacting($0) }
                 handle(.channelMessage(id, message))
+            defer { channel.messageHandled(size: bytes.count) }
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
             }
-        case .binary:
+        case .binary(let bytes):
+            defer { channels[id]?.messageHandled(size: bytes.count) }
             handle(.channelMalformed(id, reason: "a binary message"))
         case .closed(let code, let reason):
             channelGone(id)
