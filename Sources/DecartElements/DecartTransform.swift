@@ -437,8 +437,9 @@ final class DecartTransform: ElementImplementation {
             })
         let session = ElementSession(
             plan: plan, host: host,
-            requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
-            onReport: { [weak self] in self?.report($0) })
+            requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string },
+            onChange: { [weak self] in self?.changed($0, $1) },
+            onReport: { [weak self] in self?.report($0, $1) })
         state.withLock {
             $0.session = session
             $0.timing = timing
@@ -577,9 +578,9 @@ final class DecartTransform: ElementImplementation {
         return plannedFormat.map { ($0.width, $0.height) }
     }
 
-    // MARK: The session's words (its queue)
+    // MARK: The session's words (its queue, which holds the element meanwhile)
 
-    private func changed(_ snapshot: SessionSnapshot) {
+    private func changed(_ snapshot: SessionSnapshot, _ reporter: SessionReporter) {
         let before = state.withLock { state in
             defer { state.snapshot = snapshot }
             return state.snapshot
@@ -590,11 +591,13 @@ final class DecartTransform: ElementImplementation {
             warn(SessionError(.invalidOptions, warning, stage: .media))
         }
         if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
-        for name in changes { element.notify(name) }
+        // Each of these calls may end the session.
+        for name in changes where !reporter.isSilent { element.notify(name) }
+        guard !reporter.isSilent else { return }
         if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
             element.post(Message.element(element, SessionMessages.state(snapshot)))
         }
-        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot) {
+        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
         }
     }
@@ -606,13 +609,13 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func report(_ report: SessionReport) {
+    private func report(_ report: SessionReport, _ reporter: SessionReporter) {
         switch report {
         case .failed(let error):
             let id = state.withLock(\.snapshot.sessionID)
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
-        case .promptResult(let result): tell(result)
+        case .promptResult(let result): tell(result, reporter)
         case .ending(let left):
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
@@ -621,16 +624,17 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func tell(_ result: PromptResult) {
+    private func tell(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
         element.post(Message.element(element, SessionMessages.promptResult(result)))
+        guard !reporter.isSilent else { return }
         element.emit(
             "prompt-result",
             [
                 GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted), GValueBox(result.error),
                 GValueBox(uint: SessionMessages.milliseconds(result)),
             ])
-        if let error = result.error {
+        if let error = result.error, !reporter.isSilent {
             warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
         }
     }

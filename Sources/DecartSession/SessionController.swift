@@ -109,6 +109,9 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
+    /// The same at once, from the scheduler's queue, which runs nothing after it.
+    package func end() { handle(.stop) }
+
     // MARK: Facts
 
     private func handle(_ event: SessionEvent) {
@@ -132,10 +135,10 @@ package final class SessionController: @unchecked Sendable {
             handle(.channelOpened(id, transport: transport, upgrade: upgrade))
         case .text(let bytes):
             guard let channel = channels[id] else { return }
+            defer { channel.messageHandled(size: bytes.count) }
             do {
                 let message = try ServerMessage(decoding: bytes).mappingWords { channel.redacting($0) }
                 handle(.channelMessage(id, message))
-            defer { channel.messageHandled(size: bytes.count) }
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
             }
