@@ -646,10 +646,15 @@ final class DecartTransform: ElementImplementation {
     // MARK: Events and messages
 
     /// A child's error must not stop the pipeline while the session can deal with it.
+    ///
+    /// No application needs the children's STATE_CHANGED messages, dozens at each start, and before GStreamer 1.26 a
+    /// bus can lose a message, and keep the element that it names, while more than 32 wait. The children's LATENCY
+    /// messages change nothing for the pipeline: the source pads answer latency queries themselves, and post a message
+    /// when that changes.
     func handleMessage(_ message: Message) -> Message? {
         let (session, input) = state.withLock { ($0.session, $0.input) }
         switch message.kind {
-        case .eos: return nil
+        case .eos, .stateChanged, .latency: return nil
         case .error, .warning:
             let isTaken = input?.processing.takesOver(message) == true || session?.takesOver(message) == true
             return isTaken ? nil : message
