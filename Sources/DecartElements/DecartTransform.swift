@@ -51,6 +51,8 @@ final class DecartTransform: ElementImplementation {
         var tags = TaggedOrientation()
         /// Drains after EOS.
         var draining = false
+        /// When the last QOS message was posted.
+        var lostAt: Duration?
     }
     private let state = Mutex(State())
     private let handle: ElementHandle
@@ -76,7 +78,10 @@ final class DecartTransform: ElementImplementation {
             let target = try input.install(in: bin)
             sink.setTarget(target)
             bin.add(sink)
-            input.onOverrun { [weak self] in self?.countDrop() }
+            input.onOverrun { [weak self, weak input] in
+                input?.gate.countDropped()
+                self?.reportLoss(of: nil)
+            }
             guardInput(sink, target, input)
             state.withLock { $0.input = input }
         } catch {
@@ -117,7 +122,13 @@ final class DecartTransform: ElementImplementation {
             switch item {
             case .buffer(let buffer):
                 input.frameArrived()
-                return input.gate.admit(buffer, pad: own, element: self.handle.unowned) ? .pass : .drop
+                switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
+                case .passes: return .pass
+                case .refused: return .drop
+                case .dropped:
+                    self.reportLoss(of: buffer)
+                    return .drop
+                }
             case .event(let event): return self.takeInput(event, input, queue: target)
             case .query: return .pass
             }
@@ -130,7 +141,9 @@ final class DecartTransform: ElementImplementation {
         switch event.kind {
         case .segment: input.gate.take(segment: event)
         case .flushStart: input.gate.set(flushing: true)
-        case .flushStop: input.gate.set(flushing: false)
+        case .flushStop:
+            guard !input.gate.isLeaving else { return .drop }
+            input.gate.set(flushing: false)
         case .streamStart: tell(takeTags(event), to: input, queue)
         case .tag:
             tell(takeTags(event), to: input, queue)
@@ -167,14 +180,23 @@ final class DecartTransform: ElementImplementation {
         queue.send(Event.customDownstream(structure))
     }
 
-    private func countDrop() {
-        guard let input = state.withLock(\.input) else { return }
-        let counters = input.gate.countDropped()
-        let element = handle.unowned
+    /// Says that a frame of a live input was dropped: the first time at once, then five times a second at most, for a
+    /// queue at the service may last for long. Each message carries the counts so far.
+    /// - Parameter frame: nil where the queue does not say which one it was.
+    private func reportLoss(of frame: Buffer?) {
+        let now = MonotonicTime.now
+        let input = state.withLock { state -> InputChain? in
+            if let last = state.lostAt, now - last < .milliseconds(200) { return nil }
+            state.lostAt = now
+            return state.input
+        }
+        guard let input else { return }
+        let (element, counters) = (handle.unowned, input.gate.counters)
         element.post(
             Message.qos(
-                element, runningTime: element.currentRunningTime, timestamp: nil, duration: nil,
-                processed: counters.framesSent, dropped: counters.framesDropped))
+                element, runningTime: frame.map { input.gate.runningTime(of: $0) } ?? element.currentRunningTime,
+                timestamp: frame?.pts, duration: frame?.duration, processed: counters.framesSent,
+                dropped: counters.framesDropped))
     }
 
     // MARK: Properties
@@ -319,6 +341,7 @@ final class DecartTransform: ElementImplementation {
             guard start() else { return .failure }
             let result = chainUp()
             guard result != .failure else {
+                stopInputs()
                 end()
                 return result
             }
@@ -333,8 +356,7 @@ final class DecartTransform: ElementImplementation {
             let result = chainUp()
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
-            state.withLock(\.input)?.gate.set(flushing: true)
-            audio.willStop()
+            stopInputs()
             end()
             let result = chainUp()
             audio.reset()
@@ -347,6 +369,12 @@ final class DecartTransform: ElementImplementation {
             return result
         case .readyToNull, .other: return chainUp()
         }
+    }
+
+    /// No thread of upstream waits inside the element after this, whatever upstream sends: the pads can be deactivated.
+    private func stopInputs() {
+        state.withLock(\.input)?.gate.stop()
+        audio.willStop()
     }
 
     private func setPlaying(_ playing: Bool) {
@@ -409,8 +437,9 @@ final class DecartTransform: ElementImplementation {
             })
         let session = ElementSession(
             plan: plan, host: host,
-            requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string }, onChange: { [weak self] in self?.changed($0) },
-            onReport: { [weak self] in self?.report($0) })
+            requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string },
+            onChange: { [weak self] in self?.changed($0, $1) },
+            onReport: { [weak self] in self?.report($0, $1) })
         state.withLock {
             $0.session = session
             $0.timing = timing
@@ -428,7 +457,7 @@ final class DecartTransform: ElementImplementation {
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
         let size = plan.size
         audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in output?.timeline ?? OutputTimeline() }
-        input.gate.set(flushing: false)
+        input.gate.prepare()
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
         // Nothing comes in where a session is only watched.
@@ -468,10 +497,10 @@ final class DecartTransform: ElementImplementation {
         }
         session?.stop()
         audio.stop()
-        statisticsTimer.stop()
+        statisticsTimer.finish()
         let input = state.withLock(\.input)
         input?.processing.stop()
-        input?.setMuted(false, element: handle)
+        input?.finishMuting()
         let raw = state.withLock { state in
             defer { state.rawFallback = nil }
             return state.rawFallback
@@ -507,8 +536,9 @@ final class DecartTransform: ElementImplementation {
         let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.session != nil) }
         guard isRunning, interval > 0 else { return statisticsTimer.stop() }
         statisticsTimer.start(every: interval) { [weak self] in
-            guard let self else { return }
-            let element = self.handle.unowned
+            // While there is a session the element is there too: its end waits for what is done here.
+            guard let self, self.state.withLock({ $0.session != nil }) else { return }
+            let element = self.handle.retained
             element.post(Message.element(element, self.statistics()))
         }
     }
@@ -548,9 +578,9 @@ final class DecartTransform: ElementImplementation {
         return plannedFormat.map { ($0.width, $0.height) }
     }
 
-    // MARK: The session's words (its queue)
+    // MARK: The session's words (its queue, which holds the element meanwhile)
 
-    private func changed(_ snapshot: SessionSnapshot) {
+    private func changed(_ snapshot: SessionSnapshot, _ reporter: SessionReporter) {
         let before = state.withLock { state in
             defer { state.snapshot = snapshot }
             return state.snapshot
@@ -561,11 +591,13 @@ final class DecartTransform: ElementImplementation {
             warn(SessionError(.invalidOptions, warning, stage: .media))
         }
         if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
-        for name in changes { element.notify(name) }
+        // Each of these calls may end the session.
+        for name in changes where !reporter.isSilent { element.notify(name) }
+        guard !reporter.isSilent else { return }
         if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
             element.post(Message.element(element, SessionMessages.state(snapshot)))
         }
-        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot) {
+        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
         }
     }
@@ -577,13 +609,13 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func report(_ report: SessionReport) {
+    private func report(_ report: SessionReport, _ reporter: SessionReporter) {
         switch report {
         case .failed(let error):
             let id = state.withLock(\.snapshot.sessionID)
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
-        case .promptResult(let result): tell(result)
+        case .promptResult(let result): tell(result, reporter)
         case .ending(let left):
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
@@ -592,16 +624,17 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func tell(_ result: PromptResult) {
+    private func tell(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
         element.post(Message.element(element, SessionMessages.promptResult(result)))
+        guard !reporter.isSilent else { return }
         element.emit(
             "prompt-result",
             [
                 GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted), GValueBox(result.error),
                 GValueBox(uint: SessionMessages.milliseconds(result)),
             ])
-        if let error = result.error {
+        if let error = result.error, !reporter.isSilent {
             warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
         }
     }
@@ -613,10 +646,15 @@ final class DecartTransform: ElementImplementation {
     // MARK: Events and messages
 
     /// A child's error must not stop the pipeline while the session can deal with it.
+    ///
+    /// No application needs the children's STATE_CHANGED messages, dozens at each start, and before GStreamer 1.26 a
+    /// bus can lose a message, and keep the element that it names, while more than 32 wait. The children's LATENCY
+    /// messages change nothing for the pipeline: the source pads answer latency queries themselves, and post a message
+    /// when that changes.
     func handleMessage(_ message: Message) -> Message? {
         let (session, input) = state.withLock { ($0.session, $0.input) }
         switch message.kind {
-        case .eos: return nil
+        case .eos, .stateChanged, .latency: return nil
         case .error, .warning:
             let isTaken = input?.processing.takesOver(message) == true || session?.takesOver(message) == true
             return isTaken ? nil : message

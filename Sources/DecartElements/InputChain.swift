@@ -6,7 +6,7 @@ import Synchronization
 import WebRTCTransport
 
 /// A frame as the encoder takes it.
-struct EncoderFrame {
+struct EncoderFrame: Sendable {
     let buffer: Buffer
     /// Of this very frame: a change of geometry takes effect between two frames.
     let size: (width: Int, height: Int)
@@ -27,8 +27,8 @@ final class InputChain: @unchecked Sendable {
     private let elements: [Element]
     private let muted = MutedInput()
     let processing = ProcessorStage()
-    /// Frames come from the input's thread, black ones from another. The order of frames, and of size and frame, is kept.
-    private let delivering = Mutex(())
+    /// Frames come from the input's thread, a processor's and, black ones, from a timer's. Their order is kept.
+    private let line = FrameLine<EncoderFrame>()
 
     private struct State {
         var target = (width: 1280, height: 704)
@@ -271,27 +271,35 @@ final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ frame: (MutedInput, ProcessorStage) -> EncoderFrame?) {
-        delivering.withLock { _ in
-            guard let frame = frame(muted, processing) else { return }
+        let isTaken = line.pass({ frame(muted, processing) }) { frame in
             // One may still be there whose path is closed, while another's frames go on.
             let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(rank: $0.key) }
             if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
         }
+        if !isTaken { gate.countDropped() }
     }
 
     /// Black in place of the input, from the frame after the present one on.
     func setMuted(_ isMuted: Bool, element: ElementHandle) {
         guard isMuted else { return muted.stop() }
         muted.start { [weak self] in
+            // While the gate lets frames pass the element is there: its end shuts the gate and waits for what is done
+            // here.
             guard let self, self.gate.lets else { return }
+            let element = element.retained
             let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
-            let now = element.unowned.currentRunningTime
+            let now = element.currentRunningTime
             self.deliver { muted, _ in
                 muted.picture(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
             }
         }
     }
+}
+
+extension InputChain {
+    /// The element stops: returns when no black frame is on its way any more.
+    func finishMuting() { muted.finish() }
 }
 
 extension VideoInfo {

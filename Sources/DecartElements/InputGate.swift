@@ -19,8 +19,14 @@ final class InputGate: Sendable {
         var open: Set<Int> = []
         var playing = false
         var flushing = false
+        /// The element stops. Unlike `flushing` no event from upstream ends it: a pad can be deactivated only while no
+        /// thread waits here.
+        var isStopping = false
+        /// The pad is being removed, for which the same holds.
+        var isClosing = false
 
-        var lets: Bool { !open.isEmpty && playing && !flushing }
+        var refuses: Bool { flushing || isStopping || isClosing }
+        var lets: Bool { !open.isEmpty && playing && !refuses }
 
         /// The source's kind, asked once per stream.
         var isLive: Bool?
@@ -67,42 +73,59 @@ final class InputGate: Sendable {
         changed.signal()
     }
 
+    /// The element, or the pad, is on its way out: a flush that ends now must set nothing in motion again.
+    var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
+
     /// Wakes whoever waits here; until the end of the flush every frame is refused.
     func set(flushing: Bool) {
-        let wait = state.withLock { state in
+        change { state in
             state.flushing = flushing
             if !flushing { state.nextDue = nil }
-            return state.wait
         }
         if !flushing { pacing.reset() }
+    }
+
+    /// Before the pads are deactivated: wakes whoever waits here, and refuses every frame until `prepare`.
+    func stop() { change { $0.isStopping = true } }
+
+    /// The same before the pad is removed, until `renew`.
+    func close() { change { $0.isClosing = true } }
+
+    /// Before the pads are activated.
+    func prepare() {
+        change { ($0.isStopping, $0.flushing, $0.nextDue) = (false, false, nil) }
+        pacing.reset()
+    }
+
+    private func change(_ body: (inout State) -> Void) {
+        let wait = state.withLock { state in
+            body(&state)
+            return state.wait
+        }
         wait?.cancel()
         changed.signal()
     }
 
+    /// After the pads were deactivated.
     func reset() {
         state.withLock {
-            let (interval, open) = ($0.interval, $0.open)
+            let (interval, open, isStopping, isClosing) = ($0.interval, $0.open, $0.isStopping, $0.isClosing)
             $0 = State()
-            ($0.interval, $0.open) = (interval, open)
+            ($0.interval, $0.open, $0.isStopping, $0.isClosing) = (interval, open, isStopping, isClosing)
         }
         pacing.reset()
     }
 
     /// Another source comes.
     func renew() {
-        state.withLock { ($0.isLive, $0.segment, $0.flushing) = (nil, nil, false) }
+        state.withLock { ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false) }
         pacing.reset()
     }
 
     func take(segment: Event) { state.withLock { $0.segment = segment } }
 
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
-    func countDropped() -> InputCounters {
-        state.withLock {
-            $0.counters.framesDropped &+= 1
-            return $0.counters
-        }
-    }
+    func countDropped() { state.withLock { $0.counters.framesDropped &+= 1 } }
 
     /// The running time of an input frame.
     func runningTime(of buffer: Buffer) -> ClockTime? {
@@ -110,20 +133,23 @@ final class InputGate: Sendable {
         return buffer.pts.flatMap { segment?.runningTime(of: $0) }
     }
 
+    enum Admission { case passes, dropped, refused }
+
     /// Upstream's thread. `pad` is the element's sink pad, `element` gives the clock.
-    func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Bool {
+    /// - Returns: `dropped` where a live frame is lost; one that a flush or the rate limit takes is refused.
+    func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let time = runningTime(of: buffer)
         let isLive = state.withLock { state in
             state.counters.framesIn &+= 1
             return state.isLive
         } ?? learnLiveness(pad)
-        guard isLive else { return admitPaced(at: time, element: element) }
+        guard isLive else { return admitPaced(at: time, element: element) ? .passes : .refused }
         return state.withLock { state in
             guard state.lets else {
                 state.counters.framesDropped &+= 1
-                return false
+                return state.refuses ? .refused : .dropped
             }
-            return Self.isDue(time, &state)
+            return Self.isDue(time, &state) ? .passes : .refused
         }
     }
 
@@ -155,8 +181,8 @@ final class InputGate: Sendable {
 
     private func admitPaced(at time: ClockTime?, element: Element) -> Bool {
         while true {
-            let (lets, flushing) = state.withLock { ($0.lets, $0.flushing) }
-            if flushing { return false }
+            let (lets, refuses) = state.withLock { ($0.lets, $0.refuses) }
+            if refuses { return false }
             if lets { break }
             changed.wait()
         }
@@ -164,7 +190,7 @@ final class InputGate: Sendable {
         guard let clock = element.currentClock, let now = element.currentRunningTime else { return true }
         let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now)
         let wait = state.withLock { state -> ClockWait? in
-            guard !state.flushing, due > Int64(clamping: now) else { return nil }
+            guard !state.refuses, due > Int64(clamping: now) else { return nil }
             let wait = clock.makeWait(until: element.baseTime &+ UInt64(due))
             state.wait = wait
             return wait
@@ -172,7 +198,7 @@ final class InputGate: Sendable {
         let arrived = wait?.wait() ?? true
         state.withLock { $0.wait = nil }
         // Broken off by a flush, or by the session's end: this frame waits for the next one.
-        if !arrived, !state.withLock(\.flushing) { return admitPaced(at: time, element: element) }
+        if !arrived, !state.withLock(\.refuses) { return admitPaced(at: time, element: element) }
         return arrived
     }
 }

@@ -41,6 +41,9 @@ final class MutedInput: Sendable {
     }
 
     func stop() { timer.stop() }
+
+    /// The element stops: returns when no picture is being made any more.
+    func finish() { timer.finish() }
     var isOn: Bool { timer.isRunning }
 
     /// Whether an input frame may leave: not while muted, and afterwards not with a time before the last black one.

@@ -153,7 +153,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 self?.offerIfDue()
             }
         case .stateChanged(.failed(let error)): path.fail(error)
-        case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
+        case .warning(let text):
+            // The element may be gone on any other thread.
+            path.perform { [path] in path.warn(text) }
         case .bitrateTarget(let target): path.take(target)
         case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
         }

@@ -7,8 +7,12 @@ final class PeriodicTimer: Sendable {
     private struct Source: @unchecked Sendable { let timer: any DispatchSourceTimer }
     private let queue: DispatchQueue
     private let source = Mutex<Source?>(nil)
+    private let isOnQueue = DispatchSpecificKey<Bool>()
 
-    init(_ label: String) { queue = DispatchQueue(label: label) }
+    init(_ label: String) {
+        queue = DispatchQueue(label: label)
+        queue.setSpecific(key: isOnQueue, value: true)
+    }
 
     deinit { stop() }
 
@@ -26,6 +30,12 @@ final class PeriodicTimer: Sendable {
 
     /// What is being done just now may still end after this.
     func stop() { replace(by: nil) }
+
+    /// Returns when what is being done just now has ended, unless it is called from there.
+    func finish() {
+        stop()
+        if DispatchQueue.getSpecific(key: isOnQueue) != true { queue.sync {} }
+    }
 
     private func replace(by next: Source?) {
         let old = source.withLock { source in

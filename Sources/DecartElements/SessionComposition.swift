@@ -1,7 +1,6 @@
 // The only place where signalling, session and media meet.
 import DecartProtocol
 import DecartSession
-import Dispatch
 import GStreamerKit
 import ICE
 import Signalling
@@ -359,9 +358,12 @@ extension TransformSettings.Resolution {
 // @unchecked: `media` is locked, the rest is constant.
 final class ElementSession: @unchecked Sendable {
     let controller: SessionController
-    private let queue: DispatchQueue
-    private let isOnQueue = DispatchSpecificKey<Bool>()
+    private let queue: SessionQueue
+    private let reporter: SessionReporter
     private let media: MediaSlot
+    /// Media paths are numbered over all sessions of the process: an element's next session may begin before the last
+    /// one has been taken apart, and no path must be taken for another.
+    private static let ranks = Atomic(0)
 
     /// The media paths that are there, by rank: two while one takes over from the other.
     private final class MediaSlot: Sendable {
@@ -372,22 +374,24 @@ final class ElementSession: @unchecked Sendable {
     }
 
     init(
-        plan: SessionPlan, host: MediaHost, requestKey: @escaping @Sendable () -> String?, onChange: @escaping @Sendable (SessionSnapshot) -> Void,
-        onReport: @escaping @Sendable (SessionReport) -> Void
+        plan: SessionPlan, host: MediaHost, requestKey: @escaping @Sendable () -> String?,
+        onChange: @escaping @Sendable (SessionSnapshot, SessionReporter) -> Void,
+        onReport: @escaping @Sendable (SessionReport, SessionReporter) -> Void
     ) {
-        let queue = DispatchQueue(label: "decart-session")
+        // An application may take the element down, and let go of it, in any of the calls that it gets from this queue.
+        let queue = SessionQueue(label: "decart-session") { [element = host.element] in element.retained }
         self.queue = queue
-        queue.setSpecific(key: isOnQueue, value: true)
+        let reporter = SessionReporter(scheduler: queue, onChange: onChange, onReport: onReport)
+        self.reporter = reporter
         let slot = MediaSlot()
         media = slot
-        let scheduler = DispatchScheduler(queue: queue)
         controller = SessionController(
-            configuration: plan.configuration, queue: queue,
+            configuration: plan.configuration, scheduler: queue,
             makeChannel: { _, path, onEvent throws(SessionError) in
                 try plan.makeChannel(path: path, applicationKey: requestKey(), onEvent: onEvent)
             },
-            makeMedia: { attempt, start, onEvent in
-                let rank = Int(clamping: attempt.number)
+            makeMedia: { _, start, onEvent in
+                let rank = Self.ranks.wrappingAdd(1, ordering: .relaxed).newValue
                 let settings = plan.media(for: start.generation)
                 plan.adapt(to: settings, host)
                 let tell = { @Sendable (event: MediaEvent) in
@@ -395,21 +399,21 @@ final class ElementSession: @unchecked Sendable {
                     onEvent(event)
                 }
                 let path = MediaPath(
-                    rank: rank, host: host, settings: settings, perform: { queue.async(execute: $0) }, onEvent: tell)
+                    rank: rank, host: host, settings: settings, perform: { queue.async($0) }, onEvent: tell)
                 let transport: any ElementMedia =
                     switch start.generation {
                     case .webrtc: PeerMediaTransport(path: path, onEvent: tell)
-                    case .livekit: RoomMediaTransport(path: path, scheduler: scheduler, onEvent: tell)
+                    case .livekit: RoomMediaTransport(path: path, scheduler: queue, onEvent: tell)
                     }
                 if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
                 if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
                 slot.all.withLock { $0[rank] = transport }
                 return transport
             },
-            onChange: onChange,
-            onEvent: { report in
+            onChange: { [weak reporter] in reporter?.changed($0) },
+            onEvent: { [weak reporter] report in
                 if case .learnt(let transport) = report { ServiceMemory.shared.set(transport, of: plan.service) }
-                onReport(report)
+                reporter?.report(report)
             })
     }
 
@@ -451,17 +455,20 @@ final class ElementSession: @unchecked Sendable {
     var sentLayers: [String] { media.newest?.sentLayers ?? [] }
 
     /// Runs on the session's queue, after what is there already.
-    func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
+    func async(_ work: @escaping @Sendable () -> Void) { queue.async(work) }
 
-    func after(_ delay: DispatchTimeInterval, _ work: @escaping @Sendable () -> Void) {
-        queue.asyncAfter(deadline: .now() + delay, execute: work)
-    }
+    func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) { queue.schedule(after: delay, work) }
 
     /// Ends the session and returns when its media path is gone from the element; the control channel closes on its
-    /// own. At once when called on the session's own queue, where what was begun is finished first anyway.
+    /// own. What waits in the session's queue is dropped, however much that is. Returns at once when called on that
+    /// queue, in a call to the application, who hears nothing more then: what was begun is finished first, and then all
+    /// is taken down.
     func stop() {
-        controller.stop()
-        if DispatchQueue.getSpecific(key: isOnQueue) != true { queue.sync {} }
-        media.all.withLock { $0.removeAll() }
+        if queue.isCurrent { reporter.silence() }
+        queue.end { [controller, reporter, media] in
+            controller.end()
+            reporter.flush()
+            media.all.withLock { $0.removeAll() }
+        }
     }
 }

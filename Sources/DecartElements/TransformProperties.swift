@@ -11,6 +11,8 @@ enum TransformProperties {
     static let signals = [
         SignalSpec(name: "encoder-setup", parameters: [.element]),
         SignalSpec(name: "prompt-result", parameters: [.uint64, .string, .boolean, .string, .uint]),
+        // Emitted on the session's thread, for which NULL waits: a handler must not wait for a thread that sets the
+        // state.
         SignalSpec(name: "request-api-key", result: .string),
         SignalSpec(name: "set-prompt", parameters: [.string, .boolean], result: .uint64, isAction: true),
         SignalSpec(name: "set-image", parameters: [.bytes, .string, .boolean], result: .uint64, isAction: true),

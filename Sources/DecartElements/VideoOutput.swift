@@ -36,6 +36,8 @@ final class VideoOutput: @unchecked Sendable {
         var ended = false
         /// From a frame's arrival on.
         var latency: ClockTime = 0
+        /// The latest answer to a latency query.
+        var answered: ClockTime?
         var timeline = OutputTimeline()
         var lastTime: ClockTime?
         var discontinuity = true
@@ -247,7 +249,11 @@ final class VideoOutput: @unchecked Sendable {
         switch query.kind {
         case .latency:
             // Nothing here limits how much may be buffered.
-            let minimum = state.withLock { $0.timeline.latency(base: $0.promise) }
+            let minimum = state.withLock { state in
+                let minimum = state.timeline.latency(base: state.promise)
+                state.answered = minimum
+                return minimum
+            }
             query.answerLatency(live: true, minimum: minimum, maximum: nil)
             return .answered
         case .seeking:
@@ -463,13 +469,15 @@ final class VideoOutput: @unchecked Sendable {
     }
 
     private func apply(_ format: OutputFormat) {
-        let (changed, announced, inputs) = state.withLock { state in
+        let (changed, announced, isDelayedOtherwise, inputs) = state.withLock { state in
             let changed = state.negotiated != format
             state.negotiated = format
             if changed { (state.black, state.lastPicture, state.rawPicture) = (nil, nil, nil) }
-            return (changed, state.announced, Array(state.inputs.values))
+            let isDelayedOtherwise = state.answered.map { $0 != state.timeline.latency(base: state.promise) } ?? false
+            return (changed, state.announced, isDelayedOtherwise, Array(state.inputs.values))
         }
         guard changed else { return }
+        if isDelayedOtherwise { element.unowned.post(Message.latency(element.unowned)) }
         log(.info, element.unowned, "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
         if announced {
             if let caps = try? Caps(format.capsText) { pad.push(Event.caps(caps)) }

@@ -109,6 +109,9 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
+    /// The same at once, from the scheduler's queue, which runs nothing after it.
+    package func end() { handle(.stop) }
+
     // MARK: Facts
 
     private func handle(_ event: SessionEvent) {
@@ -132,13 +135,15 @@ package final class SessionController: @unchecked Sendable {
             handle(.channelOpened(id, transport: transport, upgrade: upgrade))
         case .text(let bytes):
             guard let channel = channels[id] else { return }
+            defer { channel.messageHandled(size: bytes.count) }
             do {
                 let message = try ServerMessage(decoding: bytes).mappingWords { channel.redacting($0) }
                 handle(.channelMessage(id, message))
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
             }
-        case .binary:
+        case .binary(let bytes):
+            defer { channels[id]?.messageHandled(size: bytes.count) }
             handle(.channelMalformed(id, reason: "a binary message"))
         case .closed(let code, let reason):
             channelGone(id)

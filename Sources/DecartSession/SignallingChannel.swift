@@ -22,6 +22,10 @@ package protocol SignallingChannel: AnyObject, Sendable {
     /// Queues one message, of the kind that the channel is for. Never blocks; if the peer does not take messages, the channel fails.
     func send(_ message: [UInt8])
 
+    /// The owner has handled a message that the channel delivered. While too many are not handled, the channel may stop
+    /// reading.
+    func messageHandled(size: Int)
+
     /// A peer's words without the secrets that this channel was opened with.
     func redacting(_ words: String) -> String
 
@@ -35,4 +39,5 @@ package protocol SignallingChannel: AnyObject, Sendable {
 
 extension SignallingChannel {
     package var sessionLimit: Duration? { nil }
+    package func messageHandled(size: Int) {}
 }

@@ -79,8 +79,8 @@ private final class BusBox {
 }
 
 extension Bus {
-    /// The handler runs on the posting thread and takes every message.
-    func setSyncHandler(_ handler: @escaping (Message) -> Void) {
+    /// The handler runs on the posting thread and takes every message. The bus keeps it: it must hold its owner weakly.
+    package func setSyncHandler(_ handler: @escaping (Message) -> Void) {
         gst_bus_set_sync_handler(
             raw.assumingMemoryBound(to: GstBus.self),
             { _, message, data in

@@ -8,6 +8,7 @@ import ICE
 import LiveKitProtocol
 package import Signalling
 import SwiftProtobuf
+import Synchronization
 package import WebRTCTransport
 
 package struct RoomConnectionConfiguration: Sendable {
@@ -141,6 +142,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .opened: handle(.opened)
         case .text: break
         case .binary(let bytes):
+            defer { channel?.messageHandled(size: bytes.count) }
             guard var response = try? LiveKitSignalResponse(serializedBytes: bytes) else {
                 return tell(.warning("Ignored: a message of the room cannot be read"))
             }
@@ -299,8 +301,19 @@ package final class RoomConnection: @unchecked Sendable {
     private func makePeer(
         _ configuration: PeerConnectionConfiguration, _ target: LiveKitSignalTarget
     ) throws(PeerConnectionError) -> PeerConnection {
-        try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
-            scheduler.async { [weak self] in self?.peer(target, event) }
+        let latest = LatestBitrateTarget()
+        return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
+            switch event {
+            case .iceConnected, .remoteBitrateEstimate, .streamArrived: break
+            case .bitrateTarget(let bitrate):
+                // A remote peer sends feedback as often as it likes; no more than one piece of work waits for it.
+                guard latest.put(bitrate) else { return }
+                scheduler.async { [weak self] in
+                    if let bitrate = latest.take() { self?.peer(target, .bitrateTarget(bitrate)) }
+                }
+            case .localCandidate, .gatheringComplete, .stateChanged, .warning:
+                scheduler.async { [weak self] in self?.peer(target, event) }
+            }
         }
     }
 
@@ -355,6 +368,26 @@ package final class RoomConnection: @unchecked Sendable {
             guard let self, self.timers[timer] == version else { return }
             self.timers[timer] = nil
             self.handle(.timerFired(timer))
+        }
+    }
+}
+
+/// The newest of those that wait for the scheduler's queue.
+private final class LatestBitrateTarget: Sendable {
+    private let waiting = Mutex<BitrateTarget?>(nil)
+
+    /// - Returns: whether none was waiting.
+    func put(_ target: BitrateTarget) -> Bool {
+        waiting.withLock { waiting in
+            defer { waiting = target }
+            return waiting == nil
+        }
+    }
+
+    func take() -> BitrateTarget? {
+        waiting.withLock { waiting in
+            defer { waiting = nil }
+            return waiting
         }
     }
 }

@@ -34,6 +34,7 @@ final class FrameHandler: ChannelInboundHandler {
     private var pingTimer: Scheduled<Void>?
     private var pingSentAt: NIODeadline?
     private var hasHeardSincePing = true
+    private var isReading = true
     private var isPonging = false
     private var nextPong: ByteBuffer?
 
@@ -96,6 +97,13 @@ final class FrameHandler: ChannelInboundHandler {
     private func violate(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, _ reason: String) {
         if phase == .open { writeClose(context, code) }
         end(context, .violated(reason: reason))
+    }
+
+    /// While nothing is read the peer's silence says nothing.
+    func setReading(_ isReading: Bool, _ context: ChannelHandlerContext) {
+        self.isReading = isReading
+        hasHeardSincePing = true
+        context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
     }
 
     // MARK: Out
@@ -186,7 +194,7 @@ final class FrameHandler: ChannelInboundHandler {
         let now = NIODeadline.now()
         // After a long sleep of this process the answer may still lie in the socket: ask again.
         let isLate = pingSentAt.map { now - $0 > timing.pingInterval * 2 } ?? false
-        guard hasHeardSincePing || isLate else {
+        guard hasHeardSincePing || isLate || !isReading else {
             end(context, .dead)
             // Nobody is there to be polite to.
             context.close(promise: nil)

@@ -128,6 +128,8 @@ package final class FreshKeyChannel: SignallingChannel {
         channel?.send(text)
     }
 
+    package func messageHandled(size: Int) { channel?.messageHandled(size: size) }
+
     package func redacting(_ words: String) -> String { channel?.redacting(words) ?? words }
 
     private var channel: (any SignallingChannel)? {

@@ -102,6 +102,8 @@ package final class WebSocketChannel: SignallingChannel {
         }
     }
 
+    package func messageHandled(size: Int) { connection.handled(size) }
+
     package func redacting(_ words: String) -> String { url.redacting(words) }
 
     package func close() {
@@ -110,7 +112,7 @@ package final class WebSocketChannel: SignallingChannel {
 }
 
 /// The channel's life on its event loop.
-// Touched on `loop` only, after init.
+// Touched on `loop` only, after init, but for what is in the mutex.
 private final class Connection: @unchecked Sendable {
     private enum Phase {
         case idle
@@ -131,6 +133,7 @@ private final class Connection: @unchecked Sendable {
     private var requestedAt: NIODeadline?
     private var limit: TimeAmount = .zero
     private var isClosing = false
+    private let backlog = Mutex(Backlog())
 
     init(
         url: ServiceURL, configuration: WebSocketChannel.Configuration, loop: any EventLoop,
@@ -267,10 +270,8 @@ private final class Connection: @unchecked Sendable {
 
     private func frames(_ event: FrameHandler.Event) {
         switch event {
-        case .text(let bytes):
-            if !isClosing { onEvent(.text(bytes)) }
-        case .binary(let bytes):
-            if !isClosing { onEvent(.binary(bytes)) }
+        case .text(let bytes): tell(.text(bytes), size: bytes.count)
+        case .binary(let bytes): tell(.binary(bytes), size: bytes.count)
         case .closed(let code, let reason):
             end(.closed(code: code, reason: url.redacting(reason)))
         case .violated(let reason):
@@ -282,6 +283,24 @@ private final class Connection: @unchecked Sendable {
                 .failed(
                     SessionError(.webSocket, "\(url.host) is silent: the connection is dead.", stage: .channel)))
         }
+    }
+
+    private func tell(_ message: SignallingEvent, size: Int) {
+        guard !isClosing else { return }
+        if backlog.withLock({ $0.add(size) }) { updateReading() }
+        onEvent(message)
+    }
+
+    /// Any thread.
+    func handled(_ size: Int) {
+        guard backlog.withLock({ $0.remove(size) }) else { return }
+        loop.execute { self.updateReading() }
+    }
+
+    /// While reading is off, messages wait in the sockets, and then with the peer.
+    private func updateReading() {
+        guard case .open(let handler, let context) = phase else { return }
+        handler.setReading(!backlog.withLock(\.isFull), context)
     }
 
     private func violation(_ reason: String) -> SessionError {

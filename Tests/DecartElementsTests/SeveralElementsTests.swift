@@ -62,6 +62,7 @@ extension ElementTests {
             try StandIn.run { standIn in
                 let pipeline = try Pipeline(
                     description: "\(TransformPipeline.liveSource) ! tee name=tee allow-not-linked=true ! queue ! fakesink name=always sync=false")
+                let bus = BusWatch(pipeline)
                 defer { pipeline.setState(.null) }
                 let tee = try #require(pipeline.child(named: "tee"))
                 let always = Watched(0)
@@ -98,13 +99,13 @@ extension ElementTests {
                         tee.releaseRequestPad(source)
                     }
                     // Messages hold what they come from.
-                    while let message = pipeline.bus.next(timeout: .zero) { #expect(message.kind != .error) }
+                    while let message = bus.next(timeout: .zero) { #expect(message.kind != .error) }
                     let isGone = eventually { implementation == nil }
                     #expect(isGone, "round \(round)")
                     let before = always.value
                     #expect(always.wait(seconds: 10) { $0 >= before + 5 }, "the other branch stands still")
                 }
-                while let message = pipeline.bus.next(timeout: .zero) { #expect(message.kind != .error) }
+                while let message = bus.next(timeout: .zero) { #expect(message.kind != .error) }
                 standIn.expectGoodConduct()
             }
         }

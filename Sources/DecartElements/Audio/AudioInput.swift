@@ -62,7 +62,7 @@ final class AudioInput: @unchecked Sendable {
         gate.onLiveness { [queue] isLive in queue.set("leaky", isLive ? "downstream" : "no") }
         // Weakly, for the gate's handler holds the queue.
         queue.connect("overrun") { [weak gate] _ in
-            if gate?.isLive == true { _ = gate?.countDropped() }
+            if gate?.isLive == true { gate?.countDropped() }
             return nil
         }
         pad.setTarget(entry)
@@ -82,12 +82,14 @@ final class AudioInput: @unchecked Sendable {
             guard let gate else { return .drop }
             guard case .event(let event) = item else {
                 guard case .buffer(let buffer) = item else { return .pass }
-                return gate.admit(buffer, pad: own, element: element.unowned) ? .pass : .drop
+                return gate.admit(buffer, pad: own, element: element.unowned) == .passes ? .pass : .drop
             }
             switch event.kind {
             case .segment: gate.take(segment: event)
             case .flushStart: gate.set(flushing: true)
-            case .flushStop: gate.set(flushing: false)
+            case .flushStop:
+                guard !gate.isLeaving else { return .drop }
+                gate.set(flushing: false)
             case .tag: onTag(event)
             // The sound ends, the session does not; what comes after it, behind another stream-start, is sent again.
             case .eos: return .drop
@@ -115,7 +117,7 @@ final class AudioInput: @unchecked Sendable {
 
     /// Takes everything out of the element again; whoever pushes just now is refused.
     func remove() {
-        gate.set(flushing: true)
+        gate.close()
         takeDown()
         pad.setActive(false)
         element.unowned.remove(pad)

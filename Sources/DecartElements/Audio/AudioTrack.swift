@@ -12,7 +12,7 @@ final class AudioTrack: @unchecked Sendable {
 
     private struct State {
         var input: AudioInput?
-        /// Somebody is making one.
+        /// One is being made, or removed.
         var isComing = false
         var output: AudioOutput?
         var isPlaying = false
@@ -75,9 +75,13 @@ final class AudioTrack: @unchecked Sendable {
     func release() {
         let input = state.withLock { state in
             defer { state.input = nil }
+            // The gate serves one input at a time: another may come when this one is gone.
+            if state.input != nil { state.isComing = true }
             return state.input
         }
-        input?.remove()
+        guard let input else { return }
+        input.remove()
+        state.withLock { $0.isComing = false }
     }
 
     func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
@@ -91,7 +95,7 @@ final class AudioTrack: @unchecked Sendable {
     private func deliver(_ frame: AudioFrame) {
         let (isMuted, deliveries) = state.withLock { ($0.isMuted, Array($0.deliveries.values)) }
         guard !deliveries.isEmpty else {
-            _ = gate.countDropped()
+            gate.countDropped()
             return
         }
         gate.countSent()
@@ -145,7 +149,7 @@ final class AudioTrack: @unchecked Sendable {
     func start(latency: ClockTime, line: @escaping @Sendable () -> OutputTimeline) {
         let pace = AudioPace(line: line) { [weak gate] in !line().isCapture || gate?.isLive ?? true }
         state.withLock { ($0.latency, $0.pace) = (latency, pace) }
-        gate.set(flushing: false)
+        gate.prepare()
     }
 
     func set(playing: Bool) {
@@ -158,7 +162,7 @@ final class AudioTrack: @unchecked Sendable {
     }
 
     /// PAUSED to READY: nobody upstream waits any longer.
-    func willStop() { gate.set(flushing: true) }
+    func willStop() { gate.stop() }
 
     /// After the session's end.
     func stop() { hide(isStopping: true) }

@@ -26,6 +26,8 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     private struct State {
+        /// From the way up to the end of the way down: the element is there.
+        var isUp = false
         var isRunning = false
         /// Not after `stop-capture`.
         var isAskedFor = true
@@ -53,11 +55,25 @@ final class CameraSwitch: @unchecked Sendable {
     }
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "decart-camera")
+    private let isOnQueue = DispatchSpecificKey<Bool>()
     private let host: Host
     /// How long a camera may take to its first picture.
     private static let patience = DispatchTimeInterval.seconds(5)
 
-    init(_ host: Host) { self.host = host }
+    init(_ host: Host) {
+        self.host = host
+        queue.setSpecific(key: isOnQueue, value: true)
+    }
+
+    /// Work on the queue, until the element has stopped. The element is held meanwhile: the application may let go of
+    /// it in a call that it gets from there.
+    private func perform(after delay: DispatchTimeInterval? = nil, _ work: @escaping @Sendable (CameraSwitch) -> Void) {
+        let item = { @Sendable [weak self] in
+            guard let self, self.state.withLock(\.isUp) else { return }
+            withExtendedLifetime(self.host.element.retained) { work(self) }
+        }
+        if let delay { queue.asyncAfter(deadline: .now() + delay, execute: item) } else { queue.async(execute: item) }
+    }
 
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
     var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
@@ -66,6 +82,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// READY to PAUSED, before the parent class: throws what the user has to be told.
     func start() throws(ElementFailure) {
+        state.withLock { $0.isUp = true }
         if isAutomatic {
             let list = CameraList()
             state.withLock { $0.list = list }
@@ -88,21 +105,34 @@ final class CameraSwitch: @unchecked Sendable {
     /// PAUSED to READY, before the parent class: no more changes.
     func willStop() { state.withLock { $0.isRunning = false } }
 
-    /// And after it.
+    /// And after it. Returns when the captures are gone; called on the switch's own queue, in a call to the
+    /// application, when they have been told to go.
     func stop() {
         let list = state.withLock { state in
+            state.isUp = false
             defer { state.list = nil }
             return state.list
         }
         list?.stop()
-        queue.sync {
-            let captures = state.withLock { state in
-                (state.chosen, state.format, state.lost) = (nil, nil, [])
-                for capture in [state.current, state.coming] { state.leave(capture) }
-                return state.leaving
+        guard DispatchQueue.getSpecific(key: isOnQueue) == true else {
+            return queue.sync {
+                leaveAll()
+                removeLeaving()
             }
-            for capture in captures { remove(capture) }
         }
+        leaveAll()
+        queue.async { [element = host.element.retained] in withExtendedLifetime(element) { self.removeLeaving() } }
+    }
+
+    private func leaveAll() {
+        state.withLock { state in
+            (state.chosen, state.format, state.lost) = (nil, nil, [])
+            for capture in [state.current, state.coming] { state.leave(capture) }
+        }
+    }
+
+    private func removeLeaving() {
+        for capture in state.withLock(\.leaving) { remove(capture) }
     }
 
     // MARK: What is captured
@@ -199,10 +229,16 @@ final class CameraSwitch: @unchecked Sendable {
             // A camera can be opened once.
             release(current)
         }
+        // The application is told of what has changed, and may have stopped the element.
+        guard state.withLock(\.isRunning) else { return }
         host.log(.info, host.element.unowned, "starting \(plan.label)")
         do throws(ElementFailure) {
             let capture = try make(plan)
-            state.withLock { $0.coming = capture }
+            let isWanted = state.withLock { state in
+                if state.isRunning { state.coming = capture }
+                return state.isRunning
+            }
+            guard isWanted else { return remove(capture) }
             guard capture.start() else {
                 lost(capture, "it cannot be started")
                 return
@@ -212,15 +248,15 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     private func awaitFirst(_ capture: Capture) {
-        queue.asyncAfter(deadline: .now() + Self.patience) { [weak self, weak capture] in
-            guard let self, let capture, !capture.hasDelivered,
-                self.state.withLock({ $0.isRunning && $0.coming === capture })
+        perform(after: Self.patience) { [weak capture] camera in
+            guard let capture, !capture.hasDelivered,
+                camera.state.withLock({ $0.isRunning && $0.coming === capture })
             else { return }
             // In PAUSED nothing is due.
-            if self.host.element.unowned.state() == .playing {
-                self.lost(capture, "it gives no picture")
+            if camera.host.element.unowned.state() == .playing {
+                camera.lost(capture, "it gives no picture")
             } else {
-                self.awaitFirst(capture)
+                camera.awaitFirst(capture)
             }
         }
     }
@@ -244,7 +280,7 @@ final class CameraSwitch: @unchecked Sendable {
     private func arrived(_ capture: Capture) {
         capture.activate(host.selector)
         host.onFirst(capture.plan)
-        queue.async { [weak self] in self?.settle(capture) }
+        perform { $0.settle(capture) }
     }
 
     private func settle(_ capture: Capture) {
@@ -262,7 +298,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// A source's EOS: that of a camera is the trace of an error, any other's is the end.
     private func ended(_ capture: Capture) -> Bool {
         guard capture.plan.camera != nil else { return !capture.isLost }
-        queue.async { [weak self] in self?.lost(capture, "it ended") }
+        perform { $0.lost(capture, "it ended") }
         return false
     }
 
@@ -277,16 +313,16 @@ final class CameraSwitch: @unchecked Sendable {
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
         let text = message.problem?.text ?? "it says no more"
-        queue.async { [weak self] in self?.lost(capture, text.hasSuffix(".") ? String(text.dropLast()) : text) }
+        perform { $0.lost(capture, text.hasSuffix(".") ? String(text.dropLast()) : text) }
         return true
     }
 
     /// A provider's thread.
     private func told(_ device: Device, _ isThere: Bool) {
-        queue.async { [weak self] in
-            guard let self, self.state.withLock(\.isRunning) else { return }
-            let camera = Camera(device, positions: self.host.settings().devicePositions)
-            if isThere { self.cameraCame(camera) } else { self.cameraWent(camera) }
+        perform { cameras in
+            guard cameras.state.withLock(\.isRunning) else { return }
+            let camera = Camera(device, positions: cameras.host.settings().devicePositions)
+            if isThere { cameras.cameraCame(camera) } else { cameras.cameraWent(camera) }
         }
     }
 
@@ -324,6 +360,7 @@ final class CameraSwitch: @unchecked Sendable {
         guard isOurs, capture.lose(), let camera = capture.plan.camera else { return }
         state.withLock { _ = $0.lost.insert(camera.id) }
         release(capture)
+        guard state.withLock(\.isRunning) else { return }
         let hasOther = state.withLock { $0.current != nil || $0.coming != nil }
         let rest = cameras()
         let next = hasOther ? nil : rest.first { $0.side == camera.side } ?? rest.first
@@ -402,12 +439,12 @@ final class CameraSwitch: @unchecked Sendable {
             return state.isRunning && state.wantsCapture
         }
         guard isNow else { return }
-        queue.async { [weak self] in
-            guard let self, self.state.withLock({ $0.isRunning && $0.wantsCapture && $0.chosen?.id == camera.id })
+        perform { cameras in
+            guard cameras.state.withLock({ $0.isRunning && $0.wantsCapture && $0.chosen?.id == camera.id })
             else { return }
-            let busy = self.state.withLock { $0.coming ?? $0.current }?.plan.camera?.id
+            let busy = cameras.state.withLock { $0.coming ?? $0.current }?.plan.camera?.id
             if busy == camera.id, format == nil { return }
-            self.change(to: self.plan(for: camera, self.host.settings()))
+            cameras.change(to: cameras.plan(for: camera, cameras.host.settings()))
         }
     }
 
@@ -419,17 +456,16 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func change(_ body: (inout State) -> Void) {
         state.withLock { body(&$0) }
-        queue.async { [weak self] in
-            guard let self else { return }
-            let (isRunning, wanted, current, coming) = self.state.withLock {
+        perform { cameras in
+            let (isRunning, wanted, current, coming) = cameras.state.withLock {
                 ($0.isRunning, $0.wantsCapture, $0.current, $0.coming)
             }
             guard isRunning else { return }
             if !wanted {
-                self.dropComing()
-                if let current { self.release(current) }
+                cameras.dropComing()
+                if let current { cameras.release(current) }
             } else if current == nil, coming == nil {
-                self.retake()
+                cameras.retake()
             }
         }
     }

@@ -321,9 +321,18 @@ final class DecartSource: ElementImplementation {
 
     // MARK: Events and messages
 
-    /// A camera's error is the camera's: others can take its place. A microphone's leaves the pictures.
+    /// A camera's error is the camera's: others can take its place. A microphone's leaves the pictures. The children's
+    /// STATE_CHANGED messages are dropped as in `DecartTransform`. A LATENCY message goes on where it concerns an
+    /// output: the transform's own, and the camera's while there is a preview.
     func handleMessage(_ message: Message) -> Message? {
-        guard message.kind == .error else { return message }
+        switch message.kind {
+        case .stateChanged: return nil
+        case .latency:
+            let isOwn = (parts?.transform.element).map { message.isFrom($0) } ?? false
+            return isOwn || state.withLock { $0.preview != nil } ? message : nil
+        case .error: break
+        default: return message
+        }
         if parts?.camera.takesOver(message) == true { return nil }
         guard let sound = state.withLock(\.microphone)?.takesOver(message), sound.isOurs else { return message }
         if let warning = sound.warning { handle.unowned.postWarning(ElementProblem(.resourceRead, warning)) }

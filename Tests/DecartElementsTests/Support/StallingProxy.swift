@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import Synchronization
 
 /// Stands between an element and a stand-in, and lets only so many of the service's messages through: the conversation
 /// stops at a place of the test's choice.
@@ -11,6 +12,8 @@ final class StallingProxy: Sendable {
     private let open = Watched<[Int32]>([])
     private let passed = Watched(0)
     private let threads = DispatchGroup()
+    /// What is still missing of the last frame that was injected, by its client; whoever writes next sends it first.
+    private let unfinished = Mutex<[Int32: [UInt8]]>([:])
 
     var url: String { "ws://127.0.0.1:\(port)" }
 
@@ -40,6 +43,47 @@ final class StallingProxy: Sendable {
 
     /// Frames that went through so far, of all connections.
     func waitForFrames(_ count: Int) -> Bool { passed.wait(seconds: 10) { $0 >= count } }
+
+    /// Sends a frame of its own again and again to one client, until that takes no more for a second.
+    /// - Parameter connection: counted in the order in which clients came.
+    /// - Returns: how many frames were taken.
+    func inject(_ frame: [UInt8], times: Int, connection: Int = 0) -> Int {
+        let clients = open.value.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+        guard clients.indices.contains(connection) else { return 0 }
+        let client = clients[connection]
+        return unfinished.withLock { unfinished in
+            Self.write((unfinished.removeValue(forKey: client) ?? [])[...], to: client)
+            for count in 0..<times {
+                let rest = Self.writeWhileTaken(frame[...], to: client)
+                guard rest.isEmpty else {
+                    unfinished[client] = Array(rest)
+                    return count
+                }
+            }
+            return times
+        }
+    }
+
+    private static func writeWhileTaken(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> ArraySlice<UInt8> {
+        var rest = bytes
+        while !rest.isEmpty {
+            var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+            guard poll(&waiting, 1, 1000) == 1 else { return rest }
+            let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
+            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, flags) }
+            guard count > 0 else { return rest }
+            rest = rest.dropFirst(count)
+        }
+        return rest
+    }
+
+    /// A frame of a server, with its length in the shortest form.
+    static func frame(_ payload: [UInt8], isText: Bool = true) -> [UInt8] {
+        let count = payload.count
+        let long: [UInt8] = [126, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+        let length = count < 126 ? [UInt8(count)] : long
+        return [isText ? 0x81 : 0x82] + length + payload
+    }
 
     /// Ends every connection; new ones are taken.
     func drop() { for descriptor in open.value { shutdown(descriptor, Int32(SHUT_RDWR)) } }
@@ -93,7 +137,10 @@ final class StallingProxy: Sendable {
             }
             while isUpgraded, let length = Self.frameLength(buffer), buffer.count >= length {
                 if count < passedFrames ?? 0 {
-                    Self.write(buffer[..<length], to: sink)
+                    let frame = Self.replacing(":\(target)", by: ":\(port)", in: buffer[..<length])
+                    unfinished.withLock { unfinished in
+                        Self.write((unfinished.removeValue(forKey: sink) ?? []) + frame, to: sink)
+                    }
                     count += 1
                     passed.change { $0 += 1 }
                 }
@@ -101,6 +148,18 @@ final class StallingProxy: Sendable {
             }
         }
         shutdown(sink, Int32(SHUT_WR))
+    }
+
+    /// Ports have five digits: a room's address leads here too, and the frame keeps its length.
+    private static func replacing(_ old: String, by new: String, in bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        let (old, new) = (Array(old.utf8), Array(new.utf8))
+        guard old.count == new.count, bytes.count >= old.count else { return bytes }
+        var bytes = bytes
+        for start in bytes.startIndex...(bytes.endIndex - old.count) {
+            let range = start..<(start + old.count)
+            if bytes[range].elementsEqual(old) { bytes.replaceSubrange(range, with: new) }
+        }
+        return bytes
     }
 
     private static func headEnd(_ bytes: [UInt8]) -> Int? {

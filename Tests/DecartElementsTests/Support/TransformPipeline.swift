@@ -43,6 +43,7 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     let pipeline: Pipeline
+    let bus: BusWatch
     let transform: Element
     let output: Element
     let sink: Pad
@@ -77,6 +78,7 @@ final class TransformPipeline: @unchecked Sendable {
     init(description: String, settings: [(String, String)] = [], forbidden: Picture? = nil) throws {
         try #require(ElementTests.isReady)
         pipeline = try Pipeline(description: description)
+        bus = BusWatch(pipeline)
         transform = try #require(pipeline.child(named: "t"))
         output = try #require(pipeline.child(named: "out"))
         sink = try #require(output.staticPad("sink"))
@@ -215,7 +217,7 @@ final class TransformPipeline: @unchecked Sendable {
 
     /// Errors and warnings posted so far, without waiting.
     func takeProblems() -> [Problem] {
-        while let message = pipeline.bus.next(timeout: .zero) { keep(message) }
+        while let message = bus.next(timeout: .zero) { keep(message) }
         return problems
     }
 
@@ -227,7 +229,7 @@ final class TransformPipeline: @unchecked Sendable {
         while true {
             if let problem = takeProblems().first(where: { $0.kind == kind }) { return problem }
             let left = deadline - ContinuousClock.now
-            guard left > .zero, let message = pipeline.bus.next(timeout: left) else { return nil }
+            guard left > .zero, let message = bus.next(timeout: left) else { return nil }
             keep(message)
         }
     }
@@ -235,7 +237,7 @@ final class TransformPipeline: @unchecked Sendable {
     /// Whatever else is posted within the time.
     func collect(milliseconds: Int) -> [Problem] {
         let deadline = ContinuousClock.now + .milliseconds(milliseconds)
-        while case let left = deadline - ContinuousClock.now, left > .zero, let message = pipeline.bus.next(timeout: left) {
+        while case let left = deadline - ContinuousClock.now, left > .zero, let message = bus.next(timeout: left) {
             keep(message)
         }
         return problems
@@ -244,7 +246,7 @@ final class TransformPipeline: @unchecked Sendable {
     /// Waits for a message of any kind.
     func waitForMessage(seconds: Int = 20, where matches: (Message) -> Bool) -> Message? {
         let deadline = ContinuousClock.now + .seconds(seconds)
-        while case let left = deadline - ContinuousClock.now, left > .zero, let message = pipeline.bus.next(timeout: left) {
+        while case let left = deadline - ContinuousClock.now, left > .zero, let message = bus.next(timeout: left) {
             keep(message)
             if matches(message) { return message }
         }

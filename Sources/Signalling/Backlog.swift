@@ -1,0 +1,28 @@
+/// Messages that were read and are not handled yet. Beyond the bounds the channel reads no more until half of them are
+/// handled.
+struct Backlog {
+    static let maximumMessages = 256
+    static let maximumBytes = 4 << 20
+
+    private var messages = 0
+    private var bytes = 0
+    private(set) var isFull = false
+
+    /// - Returns: whether `isFull` has changed.
+    mutating func add(_ size: Int) -> Bool {
+        messages += 1
+        bytes += size
+        guard !isFull, messages > Self.maximumMessages || bytes > Self.maximumBytes else { return false }
+        isFull = true
+        return true
+    }
+
+    /// - Returns: whether `isFull` has changed.
+    mutating func remove(_ size: Int) -> Bool {
+        messages = max(0, messages - 1)
+        bytes = max(0, bytes - size)
+        guard isFull, messages <= Self.maximumMessages / 2, bytes <= Self.maximumBytes / 2 else { return false }
+        isFull = false
+        return true
+    }
+}

@@ -1,0 +1,78 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// The bus carries the element's own messages, and few of its children's.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct BusMessageTests {
+        private static let downstream = "capsfilter name=rate caps=video/x-raw"
+
+        /// A start, a lost session and another one.
+        @Test func theChildrensStatesAndLatenciesStayInside() throws {
+            try StandIn.run { standIn in
+                try StallingProxy.with(to: standIn, frames: .max) { proxy in
+                    try TransformPipeline.run(
+                        try .init(
+                            "base-url=\(proxy.url) api-key=x \(TransformPipeline.custom) prompt=noir max-retries=5")
+                    ) { pipeline in
+                        let (latencies, states) = (Watched<[String]>([]), Watched<[String]>([]))
+                        pipeline.bus.onMessage { [transform = pipeline.transform] message in
+                            guard message.isFrom(within: transform) else { return }
+                            if message.kind == .latency { latencies.change { $0.append(message.sourceName) } }
+                            if message.kind == .stateChanged { states.change { $0.append(message.sourceName) } }
+                        }
+                        defer { pipeline.bus.onMessage(nil) }
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(5))
+                        proxy.drop()
+                        #expect(standIn.wait { $0.count == 2 && ($0.last?.frameCount ?? 0) > 5 }, "no second session")
+                        #expect(pipeline.waitForFrames(5))
+                        #expect(latencies.value.isEmpty, "\(latencies.value)")
+                        #expect(states.value.allSatisfy { $0 == "t" }, "\(states.value)")
+                    }
+                }
+            }
+        }
+
+        /// One frame is part of the latency: at another rate of the output it is another one.
+        @Test func anotherLatencyIsTold() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "noir", downstream: Self.downstream)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    _ = pipeline.takeProblems()
+                    let filter = try #require(pipeline.pipeline.child(named: "rate"))
+                    filter.set("caps", caps: try Caps("video/x-raw,framerate=5/1"))
+                    let message = pipeline.waitForMessage { $0.kind == .latency && $0.sourceName == "t" }
+                    #expect(message != nil, "no LATENCY message")
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func framesThatNoSessionTakesAreReported() throws {
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom)")
+                ) { pipeline in
+                    let reports = Watched<[Int]>([])
+                    pipeline.bus.onMessage { message in
+                        guard message.kind == .qos, message.sourceName == "t" else { return }
+                        reports.change { $0.append(message.structure?.int("dropped") ?? -1) }
+                    }
+                    let time = measured {
+                        pipeline.play()
+                        #expect(
+                            eventually(seconds: 20) { pipeline.count("frames-dropped") >= 40 }, "no frame is dropped")
+                    }
+                    let counts = reports.value
+                    #expect(counts.first == 1, "\(counts)")
+                    #expect((counts.last ?? 0) >= 30, "\(counts)")
+                    #expect(zip(counts, counts.dropFirst()).allSatisfy { $0 < $1 }, "\(counts)")
+                    // The first at once, and five a second.
+                    #expect(counts.count <= 2 + Int((time / .seconds(1)) * 5), "\(counts.count) reports in \(time)")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// An application takes its pipeline down in a callback and lets go of it: whatever called back must not touch the
+    /// element any more, and calls nobody back after that.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct CallbackTeardownTests {
+        enum Callback: String, Sendable, CaseIterable {
+            case stateNotification, elementMessage, progressMessage, promptResult, encoderSetup, keyRequest
+        }
+
+        /// The pipeline's last reference, which the first callback takes away once the pipeline is started.
+        private final class Owner: Sendable {
+            let pipeline = Watched<Pipeline?>(nil)
+            let isStarted = Watched(false)
+            let isDown = Watched(false)
+            let later = Watched(0)
+
+            func takeDown() {
+                guard isStarted.wait(seconds: 10, until: { $0 }) else { return }
+                var last: Pipeline?
+                pipeline.change { (last, $0) = ($0, nil) }
+                guard let last else { return later.change { $0 += 1 } }
+                last.setState(.null)
+                isDown.change { $0 = true }
+            }
+        }
+
+        private func connect(_ callback: Callback, of pipeline: Pipeline, to owner: Owner) throws {
+            let transform = try #require(pipeline.child(named: "t"))
+            func on(_ signal: String, answer: GValueBox? = nil) {
+                transform.connect(signal) { _ in
+                    owner.takeDown()
+                    return answer
+                }
+            }
+            switch callback {
+            case .stateNotification: on("notify::connection-state")
+            case .promptResult: on("prompt-result")
+            case .encoderSetup: on("encoder-setup")
+            case .keyRequest: on("request-api-key", answer: GValueBox("a-key"))
+            case .elementMessage, .progressMessage:
+                let kind: Message.Kind = callback == .elementMessage ? .element : .progress
+                pipeline.bus.setSyncHandler { if $0.kind == kind, $0.sourceName == "t" { owner.takeDown() } }
+            }
+        }
+
+        private func expectNothingLeft(
+            of description: String, _ sourceLocation: SourceLocation = #_sourceLocation,
+            connect: (Pipeline, Owner) throws -> Void, provoke: (Pipeline) -> Void
+        ) throws {
+            try #require(ElementTests.isReady)
+            weak var implementation: (any ElementImplementation)?
+            let owner = Owner()
+            Criticals.start()
+            do {
+                let pipeline = try Pipeline(description: description)
+                implementation = pipeline.child(named: "t")?.implementation
+                owner.pipeline.change { $0 = pipeline }
+                try connect(pipeline, owner)
+                #expect(pipeline.setState(.playing) != .failure, sourceLocation: sourceLocation)
+                provoke(pipeline)
+            }
+            owner.isStarted.change { $0 = true }
+            #expect(owner.isDown.wait(seconds: 20) { $0 }, "nothing called back", sourceLocation: sourceLocation)
+            let isGone = eventually(seconds: 10) { implementation == nil }
+            #expect(isGone, "the element outlives its pipeline", sourceLocation: sourceLocation)
+            #expect(owner.later.value == 0, "called back after NULL", sourceLocation: sourceLocation)
+            let criticals = Criticals.stop()
+            #expect(criticals.isEmpty, "\(criticals)", sourceLocation: sourceLocation)
+        }
+
+        @Test(arguments: Callback.allCases) func thePipelineGoesInACallback(callback: Callback) throws {
+            try StandIn.run { standIn in
+                try expectNothingLeft(
+                    of: """
+                        \(TransformPipeline.liveSource) ! decarttransform name=t \(TransformPipeline.bare) \
+                        base-url=\(standIn.url) api-key=x \(TransformPipeline.custom) prompt=noir ! fakesink sync=false
+                        """,
+                    connect: { try connect(callback, of: $0, to: $1) },
+                    provoke: { pipeline in
+                        guard callback == .promptResult else { return }
+                        pipeline.child(named: "t")?.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])
+                    })
+                #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
+            }
+        }
+
+        @Test func thePipelineGoesWhenTheCameraChanges() throws {
+            try #require(ElementTests.isReady)
+            VirtualCameras.set([CameraTestsDevices.front, CameraTestsDevices.back])
+            defer { VirtualCameras.set([]) }
+            try StandIn.run { standIn in
+                try expectNothingLeft(
+                    of: """
+                        decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \(TransformPipeline.custom) \
+                        prompt=noir t.src ! fakesink sync=false
+                        """,
+                    connect: { pipeline, owner in
+                        try #require(pipeline.child(named: "t")).connect("notify::current-device") { _ in
+                            owner.takeDown()
+                            return nil
+                        }
+                    }, provoke: { $0.child(named: "t")?.emit("switch-camera") })
+                #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
+            }
+        }
+
+        /// The application lets go of the element when NULL has returned: what a timer does just then must be over.
+        @Test func statisticsAreNotPostedAfterNull() throws {
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) statistics-interval=10")
+                ) { pipeline in
+                    let (isPosting, isDown, wasDown) = (Watched(false), Watched(false), Watched(false))
+                    pipeline.bus.onMessage { message in
+                        guard message.structure?.name == "application/x-decarttransform-stats", !isPosting.value else {
+                            return
+                        }
+                        isPosting.change { $0 = true }
+                        let isOver = isDown.wait(seconds: 1) { $0 }
+                        wasDown.change { $0 = isOver }
+                    }
+                    pipeline.play()
+                    #expect(isPosting.wait(seconds: 10) { $0 }, "no statistics")
+                    pipeline.pipeline.setState(.null)
+                    isDown.change { $0 = true }
+                    #expect(!wasDown.value, "NULL returned while statistics were being posted")
+                }
+            }
+        }
+    }
+}

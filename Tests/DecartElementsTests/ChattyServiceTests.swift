@@ -1,0 +1,123 @@
+import Dispatch
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// A service that talks without end costs neither memory nor messages without bound, and NULL does not wait for
+    /// what it has said.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct ChattyServiceTests {
+        private static func tick(_ seconds: Int, padding: Int = 0) -> [UInt8] {
+            let pad = String(repeating: "x", count: padding)
+            return StallingProxy.frame(
+                [UInt8](#"{"type":"generation_tick","seconds":\#(seconds),"pad":"\#(pad)"}"#.utf8))
+        }
+        /// A signal response that holds nothing but 1000 bytes of an unknown field.
+        private static let roomFrame = StallingProxy.frame(
+            [0xc2, 0x3e, 0xe8, 0x07] + [UInt8](repeating: 0x78, count: 1000), isText: false)
+        /// 32 MiB; sockets hold some of it.
+        private static let flood = 32 << 10
+
+        private func run(_ body: (TransformPipeline, StallingProxy) throws -> Void) throws {
+            try StandIn.run { standIn in
+                try StallingProxy.with(to: standIn, frames: .max) { proxy in
+                    try TransformPipeline.run(
+                        try .init("base-url=\(proxy.url) api-key=x \(TransformPipeline.custom) prompt=noir")
+                    ) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(2))
+                        try body(pipeline, proxy)
+                    }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// The first `generation-seconds` holds the session's queue until it is released.
+        private final class Holder: Sendable {
+            let isHeld = Watched(false)
+            let isReleased = Watched(false)
+            let count = Watched(0)
+
+            init(_ transform: Element) {
+                transform.connect("notify::generation-seconds") { [isHeld, isReleased, count] _ in
+                    count.change { $0 += 1 }
+                    isHeld.change { $0 = true }
+                    _ = isReleased.wait(seconds: 60) { $0 }
+                    return nil
+                }
+            }
+
+            func release() { isReleased.change { $0 = true } }
+        }
+
+        /// - Parameter connection: 1 is the room's.
+        private func expectHeldBack(_ frame: [UInt8], connection: Int) throws {
+            try run { pipeline, proxy in
+                let holder = Holder(pipeline.transform)
+                defer { holder.release() }
+                #expect(proxy.inject(Self.tick(7), times: 1) == 1)
+                #expect(holder.isHeld.wait(seconds: 10) { $0 }, "no tick arrives")
+                let taken = proxy.inject(frame, times: Self.flood, connection: connection)
+                #expect(taken < Self.flood * 3 / 4, "\(taken) messages were taken while none was handled")
+                holder.release()
+                // The session goes on: the reader has resumed, and the last word arrives.
+                #expect(proxy.inject(frame, times: 1, connection: connection) == 1)
+                #expect(proxy.inject(Self.tick(424_242), times: 1) == 1)
+                let hasArrived = eventually(seconds: 60) {
+                    pipeline.transform.value("generation-seconds")?.double == 424_242
+                }
+                #expect(hasArrived, "the last tick does not arrive")
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        @Test func theControlChannelIsHeldBack() throws {
+            try expectHeldBack(Self.tick(7, padding: 960), connection: 0)
+        }
+
+        @Test(.enabled(if: MediaWay.current.isRoom)) func aRoomIsHeldBack() throws {
+            try expectHeldBack(Self.roomFrame, connection: 1)
+        }
+
+        @Test func nullDoesNotWaitForTheBacklog() throws {
+            try run { pipeline, proxy in
+                let holder = Holder(pipeline.transform)
+                defer { holder.release() }
+                #expect(proxy.inject(Self.tick(1), times: 1) == 1)
+                #expect(holder.isHeld.wait(seconds: 10) { $0 }, "no tick arrives")
+                for second in 2..<Self.flood where proxy.inject(Self.tick(second, padding: 960), times: 1) == 0 {
+                    break
+                }
+                let isDown = Watched(false)
+                DispatchQueue.global().async { [pipeline = pipeline.pipeline] in
+                    pipeline.setState(.null)
+                    isDown.change { $0 = true }
+                }
+                #expect(eventually { pipeline.transform.state() < .playing }, "NULL does not begin")
+                holder.release()
+                #expect(isDown.wait(seconds: 30) { $0 }, "NULL waits")
+                let handled = holder.count.value
+                #expect(handled <= 100, "\(handled) messages were handled after NULL")
+            }
+        }
+
+        @Test func messagesOnTheBusAreLimitedAndTheLatestArrives() throws {
+            try run { pipeline, proxy in
+                let posted = Watched(0)
+                pipeline.bus.onMessage { if $0.structure?.name == "decart-state" { posted.change { $0 += 1 } } }
+                let time = measured {
+                    for second in 1...5_000 { _ = proxy.inject(Self.tick(second), times: 1) }
+                    _ = proxy.inject(Self.tick(424_242), times: 1)
+                    let hasArrived = eventually(seconds: 60) {
+                        pipeline.transform.value("generation-seconds")?.double == 424_242
+                    }
+                    #expect(hasArrived, "the last tick does not arrive")
+                }
+                // Fifty at once and twenty a second.
+                let budget = 60 + Int((time / .seconds(1)) * 20)
+                #expect(posted.value <= budget, "\(posted.value) messages in \(time)")
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import DecartElements
+import Dispatch
+import Synchronization
+import Testing
+
+/// The order of frames, and that no lock is held while one is handed over.
+@Suite(.timeLimit(.minutes(1))) struct FrameLineTests {
+    private final class Log: Sendable {
+        private let frames = Mutex<[Int]>([])
+        var now: [Int] { frames.withLock { $0 } }
+        func add(_ frame: Int) { frames.withLock { $0.append(frame) } }
+    }
+
+    /// The delivery of one frame may lead to another one: with a lock held that would never return.
+    @Test func aFrameMayComeWhileOneIsHandedOver() {
+        let (line, order) = (FrameLine<Int>(), Log())
+        func pass(_ frame: Int) -> Bool {
+            line.pass({ frame }) { frame in
+                if frame < 4 { #expect(pass(frame + 1)) }
+                order.add(frame)
+            }
+        }
+        #expect(pass(1))
+        #expect(order.now == [1, 2, 3, 4])
+    }
+
+    @Test func anotherThreadDoesNotWait() {
+        let (line, order) = (FrameLine<Int>(), Log())
+        let (isHeld, mayGoOn, isDone) = (
+            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+        )
+        DispatchQueue.global().async {
+            let isTaken = line.pass({ 1 }) { frame in
+                if frame == 1 {
+                    isHeld.signal()
+                    #expect(mayGoOn.wait(timeout: .now() + 10) == .success)
+                }
+                order.add(frame)
+            }
+            #expect(isTaken)
+            isDone.signal()
+        }
+        #expect(isHeld.wait(timeout: .now() + 10) == .success)
+        for frame in 2...20 {
+            let isTaken = line.pass({ frame }) { _ in Issue.record("two threads hand frames over") }
+            // The one that is being handed over does not wait; sixteen do.
+            #expect(isTaken == (frame <= 17), "\(frame)")
+        }
+        mayGoOn.signal()
+        #expect(isDone.wait(timeout: .now() + 10) == .success)
+        // The rest is for the next who comes, who is not held up for ever either.
+        #expect(order.now == Array(1...8))
+        _ = line.pass({ 99 }) { frame in order.add(frame) }
+        _ = line.pass({ nil }) { frame in order.add(frame) }
+        _ = line.pass({ 100 }) { frame in order.add(frame) }
+        #expect(order.now == Array(1...17) + [99, 100])
+    }
+
+    @Test func nothingToPassIsNoLoss() {
+        let line = FrameLine<Int>()
+        #expect(line.pass({ nil }) { _ in Issue.record("nothing was put in") })
+    }
+}

@@ -1,0 +1,24 @@
+import CGStreamer
+import Synchronization
+
+/// GLib's critical messages from `start` to `stop`, such as that of a call on an object that is gone.
+enum Criticals {
+    private static let heard = Mutex<[String]>([])
+
+    static func start() {
+        heard.withLock { $0 = [] }
+        g_log_set_default_handler(
+            { domain, level, text, _ in
+                guard level.rawValue & G_LOG_LEVEL_CRITICAL.rawValue != 0 else {
+                    return g_log_default_handler(domain, level, text, nil)
+                }
+                let line = text.map { String(cString: $0) } ?? ""
+                Criticals.heard.withLock { $0.append(line) }
+            }, nil)
+    }
+
+    static func stop() -> [String] {
+        g_log_set_default_handler(g_log_default_handler, nil)
+        return heard.withLock { $0 }
+    }
+}

@@ -1,0 +1,213 @@
+import DecartProtocol
+import DecartSession
+import Dispatch
+import Synchronization
+import Testing
+
+@Suite("A session's queue", .timeLimit(.minutes(1)))
+struct SessionQueueTests {
+    private final class Element: Sendable {}
+
+    private final class Log<Item: Sendable>: Sendable {
+        private let items = Mutex<[Item]>([])
+        var now: [Item] { items.withLock { $0 } }
+        func add(_ item: Item) { items.withLock { $0.append(item) } }
+    }
+
+    private final class Owner: Sendable {
+        private let held = Mutex<Element?>(Element())
+        var element: Element? { held.withLock { $0 } }
+        func letGo() { held.withLock { $0 = nil } }
+    }
+
+    private final class Count: Sendable {
+        private let value = Mutex(0)
+        var now: Int { value.withLock { $0 } }
+        func add() { value.withLock { $0 += 1 } }
+    }
+
+    /// Holds the queue with one piece of work until the returned semaphore is signalled.
+    private func hold(_ queue: SessionQueue) -> DispatchSemaphore {
+        let (isHeld, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        queue.async {
+            isHeld.signal()
+            #expect(mayGoOn.wait(timeout: .now() + 10) == .success, "nobody lets the queue go on")
+        }
+        #expect(isHeld.wait(timeout: .now() + 10) == .success, "the queue does not run")
+        return mayGoOn
+    }
+
+    @Test func theEndDoesNotWaitForWhatWaits() {
+        let queue = SessionQueue(label: "test")
+        let (handled, isEnding) = (Count(), DispatchSemaphore(value: 0))
+        let release = hold(queue)
+        for _ in 0..<1000 {
+            queue.async {
+                // The end has begun before the first of these may run.
+                handled.add()
+            }
+        }
+        let isOver = DispatchSemaphore(value: 0)
+        DispatchQueue.global().async {
+            isEnding.signal()
+            queue.end { handled.add() }
+            isOver.signal()
+        }
+        #expect(isEnding.wait(timeout: .now() + 10) == .success)
+        // `end` waits for the piece that runs: until then nothing else can.
+        #expect(
+            isOver.wait(timeout: .now() + .milliseconds(100)) == .timedOut, "the end did not wait for what was running")
+        release.signal()
+        #expect(isOver.wait(timeout: .now() + 10) == .success, "the end waits")
+        #expect(handled.now == 1, "\(handled.now) pieces of work ran after the end had begun")
+    }
+
+    @Test func nothingBeginsAfterTheEnd() {
+        let queue = SessionQueue(label: "test")
+        let handled = Count()
+        queue.end {}
+        queue.async { handled.add() }
+        queue.schedule(after: .zero) { handled.add() }
+        let last = DispatchSemaphore(value: 0)
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(50)) { last.signal() }
+        last.wait()
+        #expect(handled.now == 0)
+    }
+
+    /// As an application does in a call that comes from the queue.
+    @Test func theEndFromWithinComesBehindWhatRuns() {
+        let queue = SessionQueue(label: "test")
+        let order = Log<String>()
+        let isDone = DispatchSemaphore(value: 0)
+        queue.async {
+            queue.async { order.add("waited") }
+            queue.end {
+                order.add("last")
+                isDone.signal()
+            }
+            #expect(queue.isCurrent)
+            order.add("first")
+        }
+        #expect(isDone.wait(timeout: .now() + 10) == .success, "the last piece of work does not run")
+        #expect(order.now == ["first", "last"])
+        #expect(!queue.isCurrent)
+    }
+
+    @Test func theElementIsHeldWhileWorkRuns() {
+        let owner = Owner()
+        let queue = SessionQueue(label: "test") { owner.element }
+        let (wasThere, isDone) = (Log<Bool>(), DispatchSemaphore(value: 0))
+        let look = { @Sendable [weak element = owner.element] in wasThere.add(element != nil) }
+        queue.async {
+            queue.end {
+                look()
+                isDone.signal()
+            }
+            owner.letGo()
+            look()
+        }
+        #expect(isDone.wait(timeout: .now() + 10) == .success)
+        #expect(wasThere.now == [true, true])
+    }
+
+    /// `connect` of an application that comes while the element stops.
+    @Test func aSessionDoesNotBeginAfterItsEnd() throws {
+        let queue = SessionQueue(label: "test")
+        let opened = Count()
+        let controller = SessionController(
+            configuration: SessionConfiguration(initial: SessionContent(prompt: try Prompt("Lego World"))),
+            scheduler: queue,
+            makeChannel: { _, _, onEvent throws(SessionError) in
+                opened.add()
+                return FakeChannel(answersClose: true, onEvent: onEvent)
+            },
+            makeMedia: { _, _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
+            onChange: { _ in }, onEvent: { _ in })
+        controller.start()
+        queue.end { controller.end() }
+        let before = opened.now
+        controller.start()
+        let last = DispatchSemaphore(value: 0)
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(50)) { last.signal() }
+        last.wait()
+        #expect(opened.now == before)
+        #expect(controller.snapshot.state == .disconnected || before == 0)
+    }
+}
+
+@Suite("Reports of a session", .timeLimit(.minutes(1)))
+struct SessionReporterTests {
+    private final class Heard: Sendable {
+        let seconds = Mutex<[Double]>([])
+        let reports = Mutex<[SessionReport]>([])
+    }
+
+    private func make(_ scheduler: ManualScheduler) -> (SessionReporter, Heard) {
+        let heard = Heard()
+        let reporter = SessionReporter(
+            scheduler: scheduler,
+            onChange: { snapshot, _ in heard.seconds.withLock { $0.append(snapshot.generationSeconds ?? -1) } },
+            onReport: { report, _ in heard.reports.withLock { $0.append(report) } })
+        return (reporter, heard)
+    }
+
+    private func snapshot(_ seconds: Int) -> SessionSnapshot {
+        var snapshot = SessionSnapshot()
+        snapshot.generationSeconds = Double(seconds)
+        return snapshot
+    }
+
+    private func warning(_ number: Int) -> SessionReport {
+        .warning(SessionError(.server, "\(number)", stage: .generation))
+    }
+
+    @Test func aBurstGoesOnAndThenTheLatest() {
+        let scheduler = ManualScheduler()
+        scheduler.advance(.seconds(1000))
+        let (reporter, heard) = make(scheduler)
+        for second in 1...1000 { reporter.changed(snapshot(second)) }
+        #expect(heard.seconds.withLock { $0 } == (1...50).map(Double.init))
+        scheduler.advance(.milliseconds(49))
+        #expect(heard.seconds.withLock(\.count) == 50)
+        scheduler.advance(.milliseconds(1))
+        #expect(heard.seconds.withLock { $0 }.dropFirst(50) == [1000])
+        scheduler.advance(.seconds(10))
+        #expect(heard.seconds.withLock(\.count) == 51 && scheduler.pendingTimers == 0)
+    }
+
+    @Test func aFloodIsTwentyASecond() {
+        let scheduler = ManualScheduler()
+        let (reporter, heard) = make(scheduler)
+        for millisecond in 1...10_000 {
+            reporter.changed(snapshot(millisecond))
+            reporter.report(warning(millisecond))
+            scheduler.advance(.milliseconds(1))
+        }
+        scheduler.advance(.seconds(1))
+        let (snapshots, warnings) = (heard.seconds.withLock { $0 }, heard.reports.withLock { $0 })
+        #expect(snapshots.count <= 251 && warnings.count <= 251, "\(snapshots.count), \(warnings.count)")
+        #expect(snapshots.last == 10_000 && warnings.last == warning(10_000))
+        #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 < $1 })
+    }
+
+    /// An error is told behind the state that it has made.
+    @Test func theEndIsNotHeldBack() {
+        let scheduler = ManualScheduler()
+        let (reporter, heard) = make(scheduler)
+        for second in 1...100 { reporter.changed(snapshot(second)) }
+        let end = SessionReport.failed(SessionError(.server, "over", stage: .generation))
+        reporter.report(end)
+        #expect(heard.seconds.withLock(\.last) == 100 && heard.reports.withLock { $0 } == [end])
+    }
+
+    @Test func nothingIsToldOnceSilent() {
+        let scheduler = ManualScheduler()
+        let (reporter, heard) = make(scheduler)
+        for second in 1...100 { reporter.changed(snapshot(second)) }
+        reporter.silence()
+        reporter.flush()
+        reporter.report(warning(1))
+        scheduler.advance(.seconds(10))
+        #expect(heard.seconds.withLock(\.count) == 50 && heard.reports.withLock(\.count) == 0)
+    }
+}
