@@ -286,6 +286,26 @@ extension ElementTests {
             }
         }
 
+        @Test func thePadGoesFromASinkThatStandsStill() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
+                    let sound = try branch.sound()
+                    #expect(sound.waitForTone(440))
+                    branch.pauseSink()
+                    // What comes meanwhile waits in the output.
+                    let late = pipeline.count("audio-buffers-late")
+                    #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                    branch.release()
+                    let isGone = branch.isGone.wait(seconds: 10) { $0 }
+                    #expect(isGone, "the pad stays")
+                    branch.end()
+                }
+            }
+        }
+
         @Test func aSinkThatStandsStillHoldsNobodyUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in

@@ -103,9 +103,12 @@ final class AudioOutput: @unchecked Sendable {
     func remove(isStopping: Bool) {
         if !isStopping {
             finish()
-            // Whoever stands still downstream is woken: the pad cannot go while its thread is there.
+            // Downstream stands still. The flush wakes the pad's thread, which must be gone before the flush ends: it would
+            // be caught there once more, by what is queued.
             if ended.wait(timeout: .now() + .seconds(1)) == .timedOut {
+                state.withLock { $0.isActive = false }
                 pad.push(Event.flushStart())
+                pad.stopTask()
                 pad.push(Event.flushStop())
             }
         }

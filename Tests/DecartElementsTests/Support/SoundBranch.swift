@@ -64,6 +64,12 @@ final class SoundBranch: @unchecked Sendable {
         pipeline.remove(source)
     }
 
+    /// The sink behind `audio_src` pauses by itself: it takes one buffer, and one more after each flush.
+    func pauseSink() {
+        sink.setLockedState(true)
+        sink.setState(.paused)
+    }
+
     /// When `audio_src` has gone too.
     func end() {
         for handler in handlers { transform.disconnect(handler) }
