@@ -43,6 +43,8 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteIsKnown = false
     private var iceIsUp = false
     private var state = PeerConnectionState.new
+    /// The state follows, by way of the thread's queue.
+    private var hasFailed = false
     private var srtp: SRTPTransform?
     private var estimator: ReceiveBitrateEstimator
     private var remoteSSRC: UInt32?
@@ -252,7 +254,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func startHandshakeIfReady() {
-        guard iceIsUp, remoteIsKnown, let dtls else { return }
+        guard iceIsUp, remoteIsKnown, !isOver, let dtls else { return }
         advance(dtls.start())
     }
 
@@ -265,7 +267,11 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
+    /// What comes after the end changes nothing: a flight of DTLS that was under way must not key SRTP again.
+    private var isOver: Bool { hasFailed || state == .closed }
+
     private func receiveDTLS(_ datagram: UnsafeRawBufferPointer) {
+        guard !isOver else { return }
         // A ClientHello may come before the answer that names its fingerprint: keep it for the handshake to judge.
         if dtls == nil, !remoteIsKnown {
             dtls = try? DTLSConnection(role: .server, certificate: certificate)
@@ -310,7 +316,7 @@ package final class PeerConnection: @unchecked Sendable {
         dtlsTimer = nil
         if let wait = dtls.nextTimeout {
             dtlsTimer = network.schedule(after: wait) { [weak self] in
-                guard let self, let dtls = self.dtls else { return }
+                guard let self, !self.isOver, let dtls = self.dtls else { return }
                 self.advance(dtls.handleTimeout())
             }
         }
@@ -406,6 +412,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func fail(_ error: PeerConnectionError) {
+        hasFailed = true
         outward.withLock { $0.srtp = nil }
         srtp = nil
         change(.failed(error))
