@@ -395,7 +395,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func watchRate() {
         guard srtp != nil else { return }
         if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
-        if let trip = rateControl.roundTrip { graph.paceRetransmission(roundTrip: trip) }
+        graph.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
         rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
     }
 
