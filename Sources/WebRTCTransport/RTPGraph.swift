@@ -27,6 +27,7 @@ final class RTPGraph: @unchecked Sendable {
         rtpbin.set("rtp-profile", "avpf")
         rtpbin.set("do-retransmission", true)
         rtpbin.set("autoremove", true)
+        rtpbin.set("max-streams", Self.maximumStreams)
         rtpbin.set("latency", String(latency.clockTime / 1_000_000))
         let names = Structure("application/x-rtp-source-sdes")
         names["cname"] = GValueBox(cname)
