@@ -246,7 +246,9 @@ final class MediaPath: @unchecked Sendable {
         host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
         if receiver.withLock({ $0 })?.isSource(of: message) == true {
             // One failure may be told more than once.
-            if !isRebuilding.exchange(true, ordering: .acquiringAndReleasing) { perform { [weak self] in self?.rebuildReceiver() } }
+            if !isRebuilding.exchange(true, ordering: .acquiringAndReleasing) {
+                perform { [weak self] in self?.rebuildReceiver(because: problem.text) }
+            }
         } else {
             onEvent(.failed(SessionError(.webRTC, "The media path failed: \(problem.text)", stage: .media)))
         }
@@ -338,12 +340,12 @@ final class MediaPath: @unchecked Sendable {
     }
 
     /// The decoder gave up. Once or twice that is put right in place; a third time within ten seconds it is not.
-    private func rebuildReceiver() {
+    private func rebuildReceiver(because reason: String) {
         guard !stopped.load(ordering: .acquiring), let chain = receiver.withLock({ $0 }) else { return }
         let now = ContinuousClock.now
         rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
         guard rebuilds.count < 3 else {
-            return onEvent(.failed(SessionError(.webRTC, "The decoder failed three times within 10 s.", stage: .media)))
+            return onEvent(.failed(SessionError(.webRTC, "The decoder failed three times within 10 s: \(reason)", stage: .media)))
         }
         do {
             try chain.rebuild { isRebuilding.store(false, ordering: .releasing) }

@@ -163,13 +163,17 @@ extension ByteReader {
         else { return nil }
 
         var fields: [Int: [Int]] = [:]
+        // Offsets and byte counts of strips or tiles; a strip without a byte is none.
+        var budget = bytes.count / 2
         for index in 0..<count {
             let entry = directory + 2 + index * 12
             guard let tag = number(entry, size: 2, littleEndian: littleEndian) else { return nil }
             // Width, height, strip offsets and byte counts, tile offsets and byte counts.
             guard [256, 257, 273, 279, 324, 325].contains(tag) else { continue }
-            guard let values = tiffValues(entry, littleEndian: littleEndian) else { return nil }
+            let most = tag == 256 || tag == 257 ? 1 : budget
+            guard fields[tag] == nil, let values = tiffValues(entry, littleEndian: littleEndian, most: most) else { return nil }
             fields[tag] = values
+            budget -= values.count
         }
         guard let width = fields[256]?.first, let height = fields[257]?.first,
             let offsets = fields[273] ?? fields[324], let lengths = fields[279] ?? fields[325],
@@ -180,12 +184,12 @@ extension ByteReader {
     }
 
     /// The values of a directory entry of type SHORT or LONG.
-    private func tiffValues(_ entry: Int, littleEndian: Bool) -> [Int]? {
+    private func tiffValues(_ entry: Int, littleEndian: Bool, most: Int) -> [Int]? {
         guard let type = number(entry + 2, size: 2, littleEndian: littleEndian),
-            let count = number(entry + 4, size: 4, littleEndian: littleEndian), count > 0
+            let count = number(entry + 4, size: 4, littleEndian: littleEndian), count > 0, count <= most
         else { return nil }
         let size = type == 3 ? 2 : 4
-        guard type == 3 || type == 4, count <= bytes.count / size else { return nil }
+        guard type == 3 || type == 4 else { return nil }
         var start = entry + 8
         if count * size > 4 {
             guard let offset = number(entry + 8, size: 4, littleEndian: littleEndian) else { return nil }

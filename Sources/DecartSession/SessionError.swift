@@ -57,3 +57,12 @@ extension String {
         return String(scalars) + (unicodeScalars.count > limit ? "…" : "")
     }
 }
+
+extension SessionIdentity {
+    /// The service's names become properties and go into messages and tokens.
+    var printable: SessionIdentity {
+        SessionIdentity(
+            id: id.printable(limit: 256), serverIP: serverIP?.printable(limit: 64), serverPort: serverPort,
+            roomName: roomName?.printable(limit: 256))
+    }
+}

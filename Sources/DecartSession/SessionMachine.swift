@@ -379,7 +379,7 @@ package struct SessionMachine: Sendable {
             return
         }
         if let id = info.sessionID ?? snapshot.identity?.id ?? info.roomName {
-            snapshot.identity = SessionIdentity(id: id, roomName: info.roomName)
+            snapshot.identity = SessionIdentity(id: id, roomName: info.roomName).printable
         }
         order(.cancel(.roomInfo(attempt.id)))
         if attempt.step == .greeting { settle(&attempt, now) }
@@ -495,7 +495,7 @@ package struct SessionMachine: Sendable {
                 machine.ready(&attempt, now)
             }
         case .sessionID(let identity):
-            snapshot.identity = identity
+            snapshot.identity = identity.printable
             if identity.serverIP != nil { with(id) { $0.learnDirect(&$1) } }
         case .promptAck(let ack):
             for result in ledger.acknowledge(ack, now: now) { report(.promptResult(result)) }

@@ -51,6 +51,9 @@ package class Element: GObject, @unchecked Sendable {
         return String(cString: text)
     }
 
+    /// For the element's own callbacks, which must not keep it alive.
+    package var unowned: Element { Element(unowned: raw) }
+
     @discardableResult
     package func setState(_ state: ElementState) -> StateChangeReturn {
         StateChangeReturn(gst_element_set_state(element, state.raw))

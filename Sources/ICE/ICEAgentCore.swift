@@ -185,7 +185,7 @@ final class ICEAgentCore: @unchecked Sendable {
         let accepted = nice_agent_set_relay_info(
             agent, stream, 1, address, UInt32(port), server.username ?? "", server.credential ?? "",
             server.transport == .udp ? NICE_RELAY_TYPE_TURN_UDP : NICE_RELAY_TYPE_TURN_TCP)
-        if accepted == 0 { emit(.warning("\(server) skipped: libnice does not accept it")) }
+        if accepted == 0 { emit(.warning("\(server.withoutAddress) skipped: libnice does not accept it")) }
     }
 
     private func openTunnel(_ server: ICEServer, by open: RelayTunnelOpener) {
@@ -199,7 +199,7 @@ final class ICEAgentCore: @unchecked Sendable {
         switch event {
         case .open(let port): servers?.tunnelSettled(server, port: port)
         case .failed(let reason):
-            emit(.warning("\(server): \(reason)"))
+            emit(.warning("\(server.withoutAddress): \(server.withoutAddress(in: reason))"))
             servers?.tunnelSettled(server, port: nil)
         }
     }

@@ -124,10 +124,19 @@ package struct ICEServer: Sendable, Equatable {
 }
 
 extension ICEServer: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package var description: String {
+    package var description: String { url(host: host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host) }
+
+    /// As `description`, for the log: without an address, which says more of a network than a log should.
+    package var withoutAddress: String { IPAddress(host) == nil ? description : url(host: "<address>") }
+
+    /// An error's text that may quote the host.
+    func withoutAddress(in text: String) -> String {
+        IPAddress(host) == nil ? text : text.replacing(host, with: "<address>")
+    }
+
+    private func url(host place: String) -> String {
         let scheme = kind == .stun ? "stun" : transport == .tls ? "turns" : "turn"
         let who = username == nil && credential == nil ? "" : "<redacted>@"
-        let place = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
         let query = kind == .turn && transport != .tls ? "?transport=\(transport)" : ""
         return "\(scheme)://\(who)\(place):\(port)\(query)"
     }

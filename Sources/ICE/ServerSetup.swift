@@ -88,18 +88,18 @@ package final class ServerSetup: @unchecked Sendable {
         switch (server.kind, server.transport) {
         case (.turn, .tls) where actions?.openTunnel == nil:
             // Never in clear instead: the user asked for TLS.
-            actions?.warn("\(server) skipped: there is no TLS here")
+            actions?.warn("\(server.withoutAddress) skipped: there is no TLS here")
             return false
         case (.stun, _):
             guard stun == nil else {
-                actions?.warn("\(server) skipped: one STUN server is used")
+                actions?.warn("\(server.withoutAddress) skipped: one STUN server is used")
                 return false
             }
             stun = server
             return true
         case (.turn, _):
             guard turnCount < Self.maximumTurnServers else {
-                actions?.warn("\(server) skipped: \(Self.maximumTurnServers) TURN servers are used")
+                actions?.warn("\(server.withoutAddress) skipped: \(Self.maximumTurnServers) TURN servers are used")
                 return false
             }
             turnCount += 1
@@ -111,7 +111,7 @@ package final class ServerSetup: @unchecked Sendable {
         guard actions != nil else { return }
         pending -= 1
         if addresses.isEmpty {
-            actions?.warn("\(server) skipped: its host name did not resolve")
+            actions?.warn("\(server.withoutAddress) skipped: its host name did not resolve")
         } else {
             announce(server, addresses: addresses)
         }
@@ -139,14 +139,14 @@ package final class ServerSetup: @unchecked Sendable {
             return address.isIPv6 ? hasIPv6 : hasIPv4
         }
         guard let address = usable else {
-            actions?.warn("\(server) skipped: this host has no address of its family")
+            actions?.warn("\(server.withoutAddress) skipped: this host has no address of its family")
             return
         }
         switch server.kind {
         case .turn: actions?.addTURN(server, address, server.port)
         case .stun:
             if hasBegun {
-                actions?.warn("\(server) skipped: its host name took too long to resolve")
+                actions?.warn("\(server.withoutAddress) skipped: its host name took too long to resolve")
             } else {
                 actions?.setSTUN(address, server.port)
             }

@@ -71,6 +71,10 @@ package final class SRTPTransform: Sendable {
         }
     }
 
+    /// Releases what is kept of an SSRC of the remote peer's. A later packet of it begins anew: with the first rollover
+    /// period, and without a memory of what was received.
+    package func forgetInbound(_ ssrc: UInt32) { inbound.withLock { $0.forget(ssrc) } }
+
     package var counters: SRTPCounters {
         let sent = outbound.withLock { $0.counters }
         var all = inbound.withLock { $0.counters }
@@ -153,6 +157,8 @@ private struct Context: @unchecked Sendable {
         }
         return nil
     }
+
+    func forget(_ ssrc: UInt32) { srtp_remove_stream(session.pointer, ssrc.bigEndian) }
 
     private final class Session {
         let pointer: OpaquePointer

@@ -1,6 +1,6 @@
 // Which RTP session a packet of the bundle belongs to (RFC 8843 9.2). A value; it knows bytes and what was negotiated.
 
-struct BundleRouter {
+package struct BundleRouter {
     private struct Section {
         var types: Set<Int> = []
         var mid: [UInt8] = []
@@ -10,18 +10,21 @@ struct BundleRouter {
     private var audio = Section()
     /// Declared by the far side, or learnt from its packets.
     private var owners: [UInt32: MediaKind] = [:]
-    private static let mostOwners = 64
+    package static let mostOwners = 64
+    package var knownSources: Int { owners.count }
 
     /// There is more than one session to choose from.
     private(set) var isSplit = false
 
-    mutating func take(_ video: AgreedVideo) {
+    package init() {}
+
+    package mutating func take(_ video: AgreedVideo) {
         let types = [video.codec.payloadType, video.codec.retransmissionPayloadType].compactMap { $0 }
         self.video = Section(types: Set(types), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
         for ssrc in video.ssrcs { learn(ssrc, .video) }
     }
 
-    mutating func take(_ audio: AgreedAudio) {
+    package mutating func take(_ audio: AgreedAudio) {
         isSplit = true
         self.audio = Section(
             types: [audio.payloadType], mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
@@ -29,7 +32,7 @@ struct BundleRouter {
     }
 
     /// - Parameter packet: RTP, 12 bytes or more.
-    mutating func owner(rtp packet: UnsafeRawBufferPointer) -> MediaKind {
+    package mutating func owner(rtp packet: UnsafeRawBufferPointer) -> MediaKind {
         guard isSplit else { return .video }
         let type = Int(packet[1] & 0x7f)
         let ssrc = packet.bigEndian32(at: 8)
@@ -39,7 +42,7 @@ struct BundleRouter {
         return owner
     }
 
-    func owner(of ssrc: UInt32) -> MediaKind? { owners[ssrc] }
+    package func owner(of ssrc: UInt32) -> MediaKind? { owners[ssrc] }
 
     private func owner(byMid packet: UnsafeRawBufferPointer) -> MediaKind {
         guard let id = audio.midExtension, let value = OneByteExtension.value(id, in: packet) else { return .video }
@@ -56,7 +59,7 @@ struct BundleRouter {
 
     /// What one session is to see of a compound packet: all, but a sender report of another session's stream, which
     /// would make a stream of its own there, becomes the receiver report that is in it (RFC 3550 6.4).
-    func part(of compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
+    package func part(of compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(compound.count)
         var at = 0

@@ -7,7 +7,7 @@
 import GStreamerKit
 
 /// What both sides want of the video; `direction` is ours.
-struct AgreedVideo: Sendable {
+package struct AgreedVideo: Sendable {
     var mid: String
     var codec: NegotiatedCodec
     var extensions: HeaderExtensionIDs
@@ -19,7 +19,7 @@ struct AgreedVideo: Sendable {
     var receivedLayers: [String] = []
 
     /// - Parameter other: of another m-line of the same session, where sending and receiving have one each.
-    init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
+    package init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
         // The first is the one that sends.
@@ -31,7 +31,7 @@ struct AgreedVideo: Sendable {
     }
 }
 
-struct AgreedAudio: Sendable {
+package struct AgreedAudio: Sendable {
     var mid: String
     var payloadType: Int
     var extensions: HeaderExtensionIDs
@@ -39,7 +39,7 @@ struct AgreedAudio: Sendable {
     var ssrcs: [UInt32]
 
     /// As of the video.
-    init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: AgreedAudio? = nil) {
+    package init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: AgreedAudio? = nil) {
         (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
         if let other { (mid, payloadType, extensions) = (other.mid, other.payloadType, other.extensions) }
         ssrcs = (other?.ssrcs ?? []) + remote.ssrcs

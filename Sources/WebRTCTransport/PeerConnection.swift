@@ -43,14 +43,23 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteIsKnown = false
     private var iceIsUp = false
     private var state = PeerConnectionState.new
+    /// The state follows, by way of the thread's queue.
+    private var hasFailed = false
     private var srtp: SRTPTransform?
     private var estimator: ReceiveBitrateEstimator
     private var remoteSSRC: UInt32?
     private var usesREMB = false
     private var mediaPayloadType = -1
+    private var retransmissionPayloadType: Int?
     private var router = BundleRouter()
+    private var sources = InboundSources()
+    /// Those of them that have a jitter buffer. A stream is replaced soon, for what replaces it is not seen before.
+    private var videoStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
+    private var audioStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
     /// Of a simulcast that comes.
     private var choice: LayerChoice?
+    /// Of a video without one.
+    private var stream = StreamChoice()
     /// Of the m-line that the transport belongs to.
     private var transportMid = "0"
     private var transportIndex = 0
@@ -176,6 +185,7 @@ package final class PeerConnection: @unchecked Sendable {
             }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
+            retransmissionPayloadType = video.codec.retransmissionPayloadType
             // Otherwise it begins with the connection.
             if state == .connected, usesREMB { sendREMB() }
         }
@@ -252,7 +262,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func startHandshakeIfReady() {
-        guard iceIsUp, remoteIsKnown, let dtls else { return }
+        guard iceIsUp, remoteIsKnown, !isOver, let dtls else { return }
         advance(dtls.start())
     }
 
@@ -265,7 +275,11 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
+    /// What comes after the end changes nothing: a flight of DTLS that was under way must not key SRTP again.
+    private var isOver: Bool { hasFailed || state == .closed }
+
     private func receiveDTLS(_ datagram: UnsafeRawBufferPointer) {
+        guard !isOver else { return }
         // A ClientHello may come before the answer that names its fingerprint: keep it for the handshake to judge.
         if dtls == nil, !remoteIsKnown {
             dtls = try? DTLSConnection(role: .server, certificate: certificate)
@@ -310,7 +324,7 @@ package final class PeerConnection: @unchecked Sendable {
         dtlsTimer = nil
         if let wait = dtls.nextTimeout {
             dtlsTimer = network.schedule(after: wait) { [weak self] in
-                guard let self, let dtls = self.dtls else { return }
+                guard let self, !self.isOver, let dtls = self.dtls else { return }
                 self.advance(dtls.handleTimeout())
             }
         }
@@ -326,6 +340,12 @@ package final class PeerConnection: @unchecked Sendable {
             return
         }
         let isRTCP = (192...223).contains(datagram[1])
+        let ssrc = UnsafeRawBufferPointer(datagram).bigEndian32(at: isRTCP ? 4 : 8)
+        let now = MonotonicTime.now
+        guard sources.admits(ssrc, now: now) else {
+            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
         let length =
             isRTCP
             ? srtp.unprotectRTCP(datagram, length: datagram.count) : srtp.unprotectRTP(datagram, length: datagram.count)
@@ -333,6 +353,7 @@ package final class PeerConnection: @unchecked Sendable {
             counters.refused.wrappingAdd(1, ordering: .relaxed)
             return
         }
+        take(ssrc, now)
         let packet = UnsafeRawBufferPointer(rebasing: datagram[..<length])
         if isRTCP {
             let remoteEstimate = RTCPFeedback.remoteBitrateEstimate(in: packet)
@@ -343,10 +364,26 @@ package final class PeerConnection: @unchecked Sendable {
             if let target = rateControl.received(rtcp: packet, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds) {
                 onEvent(.bitrateTarget(target))
             }
-            receive(rtcp: packet)
+            if admits(reportersOf: packet, now) { receive(rtcp: packet) }
         } else {
-            receive(rtp: packet)
+            receive(rtp: packet, now)
         }
+    }
+
+    private func take(_ ssrc: UInt32, _ now: Duration) {
+        if let replaced = sources.take(ssrc, now: now) { srtp?.forgetInbound(replaced) }
+    }
+
+    /// rtpsession keeps a source for the sender of each report, of which a compound packet has room for 180.
+    private func admits(reportersOf compound: UnsafeRawBufferPointer, _ now: Duration) -> Bool {
+        var isAdmitted = true
+        RTCPCompound.forEachPacket(in: compound) { packet in
+            guard packet.type == 200 || packet.type == 201, packet.body.count >= 4 else { return }
+            let ssrc = packet.body.bigEndian32(at: 0)
+            isAdmitted = isAdmitted && sources.admits(ssrc, now: now)
+            if isAdmitted { take(ssrc, now) }
+        }
+        return isAdmitted
     }
 
     private func receive(rtcp packet: UnsafeRawBufferPointer) {
@@ -356,22 +393,38 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
-    private func receive(rtp packet: UnsafeRawBufferPointer) {
+    private func receive(rtp packet: UnsafeRawBufferPointer, _ now: Duration) {
         let owner = router.owner(rtp: packet)
         (owner == .video ? counters : audioCounters).received(packet.count)
-        guard owner == .video else { return graph.audio?.received(rtp: packet) ?? () }
-        if Int(packet[1] & 0x7f) == mediaPayloadType {
-            if let news = choice?.take(rtp: packet, now: MonotonicTime.now) {
+        let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        guard owner == .video else {
+            if hasPlace(ssrc, in: &audioStreams, .audio, now) { graph.audio?.received(rtp: packet) }
+            return
+        }
+        // rtprtxreceive makes packets of the repeated stream of these, or drops them.
+        guard type == retransmissionPayloadType || hasPlace(ssrc, in: &videoStreams, .video, now) else { return }
+        if type == mediaPayloadType {
+            if let news = choice?.take(rtp: packet, now: now) {
                 if let ssrc = news.shown { graph.video.show(ssrc) }
                 if let rid = news.arrived { onEvent(.streamArrived(rid: rid)) }
+            } else if choice == nil, stream.take(ssrc, now: now) {
+                graph.video.show(ssrc)
             }
-            let ssrc = packet.bigEndian32(at: 8)
-            if choice == nil || choice?.shown == ssrc {
+            if ssrc == (choice == nil ? stream.shown : choice?.shown) {
                 remoteSSRC = ssrc
                 estimator.packet(sequence: packet.bigEndian16(at: 2))
             }
         }
         graph.video.received(rtp: packet)
+    }
+
+    private func hasPlace(_ ssrc: UInt32, in streams: inout InboundSources, _ kind: MediaKind, _ now: Duration) -> Bool {
+        guard streams.admits(ssrc, now: now) else {
+            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            return false
+        }
+        if let replaced = streams.take(ssrc, now: now) { graph.forget(replaced, kind) }
+        return true
     }
 
     /// aiortc stays at 500 kbit/s until it hears an estimate.
@@ -389,7 +442,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func watchRate() {
         guard srtp != nil else { return }
         if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
-        if let trip = rateControl.roundTrip { graph.paceRetransmission(roundTrip: trip) }
+        graph.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
         rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
     }
 
@@ -406,6 +459,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func fail(_ error: PeerConnectionError) {
+        hasFailed = true
         outward.withLock { $0.srtp = nil }
         srtp = nil
         change(.failed(error))

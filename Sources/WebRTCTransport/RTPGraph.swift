@@ -15,6 +15,10 @@ final class RTPGraph: @unchecked Sendable {
     private let isStopped = Atomic(false)
     /// And the time after which it asks again, ms.
     private let jitterBuffer = Mutex<(element: GObject, retry: Int64)?>(nil)
+    /// Of the packets that the remote peer asks for again. It is paced before the first of them is sent.
+    private let budget = Mutex(RetransmissionBudget())
+    /// In each session; rtpbin has two threads for each. A simulcast's three and their successors fit.
+    static let maximumStreams = 8
 
     /// - Parameter cname: the same in descriptions.
     init(latency: Duration, cname: String) throws(GStreamerError) {
@@ -23,6 +27,7 @@ final class RTPGraph: @unchecked Sendable {
         rtpbin.set("rtp-profile", "avpf")
         rtpbin.set("do-retransmission", true)
         rtpbin.set("autoremove", true)
+        rtpbin.set("max-streams", Self.maximumStreams)
         rtpbin.set("latency", String(latency.clockTime / 1_000_000))
         let names = Structure("application/x-rtp-source-sdes")
         names["cname"] = GValueBox(cname)
@@ -97,7 +102,12 @@ final class RTPGraph: @unchecked Sendable {
         handlers.append(
             rtpbin.connect("request-aux-sender") { [weak self] arguments in
                 guard let wanted = self?.session(arguments.first?.int)?.retransmission else { return nil }
-                return Self.auxiliary("rtprtxsend", wanted, namesSources: true).map(GValueBox.init(object:))
+                return Self.auxiliary("rtprtxsend", wanted, namesSources: true) { source in
+                    source.addProbe(.upstreamEvent) { [weak self] item in
+                        if case .event(let event) = item, self?.lets(event) == false { return .drop }
+                        return .pass
+                    }
+                }.map(GValueBox.init(object:))
             })
         handlers.append(
             rtpbin.connect("request-aux-receiver") { [weak self] arguments in
@@ -119,7 +129,8 @@ final class RTPGraph: @unchecked Sendable {
 
     /// RFC 4588 packets are made and resolved by a bin that rtpbin puts around its session.
     private static func auxiliary(
-        _ factory: String, _ wanted: RTPSessionParameters.Retransmission, namesSources: Bool
+        _ factory: String, _ wanted: RTPSessionParameters.Retransmission, namesSources: Bool,
+        watch: (Pad) -> Void = { _ in }
     ) -> Bin? {
         guard let element = try? Element(factory: factory), let sink = element.staticPad("sink"),
             let source = element.staticPad("src")
@@ -139,6 +150,7 @@ final class RTPGraph: @unchecked Sendable {
         // One second is asked for again at most: a packet older than that comes too late for any jitter buffer.
         element.set("max-size-packets", 512)
         element.set("max-size-time", 1000)
+        watch(source)
         let bin = Bin()
         bin.add(element)
         guard let sinkGhost = try? GhostPad(name: "sink_0", target: sink),
@@ -151,15 +163,36 @@ final class RTPGraph: @unchecked Sendable {
 
     // MARK: Network thread
 
+    /// Ends a stream of the remote peer's at once; rtpbin waits until its source times out, which may take long where there
+    /// are many.
+    func forget(_ ssrc: UInt32, _ kind: MediaKind) {
+        rtpbin.emit("clear-ssrc", [GValueBox(uint: kind == .video ? 0 : 1), GValueBox(uint: Int(ssrc))])
+    }
+
     /// A packet is asked for again when its retransmission should have come. Left alone the jitter buffer adds twice the
     /// jitter, in which a far side that sends frames in bursts counts too: two requests were all that 1 s had room for.
-    func paceRetransmission(roundTrip: Duration) {
+    /// - Parameters:
+    ///   - roundTrip: nil: not known yet.
+    ///   - bitrate: of what we send.
+    func paceRetransmission(roundTrip: Duration?, bitrate: Int) {
+        budget.withLock { $0.pace(roundTrip: roundTrip, bitrate: bitrate) }
+        guard let roundTrip else { return }
         let milliseconds = Int64(clamping: roundTrip.clockTime / 1_000_000)
         let retry = min(max(milliseconds &+ max(milliseconds / 4, 10), 20), 2000)
-        jitterBuffer.withLock { current in
-            guard let (buffer, last) = current, abs(retry &- last) > max(last / 8, 0) else { return }
-            buffer.set("rtx-retry-timeout", Int(retry))
+        let buffer = jitterBuffer.withLock { current -> GObject? in
+            guard let (buffer, last) = current, abs(retry &- last) > max(last / 8, 0) else { return nil }
             current?.retry = retry
+            return buffer
+        }
+        buffer?.set("rtx-retry-timeout", Int(retry))
+    }
+
+    /// Whether rtprtxsend hears of an event from downstream: all but requests beyond the budget.
+    private func lets(_ event: Event) -> Bool {
+        guard let request = event.structure, request.name == "GstRTPRetransmissionRequest" else { return true }
+        guard let sequence = request.int("seqnum"), let ssrc = request.int("ssrc") else { return false }
+        return budget.withLock {
+            $0.allows(ssrc: UInt32(truncatingIfNeeded: ssrc), sequence: UInt16(truncatingIfNeeded: sequence), now: MonotonicTime.now)
         }
     }
 

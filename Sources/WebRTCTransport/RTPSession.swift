@@ -11,8 +11,6 @@ struct RTPSessionParameters: Sendable {
     var ssrc: UInt32
     /// Where repeated packets are sent apart (RFC 4588).
     var retransmission: Retransmission?
-    /// Several streams come of which one at a time is given on: the one that `show` names.
-    var choosesStream = false
 
     struct Retransmission: Sendable {
         var payloadType: Int
@@ -36,7 +34,6 @@ extension RTPSessionParameters {
         caps = [:]
         ssrc = identity.ssrc
         caps[type] = try? Caps(text)
-        choosesStream = !video.receivedLayers.isEmpty
         guard let repeated = codec.retransmissionPayloadType else { return }
         caps[repeated] = try? Caps(
             "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(repeated), "
@@ -72,7 +69,7 @@ final class RTPSession: @unchecked Sendable {
     /// Between rtpbin and whoever receives: what goes wrong there, and nobody at all, must not reach the jitter buffer,
     /// which would stop for good.
     private let shield: PacketDoor?
-    /// Of a simulcast: a door for each stream, and which is given on. Those of the others lead nowhere.
+    /// Without a shield: a door for each stream, and which is given on. The doors of the others lead nowhere.
     private struct Streams {
         var doors: [UInt32: PacketDoor] = [:]
         var shown: UInt32?
@@ -103,11 +100,11 @@ final class RTPSession: @unchecked Sendable {
         bin.add(receivePad)
     }
 
-    /// rtpbin has a new stream from the far side: it replaces the one before, unless there is a choice.
+    /// rtpbin has a new stream from the remote peer. Where there is a shield it replaces the one before; otherwise `show` says
+    /// which stream is given on.
     func receive(from pad: Pad, ssrc: UInt32?) {
-        if let ssrc, parameters.withLock({ $0?.choosesStream ?? false }) { return receive(from: pad, oneOf: ssrc) }
         guard let shield else {
-            receivePad.setTarget(pad)
+            if let ssrc { receive(from: pad, oneOf: ssrc) }
             return
         }
         shield.shut()
@@ -117,23 +114,33 @@ final class RTPSession: @unchecked Sendable {
     private func receive(from pad: Pad, oneOf ssrc: UInt32) {
         let door = PacketDoor()
         try? door.open(to: pad)
+        let doors = streams.withLock(\.doors)
+        // Streams that have ended, this one's predecessor too.
+        let ended = doors.filter { $0.key == ssrc || !$0.value.isOpen }.keys
         streams.withLock { streams in
-            // Streams that have ended, this one's predecessor too.
-            streams.doors = streams.doors.filter { $0.key != ssrc && $0.value.isOpen }
+            for old in ended { streams.doors[old] = nil }
             streams.doors[ssrc] = door
-            if streams.shown == ssrc { receivePad.setTarget(door.inside) }
         }
+        _ = linkShown()
+    }
+
+    /// Links without the lock, which two threads may do at a time: each looks again afterwards, so the last one is right.
+    private func linkShown() -> PacketDoor? {
+        var linked: PacketDoor?
+        while let door = streams.withLock({ streams in streams.shown.flatMap { streams.doors[$0] } }), door !== linked {
+            receivePad.setTarget(door.inside)
+            linked = door
+        }
+        return linked
     }
 
     /// From now on this stream of the far side's is given on, and asked for a key frame.
     func show(_ ssrc: UInt32) {
-        let door = streams.withLock { streams -> PacketDoor? in
+        let isKnown = streams.withLock { streams in
             streams.shown = ssrc
-            let door = streams.doors[ssrc]
-            if let door { receivePad.setTarget(door.inside) }
-            return door
+            return streams.doors[ssrc] != nil
         }
-        door?.push(upstream: Event.forceKeyUnitUpstream())
+        if isKnown { linkShown()?.push(upstream: Event.forceKeyUnitUpstream()) }
     }
 
     /// Makes the session. `onRTP`/`onRTCP` get plain packets on streaming threads.

@@ -162,8 +162,17 @@ package struct RemoteDescription: Sendable {
 
     // MARK: Reading
 
+    /// All attributes are looked through for each m-line; a real description of 64 KiB has fewer than 2,600.
+    private static let maximumAttributes = 4096
+
     private static func parse(_ text: String) throws(PeerConnectionError) -> SDPDescription {
-        do { return try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
+        let sdp: SDPDescription
+        do { sdp = try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
+        guard sdp.media.reduce(sdp.attributes.count, { $0 + $1.attributes.count }) <= maximumAttributes else {
+            throw PeerConnectionError(
+                .badDescription, "the session description has more than \(maximumAttributes) attributes")
+        }
+        return sdp
     }
 
     private static func mids(_ sdp: SDPDescription) -> [String] {
@@ -199,7 +208,8 @@ package struct RemoteDescription: Sendable {
         let codecs = PayloadTypes(media).videoCodecs
         let usable = codecs.filter { available($0.codec) }
         guard let codec = usable.first(where: { $0.payloadType == type }) ?? usable.first else {
-            throw PeerConnectionError(.rejected, "no video codec in common: the far side has \(media.values("rtpmap").joined(separator: ", "))")
+            let names = PayloadTypes(media).encodingNames
+            throw PeerConnectionError(.rejected, "no video codec in common: the far side has \(names.isEmpty ? "none" : names.joined(separator: ", "))")
         }
         let extmap = sdp.values("extmap") + media.values("extmap")
         return RemoteVideo(
@@ -252,7 +262,7 @@ package struct RemoteDescription: Sendable {
         }
         let setup = attributes("setup").first ?? "actpass"
         guard ["actpass", "active", "passive"].contains(setup), isOffer || setup != "actpass" else {
-            throw PeerConnectionError(.badDescription, "'a=setup:\(setup.prefix(16))' is not a role for DTLS here")
+            throw PeerConnectionError(.badDescription, "the far side's a=setup is not a role for DTLS here")
         }
         return TransportParameters(
             usernameFragment: fragment, password: password, fingerprints: fingerprints, setup: setup)
@@ -261,16 +271,19 @@ package struct RemoteDescription: Sendable {
 
 /// The payload types of one m-line with their names, parameters and feedback.
 private struct PayloadTypes {
-    /// In the m-line's order, 0…127.
+    /// In the m-line's order, 0…127, each once.
     private let types: [Int]
     /// Upper case, as `OPUS/48000/2`.
     private var encodings: [Int: String] = [:]
     private var parameters: [Int: String] = [:]
     private var feedback: [Int: Set<String>] = [:]
     private var everywhere: Set<String> = []
+    /// Browsers name six kinds of feedback; more of them would be copied into each codec.
+    private static let mostFeedback = 32
 
     init(_ media: SDPMedia) {
-        types = media.formats.compactMap { Int($0) }.filter { (0...127).contains($0) }
+        var seen: Set<Int> = []
+        types = media.formats.compactMap { Int($0) }.filter { (0...127).contains($0) && seen.insert($0).inserted }
         func split(_ value: String) -> (Int?, String) {
             let parts = value.split(separator: " ", maxSplits: 1)
             return (parts.first.flatMap { Int($0) }, parts.count > 1 ? String(parts[1]) : "")
@@ -284,25 +297,47 @@ private struct PayloadTypes {
             if let type { parameters[type] = rest }
         }
         for value in media.values("rtcp-fb") {
-            if value.hasPrefix("* ") { everywhere.insert(String(value.dropFirst(2))) }
             let (type, rest) = split(value)
-            if let type { feedback[type, default: []].insert(rest) }
+            if value.hasPrefix("* ") {
+                if everywhere.count < Self.mostFeedback { everywhere.insert(rest) }
+            } else if let type, feedback[type, default: []].count < Self.mostFeedback {
+                feedback[type, default: []].insert(rest)
+            }
         }
     }
 
     private func name(_ type: Int) -> String? { encodings[type]?.split(separator: "/").first.map(String.init) }
 
+    /// Some of the names, for an error: letters and digits only, because the remote peer chooses them.
+    var encodingNames: [String] {
+        types.compactMap(name).filter { !$0.isEmpty && $0.utf8.count <= 32 && $0.utf8.allSatisfy(Self.isTokenCharacter) }
+            .prefix(16).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+    }
+
+    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."): true
+        default: false
+        }
+    }
+
+    /// The RTX payload type by the type that it repeats; the m-line's first where there are several.
+    private var retransmissionTypes: [String: Int] {
+        types.reduce(into: [:]) { found, type in
+            guard name(type) == "RTX", let of = FormatParameters(parameters[type] ?? "")["apt"], found[of] == nil else { return }
+            found[of] = type
+        }
+    }
+
     /// Those that we know, in the m-line's order.
     var videoCodecs: [NegotiatedCodec] {
-        types.compactMap { type -> NegotiatedCodec? in
+        let retransmissionTypes = retransmissionTypes
+        return types.compactMap { type -> NegotiatedCodec? in
             guard let name = name(type), let codec = VideoCodec(rawValue: name.lowercased()),
                 codec.accepts(formatParameters: parameters[type])
             else { return nil }
-            let retransmission = types.first {
-                self.name($0) == "RTX" && FormatParameters(parameters[$0] ?? "")["apt"] == String(type)
-            }
             return NegotiatedCodec(
-                codec: codec, payloadType: type, retransmissionPayloadType: retransmission,
+                codec: codec, payloadType: type, retransmissionPayloadType: retransmissionTypes[String(type)],
                 feedback: everywhere.union(feedback[type] ?? []), formatParameters: parameters[type])
         }
     }

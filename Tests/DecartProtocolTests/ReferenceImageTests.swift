@@ -47,6 +47,15 @@ struct ReferenceImageTests {
             + field(273, 4, stripAt) + field(279, 4, strip) + n(0, 4)
     }
 
+    /// A directory of `fields`, little-endian, behind which `extra` follows.
+    static func tiff(fields: [(tag: Int, type: Int, count: Int, value: Int)], extra: [UInt8] = []) -> [UInt8] {
+        var bytes: [UInt8] = [0x49, 0x49, 0x2A, 0] + little(12, 4) + [9, 9, 9, 9] + little(fields.count, 2)
+        for field in fields {
+            bytes += little(field.tag, 2) + little(field.type, 2) + little(field.count, 4) + little(field.value, 4)
+        }
+        return bytes + little(0, 4) + extra
+    }
+
     static let good: [(String, [UInt8], ReferenceImage.Format, Int, Int)] = [
         ("png", png(640, 480), .png, 640, 480),
         ("png at the bounds", png(8192, 4028), .png, 8192, 4028),
@@ -99,6 +108,26 @@ struct ReferenceImageTests {
     @Test(arguments: bad.indices) func refuses(_ index: Int) {
         let (name, bytes) = ReferenceImageTests.bad[index]
         #expect(throws: ProtocolError.self, "\(name)") { try ReferenceImage(bytes: bytes) }
+    }
+
+    /// Each entry of a directory may claim as many values as the file has bytes. The suite's time limit is many times what
+    /// any of these takes.
+    @Test func tiffDirectoriesThatAskForMuchAreRefused() {
+        let (size, once) = (4, (tag: 279, type: 4, count: 1, value: 4))
+        let base = [(tag: 256, type: 3, count: 1, value: 16), (tag: 257, type: 3, count: 1, value: 16), (tag: 273, type: 4, count: 1, value: 8)]
+        #expect(throws: Never.self) { try ReferenceImage(bytes: Self.tiff(fields: base + [once])) }
+        let filler = [UInt8](repeating: 0, count: 10_000_000 - 70_000 * 12)
+        let many = (tag: 273, type: 3, count: filler.count / 2, value: size)
+        for (name, fields) in [
+            ("a tag twice", base + [once, once]), ("two widths", base + [once, (tag: 256, type: 3, count: 1, value: 16)]),
+            ("a width of two values", Array(base.dropFirst()) + [once, (tag: 256, type: 3, count: 2, value: 16)]),
+            ("strips and tiles that together claim more than the file holds",
+                [256, 257].map { (tag: $0, type: 3, count: 1, value: 16) }
+                    + [273, 279, 324, 325].map { (tag: $0, type: 3, count: filler.count / 2, value: size) }),
+            ("the same huge tag all over", base + Array(repeating: many, count: 65_000)),
+        ] {
+            #expect(throws: ProtocolError.self, "\(name)") { try ReferenceImage(bytes: Self.tiff(fields: fields, extra: filler)) }
+        }
     }
 
     @Test func cutOffAnywhereIsRefused() {

@@ -301,4 +301,25 @@ struct SessionMachineTests {
             #expect(driver.take() == [], "\(name)")
         }
     }
+
+    /// The session's names are properties and go into messages: short, and without control characters.
+    @Test func theServicesNamesAreMadePrintable() throws {
+        let harm = "\u{1b}]0;owned\u{7}" + String(repeating: "x", count: 60_000)
+        let messages: [(TransportChoice, ServerMessage)] = [
+            (.webrtc, .sessionID(SessionIdentity(id: harm, serverIP: harm, serverPort: 80))),
+            (.livekit, .livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: harm, sessionID: harm))),
+        ]
+        for (transport, message) in messages {
+            var driver = try MachineDriver { $0.transport = transport }
+            driver.tell(.start)
+            driver.tell(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
+            driver.server(message)
+            let identity = driver.snapshot.identity
+            let names = [identity?.id, identity?.serverIP, identity?.roomName].compactMap { $0 }
+            #expect(!names.isEmpty, "\(message.type)")
+            for name in names {
+                #expect(name.unicodeScalars.count <= 257 && !name.unicodeScalars.contains { $0.value < 0x20 }, "\(message.type)")
+            }
+        }
+    }
 }

@@ -131,6 +131,23 @@ struct LoopbackTests {
         (try TestPeer(controlling: true), try TestPeer(controlling: false))
     }
 
+    /// Warnings reach the log at WARNING: names in them are the user's, addresses are nobody's business.
+    @Test
+    func warningsNameNoAddresses() async throws {
+        let addresses = ["192.0.2.7", "2001:db8::7"]
+        let relays = try (0..<9).map { try ICEServer(url: "turn://u:canary@\(["192.0.2.7", "[2001:db8::7]"][$0 % 2]):9") }
+        let others = ["stun://192.0.2.7:9", "stun://192.0.2.7:10", "turns://u:canary@192.0.2.7:9"].compactMap { try? ICEServer(url: $0) }
+        let peer = try TestPeer(controlling: true, servers: relays + others + [ICEServer(url: "turns://u:canary@relay.invalid:9")])
+        defer { peer.agent.close() }
+        peer.agent.gatherCandidates()
+        _ = await peer.gathered()
+        #expect(peer.warnings.count >= 4, "\(peer.warnings)")
+        for warning in peer.warnings {
+            #expect(!(addresses + ["canary"]).contains { warning.contains($0) }, "\(warning)")
+        }
+        #expect(peer.warnings.contains { $0.contains("relay.invalid") })
+    }
+
     private func close(_ peers: TestPeer...) {
         for peer in peers { peer.agent.close() }
     }

@@ -147,6 +147,53 @@ struct DescriptionTests {
         #expect(remote.candidates.first == "candidate:1 1 udp 2113937151 127.0.0.1 50000 typ host")
     }
 
+    /// Sizes that a description of 64 KiB has room for; the suite's time limit is many times what they take.
+    @Test func longListsTakeLinearTime() throws {
+        let types = Array(repeating: "96", count: 20_000).joined(separator: " ")
+        let repeated = SampleOffer.video().replacing("SAVPF 96 97 98 99 102 103", with: "SAVPF \(types)")
+        let remote = try offer(SampleOffer.session + repeated.replacing("a=fmtp:97 apt=96", with: "a=fmtp:97 apt=95"))
+        #expect(remote.video?.codec.payloadType == 96 && remote.video?.codec.retransmissionPayloadType == nil)
+        // Every payload type is a codec, and each of its lines comes many times.
+        let all = (0...127).map(String.init).joined(separator: " ")
+        for line in ["rtcp-fb:* x", "rtcp-fb:9 x", "fmtp:97 apt=", "rtpmap:9 VP8/", "extmap:3 x", "ssrc:"] {
+            let lines = (0..<2000).map { "a=\(line)\($0)\r\n" }.joined()
+            let codecs = (0...127).map { "a=rtpmap:\($0) VP8/90000\r\n" }.joined()
+            let video = SampleOffer.video(adding: codecs + lines)
+                .replacing("SAVPF 96 97 98 99 102 103", with: "SAVPF \(all)")
+            #expect(try offer(SampleOffer.session + video).video?.codec.payloadType == 0, "\(line)")
+        }
+    }
+
+    @Test func moreAttributesThanAnyDescriptionHasAreRefused() {
+        let many = String(repeating: "a=x\r\n", count: 5000)
+        #expect(code(SampleOffer.session + many + SampleOffer.video()) == .badDescription)
+        #expect(code(SampleOffer.session + SampleOffer.video(adding: many)) == .badDescription)
+        let fewer = String(repeating: "a=x\r\n", count: 3000)
+        #expect(code(SampleOffer.session + SampleOffer.video(adding: fewer)) == nil)
+    }
+
+    /// Errors reach terminals and logs: short, and without control characters of the remote peer's.
+    @Test func errorsHoldNoWordsThatHarm() {
+        let escape = "\u{1b}]0;owned\u{7}"
+        let whole = SampleOffer.session + SampleOffer.video()
+        let names = (0..<2000).map { "a=rtpmap:\($0 % 128) \(escape)\($0)/90000\r\n" }.joined()
+        let descriptions = [
+            SampleOffer.session + SampleOffer.video(without: ["a=rtpmap"]) + names,
+            whole.replacing("a=setup:actpass", with: "a=setup:\(escape)"),
+            whole.replacing("a=setup:actpass", with: "a=setup:e" + String(repeating: "\u{301}", count: 20_000)),
+            whole.replacing("UDP/TLS/RTP/SAVPF", with: escape), whole.replacing("a=fingerprint:sha-256", with: "a=fingerprint:\(escape)"),
+        ]
+        for text in descriptions {
+            do {
+                _ = try offer(text)
+                Issue.record("taken: \(text.prefix(300))")
+            } catch let error as PeerConnectionError {
+                #expect(error.message.utf8.count <= 600)
+                #expect(error.message.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+            } catch { Issue.record("\(error)") }
+        }
+    }
+
     /// Seeded, so that a failure comes again. None may trap, and none may take longer than its share.
     @Test func mutatedDescriptions() {
         var mutator = TextMutator(seed: 20_261_121)

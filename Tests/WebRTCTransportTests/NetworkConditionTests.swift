@@ -93,6 +93,21 @@ extension Transport {
             }
         }
 
+        /// The last flight of DTLS comes after ICE has given up, which takes 50 s: nothing is keyed, nothing is sent.
+        @Test func aHandshakeThatEndsAfterTheFailure() throws {
+            let path = try LossyPath(seed: 5)
+            try withPair { a, b in
+                path.holdLastFlight(to: .b)
+                try join(a, b, over: path)
+                #expect(a.waitForConnected(), "the server's handshake does not end")
+                #expect(b.seen.value.iceConnected != nil && b.seen.value.connected == nil)
+                path.setLoss(1)
+                try #require(b.seen.wait(.seconds(80)) { $0.failed != nil }, "the network path is not given up")
+                path.releaseLastFlight()
+                #expect(b.seen.staysFalse(.seconds(1)) { $0.bitrateTargets > 0 || $0.connected != nil })
+            }
+        }
+
         /// Everything is lost for a while: the session survives, and a key frame brings the picture back.
         @Test func aShortOutage() throws {
             let path = try LossyPath(seed: 3)

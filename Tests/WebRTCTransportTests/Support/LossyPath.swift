@@ -33,6 +33,16 @@ final class LossyPath: Sendable {
     /// Keeps DTLS records back: ICE stays up and the handshake goes on trying.
     func holdHandshake(_ held: Bool) { core.state.withLock { $0.holdsHandshake = held } }
 
+    /// Keeps the end of the handshake back, which begins with ChangeCipherSpec; `releaseLastFlight` hands it on.
+    func holdLastFlight(to side: Side) { core.state.withLock { $0.withoutLastFlight = side } }
+    func releaseLastFlight() {
+        let (side, held) = core.state.withLock { state in
+            defer { (state.withoutLastFlight, state.lastFlight) = (nil, []) }
+            return (state.withoutLastFlight, state.lastFlight)
+        }
+        if let side { for datagram in held { inject(datagram, to: side) } }
+    }
+
     /// A datagram that `side` takes for the other peer's.
     func inject(_ bytes: [UInt8], to side: Side) {
         guard let port = core.state.withLock({ $0.real[side.rawValue] }) else { return }
@@ -59,6 +69,8 @@ final class LossyPath: Sendable {
             var loss: Double
             var generator: SeededGenerator
             var holdsHandshake = false
+            var withoutLastFlight: Side?
+            var lastFlight: [[UInt8]] = []
             /// The peers' own ports, once their candidates are known.
             var real: [UInt16?] = [nil, nil]
         }
@@ -96,6 +108,10 @@ final class LossyPath: Sendable {
             let (target, isLost): (UInt16?, Bool) = state.withLock { state in
                 // Whoever else sends here is not part of this network.
                 guard port == state.real[side.other.rawValue] else { return (nil, false) }
+                if first == 20, state.withoutLastFlight == side {
+                    state.lastFlight = [Array(datagram)]
+                    return (state.real[side.rawValue], true)
+                }
                 if isHandshake, state.holdsHandshake { return (state.real[side.rawValue], true) }
                 return (state.real[side.rawValue], Double.random(in: 0..<1, using: &state.generator) < state.loss)
             }

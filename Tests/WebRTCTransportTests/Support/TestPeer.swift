@@ -49,6 +49,7 @@ final class TestPeer: @unchecked Sendable {
         var keyFramesReceived = 0
         var warnings: [String] = []
         var streams: [String] = []
+        var bitrateTargets = 0
     }
     let seen = Watched(Seen())
     let heard = Watched(Heard())
@@ -87,7 +88,7 @@ final class TestPeer: @unchecked Sendable {
             case .remoteBitrateEstimate(let bitrate): seen.estimate = bitrate
             case .warning(let text): seen.warnings.append(text)
             case .streamArrived(let rid): seen.streams.append(rid)
-            case .bitrateTarget: break
+            case .bitrateTarget: seen.bitrateTargets += 1
             }
         }
         if let candidate { for sink in sinks.withLock({ $0 }) { sink(candidate) } }

@@ -1,0 +1,252 @@
+// The size that a frame claims, read before a decoder makes room for it: VP8 and VP9 may ask for gigabytes by 20 bytes.
+// Values and bytes only.
+
+package struct FrameSize: Sendable, Equatable {
+    package var width: Int
+    package var height: Int
+    package init(width: Int, height: Int) { (self.width, self.height) = (width, height) }
+
+    /// 4K video in either orientation; the models' frames are a tenth of that.
+    package static let maximumSide = 4096
+    package static let maximumPixels = 4096 * 2304
+
+    package var isAcceptable: Bool {
+        width > 0 && height > 0 && width <= Self.maximumSide && height <= Self.maximumSide && width * height <= Self.maximumPixels
+    }
+}
+
+extension VideoCodec {
+    /// The sizes that a depayloaded frame announces; none: it uses what was announced before. nil: it announces one that
+    /// cannot be read. H.264 is in byte-stream format.
+    package func announcedSizes(in frame: UnsafeRawBufferPointer) -> [FrameSize]? {
+        switch self {
+        case .vp8: vp8Sizes(frame)
+        case .vp9: vp9Sizes(frame)
+        case .h264: h264Sizes(frame)
+        }
+    }
+
+    /// RFC 6386 9.1: only a keyframe has a size.
+    private func vp8Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
+        guard let first = frame.first, first & 1 == 0 else { return [] }
+        guard frame.count >= 10 else { return nil }
+        return [
+            FrameSize(
+                width: (Int(frame[6]) | Int(frame[7]) << 8) & 0x3fff, height: (Int(frame[8]) | Int(frame[9]) << 8) & 0x3fff)
+        ]
+    }
+
+    /// VP9 bitstream annex B: a superframe has an index at its end.
+    private func vp9Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
+        var sizes: [FrameSize] = []
+        var start = 0
+        for length in Self.vp9Frames(frame) {
+            guard length <= frame.count - start else { return nil }
+            if length > 0 {
+                guard let size = Self.vp9Size(UnsafeRawBufferPointer(rebasing: frame[start..<(start + length)])) else { return nil }
+                sizes += size
+            }
+            start += length
+        }
+        return sizes
+    }
+
+    private static func vp9Frames(_ frame: UnsafeRawBufferPointer) -> [Int] {
+        guard let marker = frame.last, marker >> 5 == 6 else { return [frame.count] }
+        let (count, width) = (Int(marker & 7) + 1, Int(marker >> 3 & 3) + 1)
+        let start = frame.count - 2 - count * width
+        guard start >= 0, frame[start] == marker else { return [frame.count] }
+        return (0..<count).map { index in
+            (0..<width).reduce(0) { $0 | Int(frame[start + 1 + index * width + $1]) << (8 * $1) }
+        }
+    }
+
+    /// VP9 bitstream 6.2: the uncompressed header up to the frame's size. nil: damaged.
+    private static func vp9Size(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
+        var bits = BitReader(frame)
+        guard bits.number(2) == 2, let low = bits.number(1), let high = bits.number(1) else { return nil }
+        let profile = high << 1 | low
+        if profile == 3 { bits.skip(1) }
+        // A frame that was decoded before is shown.
+        guard let repeats = bits.number(1) else { return nil }
+        if repeats == 1 { return [] }
+        guard let isDelta = bits.number(1), let isShown = bits.number(1), let isResilient = bits.number(1) else { return nil }
+        if isDelta == 0 {
+            guard bits.number(24) == 0x498342, skipColors(&bits, profile) else { return nil }
+            return size(&bits)
+        }
+        let isIntraOnly = isShown == 1 ? 0 : bits.number(1)
+        if isResilient == 0 { bits.skip(2) }
+        guard let isIntraOnly else { return nil }
+        if isIntraOnly == 1 {
+            guard bits.number(24) == 0x498342, profile == 0 || skipColors(&bits, profile) else { return nil }
+            bits.skip(8)
+            return size(&bits)
+        }
+        // Of three references the first that is marked has the size; otherwise the frame does.
+        bits.skip(8 + 3 * 4)
+        for _ in 0..<3 {
+            guard let isFound = bits.number(1) else { return nil }
+            if isFound == 1 { return [] }
+        }
+        return size(&bits)
+    }
+
+    private static func skipColors(_ bits: inout BitReader, _ profile: Int) -> Bool {
+        if profile >= 2 { bits.skip(1) }
+        guard let space = bits.number(3) else { return false }
+        if space != 7 { bits.skip(1) }
+        if profile & 1 == 1 { bits.skip(space == 7 ? 1 : 3) }
+        return true
+    }
+
+    private static func size(_ bits: inout BitReader) -> [FrameSize]? {
+        guard let width = bits.number(16), let height = bits.number(16) else { return nil }
+        return [FrameSize(width: width + 1, height: height + 1)]
+    }
+
+    /// Of every sequence parameter set (H.264 7.3.2.1.1), wherever it stands.
+    private func h264Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
+        var sizes: [FrameSize] = []
+        var at = 0
+        while frame.count - at >= 4 {
+            // A third byte above 1 is in no start code; nor are the two before it.
+            if frame[at + 2] > 1 {
+                at += 3
+                continue
+            }
+            guard frame[at] == 0, frame[at + 1] == 0, frame[at + 2] == 1 else {
+                at += 1
+                continue
+            }
+            let type = frame[at + 3] & 0x1f
+            if type == 7 || type == 15 {
+                guard let size = Self.h264Size(UnsafeRawBufferPointer(rebasing: frame[(at + 4)...])) else { return nil }
+                sizes.append(size)
+            }
+            at += 4
+        }
+        return sizes
+    }
+
+    /// - Parameter set: from the profile on, with emulation prevention, and maybe more behind it.
+    private static func h264Size(_ set: UnsafeRawBufferPointer) -> FrameSize? {
+        // The size stands before the VUI: scaling lists in front of it have 1 KiB at most.
+        var plain: [UInt8] = []
+        var zeros = 0
+        for byte in set.prefix(2048) {
+            if zeros >= 2, byte == 3 {
+                zeros = 0
+                continue
+            }
+            if zeros >= 2, byte < 3 { break }
+            zeros = byte == 0 ? zeros + 1 : 0
+            plain.append(byte)
+        }
+        return plain.withUnsafeBytes { bytes in
+            var bits = BitReader(bytes)
+            guard let profile = bits.number(8) else { return nil }
+            bits.skip(16)
+            guard bits.golomb() != nil else { return nil }
+            if [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135].contains(profile) {
+                guard skipFormat(&bits) else { return nil }
+            }
+            guard bits.golomb() != nil, let order = bits.golomb() else { return nil }
+            if order == 0 {
+                guard bits.golomb() != nil else { return nil }
+            } else if order == 1 {
+                bits.skip(1)
+                guard bits.golomb() != nil, bits.golomb() != nil, let count = bits.golomb(), count <= 255 else { return nil }
+                for _ in 0..<count { guard bits.golomb() != nil else { return nil } }
+            }
+            guard bits.golomb() != nil else { return nil }
+            bits.skip(1)
+            guard let width = bits.golomb(), let height = bits.golomb(), let isProgressive = bits.number(1) else { return nil }
+            return FrameSize(width: (width + 1) * 16, height: (height + 1) * 16 * (2 - isProgressive))
+        }
+    }
+
+    /// Chroma format, bit depths and scaling lists of the high profiles.
+    private static func skipFormat(_ bits: inout BitReader) -> Bool {
+        guard let format = bits.golomb() else { return false }
+        if format == 3 { bits.skip(1) }
+        guard bits.golomb() != nil, bits.golomb() != nil else { return false }
+        bits.skip(1)
+        guard let hasMatrix = bits.number(1) else { return false }
+        guard hasMatrix == 1 else { return true }
+        for list in 0..<(format == 3 ? 12 : 8) {
+            guard let isPresent = bits.number(1) else { return false }
+            guard isPresent == 1 else { continue }
+            var (last, next) = (8, 8)
+            for _ in 0..<(list < 6 ? 16 : 64) {
+                if next != 0 {
+                    guard let code = bits.golomb() else { return false }
+                    // se(v): 1, -1, 2, -2 … (H.264 9.1.1)
+                    next = (last + (code & 1 == 1 ? (code + 1) / 2 : -code / 2)) & 0xff
+                }
+                if next != 0 { last = next }
+            }
+        }
+        return true
+    }
+}
+
+/// Bits, the most significant one first; nil past the end.
+private struct BitReader {
+    private let bytes: UnsafeRawBufferPointer
+    private var at = 0
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func skip(_ count: Int) { at += count }
+
+    mutating func number(_ count: Int) -> Int? {
+        guard at + count <= bytes.count * 8 else { return nil }
+        var value = 0
+        for _ in 0..<count {
+            value = value << 1 | Int(bytes[at >> 3] >> UInt8(7 - at & 7) & 1)
+            at += 1
+        }
+        return value
+    }
+
+    /// ue(v) of up to 32 bits (H.264 9.1).
+    mutating func golomb() -> Int? {
+        var zeros = 0
+        while let bit = number(1) {
+            if bit == 1 { return number(zeros).map { (1 << zeros) - 1 + $0 } }
+            zeros += 1
+            guard zeros <= 32 else { return nil }
+        }
+        return nil
+    }
+}
+
+/// What becomes of frames before the decoder: oversized ones are dropped with all that depends on them. A value.
+package struct FrameGate {
+    package enum Verdict: Sendable, Equatable {
+        case pass
+        /// A keyframe is needed in its place.
+        case drop
+        /// As `drop`; the remote peer has been asked often enough.
+        case fail(FrameSize?)
+    }
+    private let codec: VideoCodec
+    private var isRefusing = false
+    private var refusedInRow = 0
+    private static let mostRefused = 3
+
+    package init(codec: VideoCodec) { self.codec = codec }
+
+    package mutating func judge(_ frame: UnsafeRawBufferPointer) -> Verdict {
+        let sizes = codec.announcedSizes(in: frame)
+        if let sizes, sizes.allSatisfy(\.isAcceptable) {
+            if !sizes.isEmpty { (isRefusing, refusedInRow) = (false, 0) }
+            return isRefusing ? .drop : .pass
+        }
+        isRefusing = true
+        refusedInRow += 1
+        guard refusedInRow >= Self.mostRefused else { return .drop }
+        refusedInRow = 0
+        return .fail(sizes?.first { !$0.isAcceptable })
+    }
+}

@@ -1,0 +1,47 @@
+/// Which of the retransmissions that the remote peer asks for leave: no packet twice within a round trip, and in all no
+/// more than a share of the bit rate, because a NACK of 150 bytes asks for 600 KB. A value without a clock.
+package struct RetransmissionBudget {
+    /// Of the target bit rate, in percent.
+    private static let share = 25
+    /// No datagram is larger; the size of a packet is not known when it is asked for.
+    package static let packetSize = 1200
+    /// How much of the budget may be saved up for a burst of loss.
+    private static let burst = Duration.seconds(2)
+    /// On a short path, NACKs for the same packet still come in bunches.
+    private static let shortestRoundTrip = Duration.milliseconds(10)
+
+    private struct Request {
+        var ssrc: UInt32
+        var sequence: UInt16
+        var time: Duration
+    }
+    /// By the low bits of the sequence number: more than rtprtxsend keeps.
+    private var requests = [Request?](repeating: nil, count: 1024)
+    private var roundTrip = Duration.milliseconds(100)
+    private var bytesPerSecond = 0.0
+    private var bytes = 0.0
+    private var updated: Duration?
+
+    /// Nothing is allowed before the first `pace`.
+    package init() {}
+
+    private var capacity: Double { bytesPerSecond * (Self.burst / .seconds(1)) }
+
+    package mutating func pace(roundTrip: Duration?, bitrate: Int) {
+        if let roundTrip { self.roundTrip = max(roundTrip, Self.shortestRoundTrip) }
+        let isFirst = bytesPerSecond == 0
+        bytesPerSecond = Double(max(bitrate, 0)) / 8 * Double(Self.share) / 100
+        bytes = isFirst ? capacity : min(bytes, capacity)
+    }
+
+    package mutating func allows(ssrc: UInt32, sequence: UInt16, now: Duration) -> Bool {
+        if let updated, now > updated { bytes = min(capacity, bytes + bytesPerSecond * ((now - updated) / .seconds(1))) }
+        updated = max(updated ?? now, now)
+        let slot = Int(sequence) % requests.count
+        if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < roundTrip { return false }
+        guard bytes >= Double(Self.packetSize) else { return false }
+        bytes -= Double(Self.packetSize)
+        requests[slot] = Request(ssrc: ssrc, sequence: sequence, time: now)
+        return true
+    }
+}

@@ -1,0 +1,50 @@
+// libFuzzer's way into what we make of answers to HTTP requests: the user's backend, asked for a key, and the service, asked
+// to upgrade to WebSocket. Compiled into the module Signalling; the parser in front of it is NIO's. Nothing may trap, and no
+// error may hold the key or harm a terminal.
+import DecartProtocol
+import DecartSession
+import NIOHTTP1
+
+private let canary = "canary-0123456789"
+
+private func judge(_ error: SessionError) {
+    precondition(!error.message.isEmpty && error.message.unicodeScalars.count < 1000)
+    precondition(error.message.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+    precondition(!error.message.contains(canary) && !"\(error)".contains(canary))
+    if let wait = error.retryAfter { precondition(wait >= .zero && wait <= .seconds(65_535)) }
+}
+
+/// A status line, header fields and an empty line, taken apart as generously as no parser would.
+private func answer(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
+    var lines: [String] = []
+    var rest = bytes[...]
+    while let end = rest.firstIndex(of: 10) {
+        let line = String(decoding: rest[..<end], as: UTF8.self)
+        rest = rest[(end + 1)...]
+        if line == "\r" || line.isEmpty { break }
+        lines.append(line.hasSuffix("\r") ? String(line.dropLast()) : line)
+    }
+    let status = lines.first.flatMap { $0.split(separator: " ").dropFirst().first }.flatMap { Int($0) } ?? 200
+    var headers = HTTPHeaders()
+    for line in lines.dropFirst().prefix(UpgradeHandler.maximumHeaderFields) {
+        let field = line.split(separator: ":", maxSplits: 1)
+        if field.count == 2 { headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " })) }
+    }
+    let head = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: max(0, min(status, 999))), headers: headers)
+    return (head, Array(rest))
+}
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+    let (head, body) = answer([UInt8](UnsafeBufferPointer(start: data, count: count)))
+    switch KeyAnswer.result(of: .answer(head, body: body), host: "backend.example", port: 443) {
+    case .success(let token): precondition("\(token.key)" == "<redacted>")
+    case .failure(let error): judge(error)
+    }
+    guard let key = try? APIKey(canary), let base = try? ServiceURL(base: "ws://127.0.0.1:1") else {
+        fatalError("the fuzzer's URL is not taken")
+    }
+    judge(UpgradeRefusal(head: head, body: body, url: base.watchStream(key: key, room: "room")).error)
+    if let room = try? LiveKitRoomInfo(decoding: body) { precondition("\(room.token)" == "<redacted>") }
+    return 0
+}

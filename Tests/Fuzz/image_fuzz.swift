@@ -1,0 +1,15 @@
+// libFuzzer's way into reference images: whatever file a user uploads, nothing may trap, and what is left of it is still the
+// same picture.
+import DecartProtocol
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+    let bytes = [UInt8](UnsafeBufferPointer(start: data, count: count))
+    guard let image = try? ReferenceImage(bytes: bytes) else { return 0 }
+    precondition(image.bytes.count <= bytes.count + 64)
+    guard let again = try? ReferenceImage(bytes: image.bytes) else { fatalError("what was stripped is no picture any more") }
+    precondition((again.format, again.width, again.height) == (image.format, image.width, image.height))
+    precondition(again.bytes == image.bytes, "there was something left to strip")
+    _ = "\(image)"
+    return 0
+}

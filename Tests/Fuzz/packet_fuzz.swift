@@ -1,0 +1,62 @@
+// libFuzzer's way into packets after SRTP: RTCP compounds with their feedback, RTP header extensions on the way in and out,
+// and the headers of frames. The first byte says which, for one corpus serves all of them.
+import DecartProtocol
+import GStreamerKit
+import WebRTCTransport
+
+private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleRouter) {
+    var choice = LayerChoice(rids: ["f", "h", "q"], ridExtension: 1)
+    if bytes.count >= 12 {
+        _ = router.owner(rtp: bytes)
+        precondition(router.knownSources <= BundleRouter.mostOwners)
+        _ = choice.take(rtp: bytes, now: .zero)
+        _ = choice.packets
+    }
+    for id: UInt8 in 1...14 { _ = TransportSequence.number(in: bytes, id: id) }
+    var ids = HeaderExtensionIDs()
+    (ids.mid, ids.absoluteSendTime, ids.transportWideCC) = (1, 2, 3)
+    let writer = HeaderExtensionWriter(ids: ids, mid: "0123456789abcdef")
+    if let (buffer, length) = writer.write(bytes, sendTime: .max, reserve: 20) {
+        // Padding between extensions may have gone, the payload not.
+        precondition(length >= 12 && length + 20 <= buffer.count)
+    }
+}
+
+private func compound(_ bytes: UnsafeRawBufferPointer, _ router: BundleRouter) {
+    if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
+    _ = ReceptionReport.parse(compound: bytes)
+    for kind in MediaKind.allCases { precondition(router.part(of: bytes, for: kind).count <= bytes.count) }
+    var history = SentPacketHistory()
+    for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
+    var (resolver, controller) = (FeedbackResolver(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
+    var statuses = 0
+    for feedback in TransportFeedback.parse(compound: bytes) {
+        statuses += feedback.packets.count
+        let resolved = resolver.resolve(feedback, with: &history)
+        _ = controller.feedback(resolved, totalBytes: history.totalBytes, now: 1_000_000)
+    }
+    precondition(statuses <= TransportFeedback.maximumPackets)
+    precondition((100_000...2_000_000).contains(controller.target.target))
+}
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+    let all = UnsafeRawBufferPointer(start: data, count: count)
+    guard let first = all.first else { return 0 }
+    // In memory of its own, so that AddressSanitizer sees where it ends.
+    [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
+        switch first % 5 {
+        case 0:
+            var router = BundleRouter()
+            packet(bytes, &router)
+        case 1: compound(bytes, BundleRouter())
+        default:
+            let codec = VideoCodec.allCases[Int(first % 5) - 2]
+            var gate = FrameGate(codec: codec)
+            if gate.judge(bytes) == .pass {
+                precondition(codec.announcedSizes(in: bytes)?.allSatisfy(\.isAcceptable) == true)
+            }
+        }
+    }
+    return 0
+}

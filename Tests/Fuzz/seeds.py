@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""Seeds for image_fuzz, packet_fuzz and http_fuzz: small whole ones, from which the fuzzer makes broken ones.
+
+    seeds.py FOLDER    writes FOLDER/image, FOLDER/packet and FOLDER/http
+"""
+
+import os
+import struct
+import sys
+import zlib
+
+be, le = (lambda value, size: value.to_bytes(size, "big")), (lambda value, size: value.to_bytes(size, "little"))
+
+
+def png(*extra):
+    def chunk(kind, data):
+        return be(len(data), 4) + kind + data + be(zlib.crc32(kind + data), 4)
+    inner = b"".join(chunk(kind, data) for kind, data in extra)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0)) + inner
+            + chunk(b"IDAT", zlib.compress(bytes(16 * 49))) + chunk(b"IEND", b""))
+
+
+def tiff(order, fields):
+    pack = be if order == b"MM" else le
+    entries = b"".join(pack(tag, 2) + pack(kind, 2) + pack(count, 4) + (value if isinstance(value, bytes) else pack(value, 4))
+                       for tag, kind, count, value in fields)
+    return order + pack(42, 2) + pack(12, 4) + b"\x09" * 4 + pack(len(fields), 2) + entries + pack(0, 4)
+
+
+def jpeg(*segments):
+    inner = b"".join(b"\xff" + bytes([marker]) + be(len(data) + 2, 2) + data for marker, data in segments)
+    frame = b"\xff\xc0" + be(11, 2) + b"\x08" + be(16, 2) + be(16, 2) + b"\x01\x01\x11\x00"
+    return b"\xff\xd8" + inner + frame + b"\xff\xda" + be(4, 2) + b"\0\0\x01\x02\xff\0\x03\xff\xd9"
+
+
+def webp(*chunks):
+    body = b"".join(kind + le(len(data), 4) + data + b"\0" * (len(data) % 2) for kind, data in chunks)
+    return b"RIFF" + le(len(body) + 4, 4) + b"WEBP" + body
+
+
+def images():
+    lossy = b"\0\0\0\x9d\x01\x2a" + le(16, 2) + le(16, 2)
+    turned = b"Exif\0\0" + tiff(b"MM", [(0x112, 3, 1, be(6, 2) + b"\0\0")])
+    strips = [(256, 4, 1, 16), (257, 4, 1, 16), (273, 4, 1, 8), (279, 4, 1, 4)]
+    tiles = [(256, 4, 1, 16), (257, 4, 1, 16), (324, 4, 1, 8), (325, 4, 1, 4)]
+    yield from (png(), png((b"tEXt", b"Author\0me"), (b"eXIf", tiff(b"II", strips))), png((b"acTL", bytes(8))))
+    yield from (jpeg(), jpeg((0xe0, b"JFIF\0"), (0xe1, turned), (0xfe, b"me")), jpeg((0xed, b"Photoshop")))
+    yield from (webp((b"VP8 ", lossy)), webp((b"VP8L", b"\x2f" + le(15 | 15 << 14, 4))))
+    yield webp((b"VP8X", b"\x0c\0\0\0" + le(15, 3) + le(15, 3)), (b"VP8 ", lossy), (b"EXIF", turned), (b"XMP ", b"<x/>"))
+    yield from (tiff(b"II", strips), tiff(b"MM", strips), tiff(b"II", tiles), tiff(b"MM", strips + tiles), tiff(b"II", strips * 2))
+    yield tiff(b"II", [(256, 3, 1, 16), (257, 3, 1, 16), (273, 3, 40, 4), (279, 3, 40, 4)])
+
+
+def packets():
+    report = b"\x81\xc9\0\x07" + bytes(4) + be(1, 4) + bytes(20)
+    sender = b"\x80\xc8\0\x06" + be(7, 4) + bytes(20)
+    remb = b"\x8f\xce\0\x05" + bytes(8) + b"REMB\x01\x12\x6b\x4a" + be(9, 4)
+    feedback = b"\x8f\xcd\0\x06" + bytes(8) + be(1, 2) + be(14, 2) + be(5, 3) + b"\x01" + b"\x20\x07\xd5\x55" + bytes(4)
+    nack = b"\x81\xcd\0\x03" + bytes(8) + be(1, 2) + be(0xffff, 2)
+    padded = b"\xa0\xc9\0\x02" + bytes(7) + b"\x04"
+    for part in (report, sender, remb, feedback, nack, padded, report + remb + feedback, sender + nack + padded):
+        yield b"\x01" + part
+    plain = b"\x80\x60" + be(1, 2) + be(2, 4) + be(3, 4)
+    for extension in (b"", b"\xbe\xde\0\x02\x10f\x22\0\0\0\x31\0", b"\x10\0\0\x01\x01\x02\0\0", b"\xbe\xde\0\x01\xf0\0\0\0"):
+        yield b"\0" + (bytes([plain[0] | (0x10 if extension else 0)]) + plain[1:]) + extension + b"payload"
+    yield b"\x02" + b"\x90\x0c\0\x9d\x01\x2a" + le(640, 2) + le(352, 2) + bytes(8)
+    yield b"\x03" + bytes.fromhex("82498342104ff01600") + bytes(8)
+    yield b"\x03" + bytes.fromhex("86" "00" "4008") + bytes(8) + b"\xc1\x02\x02\xc1"
+    yield b"\x04" + bytes.fromhex("000000016764002 8acd940780227e5c0440000030004000003 00f03c60c658".replace(" ", ""))
+    yield b"\x04" + bytes.fromhex("0000016742c015d90141fb016a0c0c0d4a00000165888400")
+
+
+def answers():
+    def answer(status, body, *fields):
+        head = "\r\n".join([f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(body)}"])
+        return head.encode() + b"\r\n\r\n" + body
+    json = "Content-Type: application/json"
+    yield answer("200 OK", b'{"apiKey":"k","expiresAt":"2026-01-01T00:00:00Z","token":"a.b.c"}', json)
+    yield answer("200 OK", b'{"api_key":"k","constraints":{"maxSessionDuration":60}}', json)
+    yield answer("401 Unauthorized", b'{"error":"\x1b]0;x\x07 canary-0123456789"}', json)
+    yield answer("503 Busy", b"later\r\n", "Content-Type: text/plain", "Retry-After: 7")
+    yield answer("302 Found", b"", "Location: http://elsewhere/")
+    yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
+    yield b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n\x81\0"
+    yield b"HTTP/1.0 404 None\r\nContent-Type: text/plain\r\n\r\nno such session"
+
+
+for name, seeds in (("image", images()), ("packet", packets()), ("http", answers())):
+    for number, seed in enumerate(seeds):
+        with open(os.path.join(sys.argv[1], name, f"seed{number}"), "wb") as file:
+            file.write(seed)

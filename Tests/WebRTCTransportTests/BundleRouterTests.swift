@@ -1,0 +1,48 @@
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+/// Packets of one bundle go to the RTP session that they belong to, whatever SSRCs the remote peer uses.
+@Suite(.timeLimit(.minutes(1)))
+struct BundleRouterTests {
+    init() { GStreamerRuntime.initialise() }
+
+    /// Video is payload type 96 with RTX 97, audio is 111.
+    private func router() throws -> BundleRouter {
+        var choice = RemoteDescription.Choice()
+        choice.takesAudio = true
+        let remote = try RemoteDescription(
+            parsing: SampleOffer.session + SampleOffer.audio + SampleOffer.video(), isOffer: true, choice: choice
+        ) { _ in true }
+        var router = BundleRouter()
+        router.take(AgreedVideo(try #require(remote.video), .sendrecv))
+        router.take(AgreedAudio(try #require(remote.audio), .sendrecv))
+        return router
+    }
+
+    private func rtp(_ type: UInt8, ssrc: UInt32) -> [UInt8] {
+        [0x80, type, 0, 1, 0, 0, 0, 1] + (0..<4).map { UInt8(truncatingIfNeeded: ssrc >> (24 - 8 * UInt32($0))) }
+    }
+
+    @Test func theTableOfSourcesIsBounded() throws {
+        var router = try router()
+        for ssrc: UInt32 in 1...1000 {
+            let type: UInt8 = ssrc % 2 == 0 ? 96 : 111
+            let owner = rtp(type, ssrc: ssrc).withUnsafeBytes { router.owner(rtp: $0) }
+            #expect(owner == (type == 96 ? .video : .audio))
+            #expect(router.owner(of: ssrc) == owner)
+            #expect(router.knownSources <= BundleRouter.mostOwners)
+        }
+    }
+
+    /// RTPFB with FMT 15 is about the packets of the video's session alone.
+    @Test func transportFeedbackIsTheVideosAlone() throws {
+        let router = try router()
+        let report: [UInt8] = [0x80, 201, 0, 1, 0, 0, 0, 9]
+        let feedback: [UInt8] = [0x8f, 205, 0, 4, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 1, 0, 0, 0, 0]
+        let nack: [UInt8] = [0x81, 205, 0, 3, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0]
+        func part(_ kind: MediaKind) -> [UInt8] { (report + feedback + nack).withUnsafeBytes { router.part(of: $0, for: kind) } }
+        #expect(part(.video) == report + feedback + nack)
+        #expect(part(.audio) == report + nack)
+    }
+}

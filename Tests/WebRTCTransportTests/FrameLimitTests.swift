@@ -1,0 +1,141 @@
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+/// The size that a frame claims is checked before a decoder makes room for it.
+extension Transport {
+    @Suite(.timeLimit(.minutes(1)))
+    struct FrameLimitTests {
+        private struct BitWriter {
+            private var bits: [UInt8] = []
+            mutating func put(_ value: Int, _ count: Int) {
+                for shift in (0..<count).reversed() { bits.append(UInt8(truncatingIfNeeded: value >> shift & 1)) }
+            }
+            /// ue(v) (H.264 9.1).
+            mutating func golomb(_ value: Int) {
+                let count = Int.bitWidth - (value + 1).leadingZeroBitCount
+                put(0, count - 1)
+                put(value + 1, count)
+            }
+            var bytes: [UInt8] {
+                stride(from: 0, to: bits.count, by: 8).map { at in
+                    (0..<8).reduce(0) { $0 << 1 | (at + $1 < bits.count ? bits[at + $1] : 0) }
+                }
+            }
+        }
+
+        /// The RTP payloads of a keyframe; behind the header is nothing that could be decoded.
+        private static func keyFrame(_ codec: VideoCodec, _ width: Int, _ height: Int) -> [[UInt8]] {
+            let rest = [UInt8](repeating: 0x55, count: 200)
+            switch codec {
+            case .vp8:
+                let size = [width & 255, width >> 8, height & 255, height >> 8].map { UInt8($0) }
+                return [[0x10, 0x90, 0x0c, 0x00, 0x9d, 0x01, 0x2a] + size + rest]
+            case .vp9:
+                var bits = BitWriter()
+                for (value, count) in [(2, 2), (0, 2), (0, 1), (0, 1), (1, 1), (0, 1), (0x498342, 24), (1, 3), (0, 1), (width - 1, 16), (height - 1, 16)] {
+                    bits.put(value, count)
+                }
+                return [[0x0c] + bits.bytes + rest]
+            case .h264:
+                var bits = BitWriter()
+                for (value, count) in [(0x67, 8), (66, 8), (0xe0, 8), (31, 8)] { bits.put(value, count) }
+                for value in [0, 0, 2, 1] { bits.golomb(value) }
+                bits.put(0, 1)
+                bits.golomb((width + 15) / 16 - 1)
+                bits.golomb((height + 15) / 16 - 1)
+                for (value, count) in [(1, 1), (1, 1), (0, 1), (0, 1), (1, 1)] { bits.put(value, count) }
+                return [bits.bytes, [0x68, 0xce, 0x3c, 0x80], [0x65, 0x88, 0x84] + rest]
+            }
+        }
+
+        private final class Line {
+            let pipeline = Pipeline()
+            private let source = Pad(name: "src", direction: .source)
+            let requests = Watched(0)
+            /// Frames that the decoder got.
+            let frames = Watched(0)
+            private var sequence = 0
+
+            init(_ codec: VideoCodec) throws {
+                let decoder = try VideoDecoderBin.make(codec: codec)
+                let sink = try Element(factory: "fakesink")
+                sink.set("sync", false)
+                sink.set("async", false)
+                pipeline.add([decoder, sink])
+                try decoder.link(sink)
+                source.setEventFunction { [requests] event in
+                    if event.isForceKeyUnit { requests.change { $0 += 1 } }
+                    return .handled(true)
+                }
+                let inner = decoder.allElements.first { $0.factoryName == codec.installedDecoder }
+                try #require(inner?.staticPad("sink")).addProbe(.buffer) { [frames] _ in
+                    frames.change { $0 += 1 }
+                    return .drop
+                }
+                try source.link(try #require(decoder.staticPad("sink")))
+                source.setActive(true)
+                pipeline.setState(.playing)
+                source.push(Event.streamStart(id: "test", groupID: 1))
+                source.push(
+                    Event.caps(
+                        try Caps(
+                            "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)96, "
+                                + "encoding-name=(string)\(codec.encodingName), packetization-mode=(string)1")))
+                source.push(Event.timeSegment())
+            }
+
+            deinit { pipeline.setState(.null) }
+
+            func push(_ payloads: [[UInt8]], at time: Int) {
+                for (index, payload) in payloads.enumerated() {
+                    let marker: UInt8 = index == payloads.count - 1 ? 0x80 : 0
+                    let header: [UInt8] = [0x80, 96 | marker] + big(sequence, 2) + big(time * 3000, 4) + big(77, 4)
+                    sequence += 1
+                    let buffer = (header + payload).withUnsafeBytes(Buffer.init(copying:))
+                    buffer.pts = ClockTime(time * 33_000_000)
+                    _ = source.push(buffer)
+                }
+            }
+
+            private func big(_ value: Int, _ count: Int) -> [UInt8] {
+                (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
+            }
+
+            /// The error on the bus, once it is there.
+            func error() -> String? {
+                while let message = pipeline.bus.next(timeout: .seconds(5)) {
+                    if message.kind == .error { return message.problem?.text }
+                }
+                return nil
+            }
+        }
+
+        @Test(arguments: VideoCodec.allCases, [(4096, 2304), (2304, 4096), (640, 352), (16, 16)])
+        func aSizeThatModelsHavePasses(codec: VideoCodec, size: (Int, Int)) throws {
+            GStreamerRuntime.initialise()
+            let line = try Line(codec)
+            for time in 0..<3 { line.push(Self.keyFrame(codec, size.0, size.1), at: time) }
+            #expect(line.frames.wait(.seconds(5)) { $0 == 3 }, "\(line.frames.value) of 3 frames reach the decoder")
+        }
+
+        @Test(arguments: VideoCodec.allCases, [(16_383, 16_383), (4112, 2304), (4096, 2320), (16_383, 16)])
+        func aLargerOneNeverReachesTheDecoder(codec: VideoCodec, size: (Int, Int)) throws {
+            GStreamerRuntime.initialise()
+            let line = try Line(codec)
+            let good = Self.keyFrame(codec, 640, 352)
+            line.push(good, at: 0)
+            try #require(line.frames.wait(.seconds(5)) { $0 == 1 })
+            line.push(Self.keyFrame(codec, size.0, size.1), at: 1)
+            #expect(line.requests.wait(.seconds(5)) { $0 >= 1 }, "no keyframe is asked for")
+            #expect(line.frames.value == 1)
+            // Once the remote peer is reasonable again, so is what follows.
+            line.push(good, at: 2)
+            #expect(line.frames.wait(.seconds(5)) { $0 == 2 }, "the next keyframe does not reach the decoder")
+            for time in 3..<6 { line.push(Self.keyFrame(codec, size.0, size.1), at: time) }
+            let error = try #require(line.error(), "three oversized keyframes in a row are no error")
+            #expect(error.contains("4096") && error.contains("pixels"), "\(error)")
+            #expect(line.frames.value == 2)
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import Glibc
+import GStreamerKit
+import ICE
+import Testing
+import WebRTCTransport
+
+extension TestPeer {
+    private var rtpbin: Element? { connection.bin.allElements.first { $0.factoryName == "rtpbin" } }
+
+    /// A packet of our own making between the RTP session and SRTP: the other peer takes it for ours.
+    func inject(rtp packet: [UInt8]) { inject(packet, "send_rtp_src_0") }
+    func inject(rtcp packet: [UInt8]) { inject(packet, "send_rtcp_src_0") }
+
+    private func inject(_ packet: [UInt8], _ pad: String) {
+        _ = rtpbin?.staticPad(pad)?.push(packet.withUnsafeBytes(Buffer.init(copying:)))
+    }
+}
+
+private func big(_ value: Int, _ count: Int) -> [UInt8] {
+    (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
+}
+
+extension Transport {
+    /// A remote peer that has the keys and does what no honest one does.
+    @Suite(.timeLimit(.minutes(2)))
+    struct HostilePeerTests {
+        private func withPair(_ body: (TestPeer, TestPeer) throws -> Void) throws {
+            let a = try TestPeer()
+            let b = try TestPeer()
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            try a.startMedia()
+            try b.startMedia()
+            try #require(a.waitForFrames(10) && b.waitForFrames(10))
+            try body(a, b)
+        }
+
+        private static var threads: Int {
+            guard let folder = opendir("/proc/self/task") else { return 0 }
+            defer { closedir(folder) }
+            var count = 0
+            while readdir(folder) != nil { count += 1 }
+            return count
+        }
+
+        /// Three packets in a row each, so that none is on probation (RFC 3550 A.1).
+        private func flood(_ peer: TestPeer, sources: Range<Int>) throws {
+            let type = try #require(peer.connection.sendParameters?.payloadType)
+            for source in sources {
+                for sequence in 1...3 {
+                    let header: [UInt8] = [0x80, UInt8(0x80 | type)] + big(sequence, 2) + big(1000, 4) + big(source, 4)
+                    peer.inject(rtp: header + [0x10, 0x01, 0x02, 0x03] + [UInt8](repeating: 7, count: 40))
+                }
+                // Both ends' sockets belong to the network thread: nothing is lost on the way.
+                if source % 8 == 7 { letTheNetworkThreadRun() }
+            }
+        }
+
+        @Test func inventedSourcesCostNoThreads() throws {
+            try withPair { a, b in
+                let before = Self.threads
+                try flood(a, sources: 0x10000..<0x10000 + 400)
+                #expect(Self.threads <= before + 40, "\(before) before, \(Self.threads) after")
+                let frames = b.frames
+                #expect(b.waitForFrames(frames + 60), "the true stream is not shown any more")
+                #expect(Self.threads <= before + 40, "\(before) before, \(Self.threads) after")
+            }
+        }
+
+        /// As `inventedSourcesCostNoThreads`, by RTCP: 150 receiver reports a packet, each from another source.
+        @Test func inventedReportersAreForgotten() throws {
+            try withPair { a, b in
+                for round in 0..<50 {
+                    a.inject(rtcp: (0..<150).flatMap { [0x80, 201, 0, 1] + big(0x20000 + round * 150 + $0, 4) })
+                    letTheNetworkThreadRun()
+                }
+                let session = b.connection.bin.allElements.first { $0.factoryName == "rtpbin" }
+                    .flatMap { $0.emit("get-internal-session", [GValueBox(uint: 0)])?.object }
+                let sources = try #require(session?.structure("stats")).structures("source-stats").count
+                #expect(sources <= 64, "\(sources)")
+                let frames = b.frames
+                #expect(b.waitForFrames(frames + 30))
+            }
+        }
+
+        /// A service that restarts its output takes a new SSRC each time: every one of them is shown, at whatever bound.
+        @Test func aRestartedStreamIsShownHoweverManyCameBefore() throws {
+            try withPair { a, b in
+                let type = try #require(a.connection.sendParameters?.payloadType)
+                try flood(a, sources: 0x10000..<0x10000 + 64)
+                for restart in 0..<12 {
+                    let (width, height) = (64 + 16 * restart, 48)
+                    let stream = try Pipeline(
+                        description: "videotestsrc is-live=true ! video/x-raw,width=\(width),height=\(height),framerate=30/1 ! "
+                            + "vp8enc deadline=1 keyframe-max-dist=5 ! rtpvp8pay pt=\(type) ssrc=\(0x30000 + restart) ! "
+                            + "identity name=out ! fakesink sync=false")
+                    stream.child(named: "out")?.staticPad("src")?.addProbe(.buffer) { [weak a] item in
+                        if case .buffer(let packet) = item { packet.withBytes { a?.inject(rtp: Array($0)) } }
+                        return .pass
+                    }
+                    stream.setState(.playing)
+                    let isShown = b.seen.wait(.seconds(20)) { $0.size == (width, height) }
+                    stream.setState(.null)
+                    #expect(isShown, "the stream after restart \(restart) is not shown")
+                }
+                // What stands still makes room for what flows.
+                #expect(b.seen.wait(.seconds(20)) { $0.size == (320, 180) }, "the first stream is not shown again")
+            }
+        }
+
+        /// One RTCP packet asks for 17 packets, again and again.
+        @Test func retransmissionsHaveABudget() throws {
+            try withPair { a, b in
+                let last = Watched<(ssrc: Int, sequence: Int)?>(nil)
+                b.connection.bin.staticPad("rtp_src")?.addProbe(.buffer) { item in
+                    guard case .buffer(let packet) = item else { return .pass }
+                    packet.withBytes { bytes in
+                        func number(_ range: Range<Int>) -> Int { range.reduce(0) { $0 << 8 | Int(bytes[$1]) } }
+                        if bytes.count >= 12 { last.change { $0 = (number(8..<12), number(2..<4)) } }
+                    }
+                    return .pass
+                }
+                let sender = try #require(a.connection.bin.allElements.first { $0.factoryName == "rtprtxsend" })
+                for _ in 0..<200 {
+                    _ = last.wait(.seconds(5)) { $0 != nil }
+                    let (ssrc, sequence) = try #require(last.value)
+                    let nack = [0x81, 205, 0, 3] + big(1, 4) + big(ssrc, 4) + big((sequence - 16) & 0xffff, 2) + [0xff, 0xff]
+                    b.inject(rtcp: [0x80, 201, 0, 1] + big(1, 4) + nack)
+                    letTheNetworkThreadRun()
+                }
+                let frames = b.frames
+                #expect(b.waitForFrames(frames + 30))
+                let sent = try #require(sender.int("num-rtx-packets"))
+                // A quarter of 1.5 Mbit/s for two seconds, and for the time that this took.
+                #expect((1...400).contains(sent), "\(sent) of \(200 * 17)")
+            }
+        }
+    }
+}

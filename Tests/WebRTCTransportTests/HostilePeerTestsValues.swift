@@ -1,0 +1,164 @@
+import Testing
+import WebRTCTransport
+
+/// The bounds that a hostile remote peer meets, one by one and with a clock of the test's own.
+@Suite(.timeLimit(.minutes(1)))
+struct HostilePeerValueTests {
+    // MARK: Sources
+
+    @Test func aFullTableTakesNothingNewWhileAllAreHeard() {
+        var sources = InboundSources()
+        for ssrc in 0..<UInt32(sources.capacity) {
+            #expect(sources.admits(ssrc, now: .zero))
+            let replaced = sources.take(ssrc, now: .zero)
+            #expect(replaced == nil)
+        }
+        let almost = sources.silence - .milliseconds(1)
+        #expect(!sources.admits(1000, now: almost))
+        #expect(sources.admits(5, now: almost))
+        let replaced = sources.take(5, now: almost)
+        #expect(replaced == nil)
+        #expect(sources.count == sources.capacity)
+    }
+
+    @Test func theOneThatIsSilentLongestIsReplaced() {
+        var sources = InboundSources()
+        for ssrc in 0..<UInt32(sources.capacity) { _ = sources.take(ssrc, now: .milliseconds(Int(ssrc))) }
+        let now = sources.silence + .milliseconds(1)
+        _ = sources.take(0, now: now)
+        // To be let in is no change: a forgery must not take a place.
+        #expect(sources.admits(1000, now: now) && sources.admits(1000, now: now))
+        let replaced = sources.take(1000, now: now)
+        #expect(replaced == 1)
+        #expect(!sources.admits(1001, now: now))
+        #expect(sources.admits(1001, now: now + .milliseconds(1)) && sources.count == sources.capacity)
+    }
+
+    /// A restart of all streams each second, for a year of them in a row.
+    @Test func restartsAreNeverLockedOut() {
+        var sources = InboundSources()
+        for second in 0..<100_000 {
+            for stream in 0..<6 {
+                let ssrc = UInt32(second * 6 + stream)
+                #expect(sources.admits(ssrc, now: .seconds(second)))
+                _ = sources.take(ssrc, now: .seconds(second))
+            }
+            #expect(sources.count <= sources.capacity)
+        }
+    }
+
+    // MARK: Streams
+
+    @Test func theNewestStreamIsShownUntilItFallsSilent() {
+        var choice = StreamChoice()
+        // The SSRC of a packet, when it comes, and the stream that is shown from then on.
+        let steps: [(ssrc: UInt32, time: Int, shown: UInt32)] = [
+            (1, 0, 1), (1, 10, 1),
+            // Its successor at once; what still comes of it is late.
+            (2, 20, 2), (1, 30, 2), (1, 519, 2), (1, 520, 1), (2, 600, 1),
+        ]
+        for step in steps {
+            let before = choice.shown
+            let isNews = choice.take(step.ssrc, now: .milliseconds(step.time))
+            #expect(choice.shown == step.shown && isNews == (before != step.shown), "\(step)")
+        }
+    }
+
+    // MARK: Retransmissions
+
+    @Test func noPacketTwiceWithinARoundTrip() {
+        var budget = RetransmissionBudget()
+        func allows(_ ssrc: UInt32, _ sequence: UInt16, _ milliseconds: Int) -> Bool {
+            budget.allows(ssrc: ssrc, sequence: sequence, now: .milliseconds(milliseconds))
+        }
+        #expect(!allows(1, 1, 0), "nothing before the bit rate is known")
+        budget.pace(roundTrip: .milliseconds(80), bitrate: 2_000_000)
+        #expect(allows(1, 1, 0))
+        #expect(!allows(1, 1, 79))
+        #expect(allows(2, 1, 79))
+        #expect(allows(1, 2, 79))
+        #expect(allows(2, 1, 159))
+    }
+
+    @Test(arguments: [300_000, 2_000_000, 10_000_000])
+    func aQuarterOfTheBitRate(bitrate: Int) {
+        var budget = RetransmissionBudget()
+        budget.pace(roundTrip: .milliseconds(20), bitrate: bitrate)
+        let share = bitrate / 8 / 4
+        func sent(_ milliseconds: Range<Int>) -> Int {
+            milliseconds.reduce(0) { sum, at in
+                (0..<600).reduce(sum) { sum, index in
+                    let sequence = UInt16(truncatingIfNeeded: at * 600 + index)
+                    return sum + (budget.allows(ssrc: 1, sequence: sequence, now: .milliseconds(at)) ? RetransmissionBudget.packetSize : 0)
+                }
+            }
+        }
+        // Two seconds' worth at once, then as much as comes in.
+        let (first, later) = (sent(0..<1), sent(1..<2001))
+        #expect(abs(first - 2 * share) <= RetransmissionBudget.packetSize)
+        #expect(abs(later - 2 * share) <= 2 * RetransmissionBudget.packetSize)
+    }
+
+    @Test func anyNumbersDoNotTrap() {
+        var budget = RetransmissionBudget()
+        for bitrate in [Int.min, -1, 0, Int.max] {
+            budget.pace(roundTrip: .seconds(-1), bitrate: bitrate)
+            for now in [Duration.zero, .seconds(-5), .seconds(1 << 40)] { _ = budget.allows(ssrc: .max, sequence: .max, now: now) }
+        }
+    }
+
+    // MARK: Frames
+
+    private func sizes(_ codec: VideoCodec, _ bytes: [UInt8]) -> [FrameSize]? { bytes.withUnsafeBytes(codec.announcedSizes) }
+
+    /// Parameter sets of x264 and of this test: cropped 1920x1080, interlaced, with scaling lists, with emulation prevention.
+    @Test func parameterSetsOfEncoders() {
+        let high: [UInt8] = [
+            0, 0, 0, 1, 0x67, 0x64, 0x00, 0x28, 0xac, 0xd9, 0x40, 0x78, 0x02, 0x27, 0xe5, 0xc0, 0x44, 0x00, 0x00, 0x03, 0x00, 0x04,
+            0x00, 0x00, 0x03, 0x00, 0xf0, 0x3c, 0x60, 0xc6, 0x58,
+        ]
+        let baseline: [UInt8] = [0x67, 0x42, 0xc0, 0x15, 0xd9, 0x01, 0x41, 0xfb, 0x01, 0x6a, 0x0c, 0x0c, 0x0d, 0x4a]
+        #expect(sizes(.h264, high) == [FrameSize(width: 1920, height: 1088)])
+        #expect(sizes(.h264, [0, 0, 1] + baseline) == [FrameSize(width: 320, height: 240)])
+        #expect(sizes(.h264, [0, 0, 1, 0x65, 1, 2, 3] + high) == [FrameSize(width: 1920, height: 1088)])
+        #expect(sizes(.h264, [0, 0, 1, 0x65, 1, 2, 3, 0, 0, 3, 1, 0x67]) == [])
+        #expect(sizes(.h264, [0, 0, 1, 0x67, 0x42]) == nil)
+    }
+
+    @Test(arguments: VideoCodec.allCases)
+    func anyBytesDoNotTrap(codec: VideoCodec) {
+        var generator = SeededGenerator(seed: 9)
+        var read = 0
+        for round in 0..<20_000 {
+            var bytes = generator.bytes(round % 80)
+            let prefix: [UInt8] =
+                switch codec {
+                case .vp8: [0x10, 0, 0, 0x9d, 1, 0x2a]
+                case .vp9: [0x82, 0x49, 0x83, 0x42]
+                case .h264: [0, 0, 1, 0x67, [66, 100, 122][round % 3], 0, 31]
+                }
+            if round % 2 == 0 { bytes.insert(contentsOf: prefix, at: 0) }
+            if round % 5 == 0, let last = bytes.indices.last { bytes[last] = 0xc0 | bytes[last] & 0x1f }
+            if sizes(codec, bytes)?.isEmpty == false { read += 1 }
+        }
+        #expect(read > 1000, "\(read) sizes")
+    }
+
+    @Test func whatDependsOnARefusedFrameIsRefusedToo() {
+        func frame(_ width: Int, _ height: Int) -> [UInt8] {
+            [0x10, 0, 0, 0x9d, 1, 0x2a] + [width & 255, width >> 8, height & 255, height >> 8].map { UInt8($0) }
+        }
+        let delta: [UInt8] = [0x11, 0, 0, 1, 2, 3]
+        var gate = FrameGate(codec: .vp8)
+        func judge(_ bytes: [UInt8]) -> FrameGate.Verdict { bytes.withUnsafeBytes { gate.judge($0) } }
+        let refused = [frame(640, 352), delta, frame(9000, 16), delta, delta].map { judge($0) }
+        #expect(refused == [.pass, .pass, .drop, .drop, .drop])
+        let taken = [frame(640, 352), delta].map { judge($0) }
+        #expect(taken == [.pass, .pass])
+        let failed = FrameGate.Verdict.fail(FrameSize(width: 9000, height: 16))
+        let verdicts = (0..<4).map { _ in judge(frame(9000, 16)) }
+        #expect(verdicts == [.drop, .drop, failed, .drop])
+        let damaged = judge([0x10, 0, 0, 0x9d])
+        #expect(damaged == .drop)
+    }
+}
