@@ -304,8 +304,10 @@ struct Negotiation: Sendable {
             if kind == "application", hasDataChannels { answers[index] = .application(mid: mid) }
         }
         keepLines(of: remote, taken: Set(answers.keys))
-        return describe(
-            remote.kinds.indices.map { answers[$0] ?? .refused(kind: remote.kinds[$0], mid: remote.mids[$0]) }, transport)
+        let lines = remote.kinds.indices.map {
+            answers[$0] ?? .refused(kind: remote.kinds[$0], mid: remote.mids[$0])
+        }
+        return describe(lines, transport)
     }
 
     /// Ours goes on the m-line that was agreed upon first. What comes is taken from one m-line; others that were taken
@@ -358,23 +360,26 @@ struct Negotiation: Sendable {
         }
         audio?.direction = .inactive
         // What was taken once and is not wanted now may come back.
-        guard let audio, let index = remote.mids.firstIndex(of: audio.mid), remote.kinds[index] == MediaKind.audio.rawValue
+        guard let audio, let index = remote.mids.firstIndex(of: audio.mid),
+            remote.kinds[index] == MediaKind.audio.rawValue
         else { return [:] }
         return [index: .audio(answered(audio))]
     }
 
-    /// Later offers of ours hold the m-lines that the far side's offer holds.
+    /// Later offers of ours hold the m-lines that the far side's offer holds. Those that we refuse are no media of ours:
+    /// what we want of their kind later gets a line of its own.
     private mutating func keepLines(of remote: RemoteDescription, taken: Set<Int>) {
         lines = zip(remote.kinds, remote.mids).enumerated().map { index, line in
             let (kind, mid) = line
-            var kept =
-                lines.first { $0.mid == mid && $0.kind == kind }
-                ?? Line(
-                    content: MediaKind(rawValue: kind).map(Line.Content.media)
-                        ?? (kind == "application" && hasDataChannels ? .application : .other(kind)),
-                    mid: mid, role: kind == MediaKind.video.rawValue && mid != video?.mid ? .recvonly : .sendrecv)
-            kept.isRefused = !taken.contains(index)
-            return kept
+            let isTaken = taken.contains(index)
+            if var kept = lines.first(where: { $0.mid == mid && $0.kind == kind && $0.content != .other(kind) }) {
+                kept.isRefused = !isTaken
+                return kept
+            }
+            let content: Line.Content =
+                if isTaken { MediaKind(rawValue: kind).map(Line.Content.media) ?? .application } else { .other(kind) }
+            let role: MediaDirection = content == .media(.video) && mid != video?.mid ? .recvonly : .sendrecv
+            return Line(content: content, mid: mid, role: role, isRefused: !isTaken)
         }
     }
 

@@ -164,6 +164,19 @@ extension Transport {
             }
         }
 
+        /// What we refuse of theirs is no line of ours: sound that is wanted later gets its own.
+        @Test func anOfferWithSoundThatIsNotWanted() throws {
+            try withOfferer { connection in
+                let sound = SampleOffer.audio.replacing("a=mid:0", with: "a=mid:sound")
+                let answer = try answer(connection, SampleOffer.session + service("0", "sendrecv") + sound)
+                #expect(answer.media.map(\.port) == [9, 0])
+                connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                let later = try SDPDescription(parsing: connection.createOffer())
+                #expect(later.media.map(\.kind) == ["video", "audio", "audio"] && later.media.map(\.port) == [9, 0, 9])
+                #expect(later.media.map { $0.value("mid") } == ["0", "sound", "2"] && later.media[2].has("sendrecv"))
+            }
+        }
+
         /// Both sides offer: theirs is refused, and ours goes on.
         @Test func anOfferWhileOursIsInFlight() throws {
             try withOfferer { connection in
