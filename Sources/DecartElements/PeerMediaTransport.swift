@@ -75,13 +75,38 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 try path.receive(from: connection)
                 if !path.settings.onlyWatches { try path.send(through: connection) }
             }
-            path.setPublished(wish.video && connection.videoDirection?.sends ?? false)
-            try audio.settle(path, isWanted: wish.audio, sender: connection, receiver: connection)
+            try settle(connection)
             if offered.audio, connection.audioDirection == nil { path.warn("The service takes no sound") }
             offerIfDue()
         } catch {
             path.fail(error)
         }
+    }
+
+    /// An offer that cannot be taken changes nothing. The session has seen to it that none of ours is in flight, unless
+    /// one was made just now.
+    func apply(offer sdp: String) {
+        guard let connection else { return }
+        guard !isOffering else { return path.warn("An offer of the service is ignored: one of ours is in flight") }
+        let answer: String
+        do {
+            answer = try connection.createAnswer(to: sdp)
+        } catch {
+            return path.warn("An offer of the service is ignored: \(error.message)")
+        }
+        do {
+            // Before the answer leaves: no packet must meet a pipeline that is not there.
+            try settle(connection)
+            onEvent(.answer(sdp: answer))
+        } catch {
+            path.fail(error)
+        }
+    }
+
+    /// What is sent and received follows what was agreed upon.
+    private func settle(_ connection: PeerConnection) throws {
+        path.setPublished(wish.video && connection.videoDirection?.sends ?? false)
+        try audio.settle(path, isWanted: wish.audio, sender: connection, receiver: connection)
     }
 
     func forgetOffer() {

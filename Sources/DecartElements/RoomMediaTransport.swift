@@ -87,6 +87,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     /// Nothing of the control channel is for a room.
     func apply(answer sdp: String) {}
+    func apply(offer sdp: String) {}
     func apply(candidate: CandidateMessage?) {}
     func forgetOffer() {}
 

@@ -25,7 +25,7 @@ extension ElementProblem {
         case .invalidBaseURL, .invalidInput, .invalidOptions: return .resourceSettings
         case .webRTC: return error.stage == .media ? .resourceRead : .resourceFailed
         case .webSocket, .connectionTimeout, .network: return .resourceOpenReadWrite
-        case .server, .processing: return .resourceFailed
+        case .server, .processing, .insufficientCredits, .moderationViolation: return .resourceFailed
         case .modelNotFound: return .resourceNotFound
         case .queue: return .resourceBusy
         }

@@ -1,4 +1,4 @@
-/// The twelve error codes of the realtime service's client interface.
+/// The twelve error codes of the realtime service's client interface, and two for reasons why a generation ends.
 package enum DecartErrorCode: String, Sendable, CaseIterable {
     case invalidAPIKey = "INVALID_API_KEY"
     case invalidBaseURL = "INVALID_BASE_URL"
@@ -12,6 +12,8 @@ package enum DecartErrorCode: String, Sendable, CaseIterable {
     case modelNotFound = "MODEL_NOT_FOUND"
     case network = "NETWORK_ERROR"
     case queue = "QUEUE_ERROR"
+    case insufficientCredits = "INSUFFICIENT_CREDITS"
+    case moderationViolation = "MODERATION_VIOLATION"
 }
 
 /// What this module throws: a code of the service's interface and a sentence that says what to do.

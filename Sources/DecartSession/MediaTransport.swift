@@ -20,6 +20,8 @@ package enum MediaStart: Sendable, Equatable {
 package enum MediaEvent: Sendable, Equatable {
     /// Our offer, to be sent. A later one, after the answer to the one before, changes what goes over the same path.
     case offer(sdp: String)
+    /// To an offer of the service, to be sent.
+    case answer(sdp: String)
     /// nil: no more. Those that come before the offer wait for it.
     case candidate(CandidateMessage?)
     /// Media can flow, encrypted, to a peer whose identity is verified.
@@ -36,6 +38,8 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// Called once, before everything else.
     func start(_ start: MediaStart)
     func apply(answer sdp: String)
+    /// The service changes what goes over the connected path: `answer` follows, unless the offer cannot be taken.
+    func apply(offer sdp: String)
     /// A later offer was not answered: what was agreed before holds.
     func forgetOffer()
     /// nil: no more.

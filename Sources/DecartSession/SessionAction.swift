@@ -59,6 +59,8 @@ package enum SessionAction: Sendable, Equatable {
     case closeChannel(AttemptID)
     case startMedia(AttemptID, MediaStart)
     case applyAnswer(AttemptID, sdp: String)
+    /// The service's, for the same path; answered by the media event `answer`.
+    case applyOffer(AttemptID, sdp: String)
     case forgetOffer(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
     case sampleMedia(AttemptID)

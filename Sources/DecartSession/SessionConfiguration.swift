@@ -33,6 +33,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var statusGrace: Duration = .milliseconds(250)
     /// Frames sent for so long, and none came: the media path is dead.
     package var mediaTimeout: Duration = .seconds(5)
+    /// Frames sent for so long after a generation ended, and neither a word of another one nor media came.
+    package var generationTimeout: Duration = .seconds(15)
     package var mediaSampleInterval: Duration = .milliseconds(500)
     /// When the channel is lost but pictures still come: keep that media path until the first frame of the next one.
     /// The maker of media paths must then live with two at a time, and show the older one while it is not stopped.

@@ -184,6 +184,8 @@ package final class SessionController: @unchecked Sendable {
             startMedia(id, start)
         case .applyAnswer(let id, let sdp):
             media[id]?.apply(answer: sdp)
+        case .applyOffer(let id, let sdp):
+            media[id]?.apply(offer: sdp)
         case .forgetOffer(let id):
             media[id]?.forgetOffer()
         case .applyCandidate(let id, let candidate):

@@ -60,11 +60,23 @@ package struct SessionMachine: Sendable {
         var offer = Offer.none
         /// Ours, found before the offer went out.
         var heldCandidates: [CandidateMessage?] = []
-        var isGenerating = false
+        enum Generation: Sendable, Equatable {
+            /// The service has not spoken of one; some never do.
+            case unknown
+            case running
+            /// The session lives on, and so do its connections. A code names a cause that the user must hear of.
+            case ended(DecartErrorCode?)
+        }
+        var generation = Generation.unknown
         var watchdog: MediaWatchdog
 
         /// The channel takes prompts.
         var takesPrompts: Bool { isGreeted && !isQueued }
+
+        mutating func generationRuns() {
+            generation = .running
+            watchdog.resume()
+        }
     }
 
     /// A media path that outlives its channel until the next one shows a picture.
@@ -127,7 +139,7 @@ package struct SessionMachine: Sendable {
             // A malformed frame never ends the session.
             with(id) { machine, _ in machine.report(.note("Ignored: \(reason)")) }
         case .channelClosed(let id, let code, let reason):
-            if isCurrent(id) { lose(closeError(code, reason), now, jitter) }
+            if isCurrent(id) { lose(causeOfEnd ?? closeError(code, reason), now, jitter) }
         case .channelFailed(let id, let error):
             if isCurrent(id) { lose(error, now, jitter) }
         case .media(let id, let event): media(event, id, now, jitter)
@@ -157,7 +169,9 @@ package struct SessionMachine: Sendable {
     private mutating func begin(_ now: Duration) {
         lastAttempt &+= 1
         let id = AttemptID(lastAttempt)
-        let watchdog = MediaWatchdog(timeout: configuration.mediaTimeout, interval: configuration.mediaSampleInterval)
+        let watchdog = MediaWatchdog(
+            timeout: configuration.mediaTimeout, idleTimeout: configuration.generationTimeout,
+            interval: configuration.mediaSampleInterval)
         var attempt = Attempt(id: id, startedAt: now, watchdog: watchdog)
         attempt.path =
             switch configuration.transport {
@@ -221,7 +235,7 @@ package struct SessionMachine: Sendable {
         // its first frame.
         let keepsMedia =
             willRetry && configuration.keepsMediaWhileReconnecting && attempt.step == .connected
-            && error.stage != .media && attempt.watchdog.silence == .zero
+            && error.stage != .media && attempt.watchdog.expectsMedia && attempt.watchdog.silence == .zero
         endAttempt(keepingMedia: keepsMedia)
         guard willRetry else {
             if isExhausted, !error.isPermanent, retries > 0 {
@@ -525,19 +539,19 @@ package struct SessionMachine: Sendable {
                 machine.order(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
             }
         case .generationStarted:
-            with(id) { $1.isGenerating = true }
+            with(id) { $1.generationRuns() }
         case .generationTick(let seconds):
             if let seconds { snapshot.generationSeconds = seconds }
-            with(id) { $1.isGenerating = true }
+            with(id) { $1.generationRuns() }
         case .generationEnded(let seconds, let reason):
             if let seconds { snapshot.generationSeconds = seconds }
-            lose(generationError(reason), now, jitter)
+            with(id) { $0.generationEnded(reason, &$1) }
         case .error(let words):
             serviceError(words, now, jitter)
         case .livekitRoomInfo(let info):
             with(id) { $0.roomNamed(info, &$1, now) }
-        case .offer:
-            report(.note("Ignored: \(message.type) does not belong to this kind of session"))
+        case .offer(let sdp):
+            with(id) { $0.offered(sdp, &$1) }
         case .unknown(let type):
             report(.note("Ignored: unknown message type \(type.printable(limit: 64))"))
         }
@@ -565,14 +579,52 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    private func generationError(_ reason: String?) -> SessionError {
+    /// The session lives on: the service bills while it generates, ends that when no frames come, and starts it anew.
+    private mutating func generationEnded(_ reason: String?, _ attempt: inout Attempt) {
         let words = reason?.printable(limit: 200) ?? ""
-        let isMoney = words.lowercased().contains("credit")
-        return SessionError(
-            .server,
-            "The service ended the generation" + (words.isEmpty ? "." : ": \(words).")
-                + (isMoney ? " Top up the account's credits." : ""),
-            stage: .generation, isPermanent: isMoney || PermanentErrorText.matches(words))
+        let code: DecartErrorCode? =
+            if words.lowercased().contains("credit") {
+                .insufficientCredits
+            } else if words.lowercased().contains("moderation") {
+                .moderationViolation
+            } else {
+                nil
+            }
+        attempt.generation = .ended(code)
+        attempt.watchdog.pause()
+        guard let code else {
+            return report(.note("The service ended the generation" + (words.isEmpty ? "" : ": \(words)")))
+        }
+        let error = Self.generationError(code, "ended the generation")
+        snapshot.lastError = error
+        report(.warning(error))
+    }
+
+    /// Why a service that closes the session now does so: it has ended the generation for this cause. The media path may
+    /// close before the channel. A new session would end the same way.
+    private var causeOfEnd: SessionError? {
+        guard case .running(let attempt) = phase, case .ended(let code?) = attempt.generation else { return nil }
+        var error = Self.generationError(code, "ended the generation and closed the session")
+        error.isPermanent = true
+        return error
+    }
+
+    private static func generationError(_ code: DecartErrorCode, _ deed: String) -> SessionError {
+        let words =
+            code == .insufficientCredits
+            ? "The service \(deed): the account is out of credits. Top up the account's credits."
+            : "The service \(deed): its moderation objects. Change the prompt, the reference image or the input."
+        return SessionError(code, words, stage: .generation)
+    }
+
+    /// The service changes what goes over the direct path, say to bring its output track back. While an offer of ours is
+    /// in flight theirs is ignored: rolling ours back could leave m-lines of ours where the service puts its own.
+    private mutating func offered(_ sdp: String, _ attempt: inout Attempt) {
+        switch attempt.offer {
+        case .answered: order(.applyOffer(attempt.id, sdp: sdp))
+        case .first, .later: report(.note("Ignored: an offer of the service while ours waits for its answer"))
+        case .none: report(.note("Ignored: an offer does not belong to this kind of session"))
+        }
     }
 
     private func closeError(_ code: Int?, _ reason: String) -> SessionError {
@@ -604,6 +656,8 @@ package struct SessionMachine: Sendable {
             order(.send(id, .offer(sdp: sdp)))
             for candidate in attempt.heldCandidates { order(.send(id, .iceCandidate(candidate))) }
             attempt.heldCandidates = []
+        case .answer(let sdp):
+            order(.send(id, .answer(sdp: sdp)))
         case .candidate(let candidate):
             if attempt.offer != .none {
                 order(.send(id, .iceCandidate(candidate)))
@@ -629,7 +683,7 @@ package struct SessionMachine: Sendable {
             if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
             endVeteran()
         case .failed(let error):
-            lose(error, now, jitter)
+            lose(causeOfEnd ?? error, now, jitter)
             return
         case .stopped:
             return
@@ -650,10 +704,15 @@ package struct SessionMachine: Sendable {
         let isDead = attempt.watchdog.sample(
             traffic, now: now, patience: isFresh ? configuration.connectionTimeout : .zero)
         phase = .running(attempt)
-        if isDead {
+        guard isDead else { return }
+        if attempt.watchdog.expectsMedia {
             let seconds = configuration.mediaTimeout.components.seconds
             lose(
                 SessionError(.webRTC, "No media came from the service for \(seconds) s.", stage: .media), now, jitter)
+        } else {
+            let seconds = configuration.generationTimeout.components.seconds
+            let words = "The service ended the generation, and has not started another one in \(seconds) s of frames sent."
+            lose(SessionError(.server, words, stage: .generation), now, jitter)
         }
     }
 
@@ -779,7 +838,7 @@ package struct SessionMachine: Sendable {
         case .backingOff: hasBeenConnected ? .reconnecting : .connecting
         case .running(let attempt):
             if attempt.step == .connected {
-                attempt.isGenerating ? .generating : .connected
+                attempt.generation == .running ? .generating : .connected
             } else {
                 hasBeenConnected ? .reconnecting : .connecting
             }

@@ -17,6 +17,8 @@ struct RoomSubscriptions: Sendable {
     private var sources: [String: [String: MediaKind]] = [:]
     /// Those that we asked for.
     private var subscribed: Set<String> = []
+    /// Participants of whom we have asked for tracks. Between two generations they may have none.
+    private var shown: Set<String> = []
     /// What comes on which m-line, where the server says it.
     private var tracksByMid: [String: String] = [:]
 
@@ -31,9 +33,9 @@ struct RoomSubscriptions: Sendable {
         for participant in participants.prefix(Self.maximumParticipants) where participant.identity.hasPrefix(sourcePrefix) {
             guard participant.state != .disconnected else {
                 let tracks = sources.removeValue(forKey: participant.sid) ?? [:]
-                let wasShown = !subscribed.isDisjoint(with: tracks.keys)
+                let wasShown = shown.remove(participant.sid) != nil
                 subscribed.subtract(tracks.keys)
-                changes.append(.left(leavesNothing: wasShown && subscribed.isEmpty))
+                changes.append(.left(leavesNothing: wasShown && shown.isEmpty))
                 continue
             }
             guard sources[participant.sid] != nil || sources.count < Self.maximumParticipants else { continue }
@@ -69,6 +71,7 @@ struct RoomSubscriptions: Sendable {
         }
         guard !fresh.isEmpty else { return nil }
         subscribed.formUnion(fresh)
+        shown.insert(participant)
         return .ask(update(participant, fresh, true))
     }
 

@@ -1,8 +1,9 @@
 // Offers and answers of one connection (RFC 8829): whose turn it is, which m-lines there are, and what came of them. A
 // value: it knows no agent, no pipeline and no thread.
 //
-// The side that offered first goes on offering. m-lines only become more: one that is not wanted any more is `inactive`
-// and may come back, and one that the far side refused stays refused. All share the transport of the first description.
+// Either side may offer when no offer is in flight; one that arrives while ours is, is refused. m-lines only become more:
+// one that is not wanted any more is `inactive` and may come back, and one that the far side refused stays refused. All
+// share the transport of the first description.
 
 import GStreamerKit
 
@@ -48,10 +49,10 @@ package struct AgreedAudio: Sendable {
 }
 
 struct Negotiation: Sendable {
-    private enum Step { case new, offered, settled, answered }
-    /// One of our offers' m-lines, at the place in the list that it keeps.
+    private enum Step { case new, offered, stable }
+    /// One of the session's m-lines, at the place in the list that it keeps.
     private struct Line {
-        enum Content: Equatable { case media(MediaKind), application }
+        enum Content: Equatable { case media(MediaKind), application, other(String) }
         var content: Content
         var mid: String
         /// What it may be used for.
@@ -63,6 +64,7 @@ struct Negotiation: Sendable {
             switch content {
             case .media(let kind): kind.rawValue
             case .application: "application"
+            case .other(let kind): kind
             }
         }
     }
@@ -90,6 +92,10 @@ struct Negotiation: Sendable {
     private var version: UInt32 = 1
     /// Ours, as the first description says; all later ones say the same.
     private(set) var transport: TransportParameters?
+    /// Our side of the DTLS connection, as answers state it: active or passive.
+    private var role = "active"
+    /// The far side made the first offer: its payload types hold for the whole session.
+    private var isAnswerer = false
     private var remoteUsernameFragment: String?
     /// nil: none was ever agreed upon. What was stays, if only `inactive`.
     private(set) var video: AgreedVideo?
@@ -133,7 +139,7 @@ struct Negotiation: Sendable {
 
     // MARK: Offering
 
-    var mayOffer: Bool { step == .new || step == .settled }
+    var mayOffer: Bool { step != .offered }
 
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard mayOffer else { throw Self.wrongState }
@@ -142,6 +148,7 @@ struct Negotiation: Sendable {
         let roles: [MediaDirection] = separatesDirections ? [.sendonly, .recvonly] : [.sendrecv]
         for role in roles {
             for kind in MediaKind.allCases where wanted[kind] != nil {
+                if role == .sendrecv, lines.contains(where: { $0.content == .media(kind) }) { continue }
                 add(.media(kind), role, count: role == .recvonly ? 1 + furtherLines[kind, default: 0] : 1)
             }
         }
@@ -151,12 +158,30 @@ struct Negotiation: Sendable {
             lines[index].direction = (wanted[kind] ?? .inactive).limited(to: lines[index].role)
         }
         step = .offered
+        var transport = transport
+        // RFC 8842 5.5: an offer leaves the roles open, also when they are taken.
+        transport.setup = "actpass"
         return describe(lines.map(described), transport)
+    }
+
+    /// What is sent of this kind goes on an m-line of its own from the next offer on.
+    mutating func moveOutput(_ kind: MediaKind) {
+        for index in lines.indices where lines[index].content == .media(kind) {
+            lines[index].role = lines[index].role.limited(to: .recvonly)
+        }
+        append(.media(kind), .sendonly)
     }
 
     private mutating func add(_ content: Line.Content, _ role: MediaDirection, count: Int = 1) {
         let missing = count - lines.count { $0.content == content && $0.role == role }
-        for _ in 0..<max(missing, 0) { lines.append(Line(content: content, mid: String(lines.count), role: role)) }
+        for _ in 0..<max(missing, 0) { append(content, role) }
+    }
+
+    private mutating func append(_ content: Line.Content, _ role: MediaDirection) {
+        // Lines that the far side added have names of its choice.
+        let names = Set(lines.map(\.mid))
+        let mid = (lines.count...).lazy.map(String.init).first { !names.contains($0) } ?? ""
+        lines.append(Line(content: content, mid: mid, role: role))
     }
 
     private func described(_ line: Line) -> LocalDescription.Line {
@@ -164,7 +189,13 @@ struct Negotiation: Sendable {
         switch line.content {
         case .application:
             return .application(mid: line.mid)
+        case .other(let kind):
+            return .refused(kind: kind, mid: line.mid)
         case .media(.video):
+            if var video, isAnswerer {
+                (video.mid, video.direction, video.receivedLayers) = (line.mid, line.direction, [])
+                return .video(answered(video))
+            }
             let layers = line.role.sends ? simulcast : []
             return .video(
                 LocalDescription.Video(
@@ -173,6 +204,10 @@ struct Negotiation: Sendable {
                         ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
                     direction: line.direction, sentLayers: layers))
         case .media(.audio):
+            if var audio, isAnswerer {
+                (audio.mid, audio.direction) = (line.mid, line.direction)
+                return .audio(answered(audio))
+            }
             return .audio(
                 LocalDescription.Audio(
                     mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
@@ -187,6 +222,7 @@ struct Negotiation: Sendable {
     ) throws(PeerConnectionError) -> RemoteDescription {
         guard step == .offered else { throw Self.wrongState }
         let remote = try RemoteDescription(answer: text, to: lines.map(\.kind))
+        if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
         try checkTransport(remote)
         var (picture, sound): (AgreedVideo?, AgreedAudio?)
         func agreed(_ line: Line, _ theirs: MediaDirection, _ msid: String?) -> MediaDirection {
@@ -195,13 +231,15 @@ struct Negotiation: Sendable {
         }
         for (index, line) in lines.enumerated() where !line.isRefused {
             switch line.content {
-            case .application: break
+            case .application, .other: break
             case .media(.video):
+                let type = video?.codec.payloadType
                 let offered = { (other: VideoCodec) in other == codec }
-                // A line on which nothing comes may be answered with anything.
+                // A line on which nothing is sent may be answered with anything.
                 let found =
-                    line.role == .recvonly
-                    ? try? remote.video(at: index, available: offered) : try remote.video(at: index, available: offered)
+                    line.role.sends
+                    ? try remote.video(at: index, preferring: type, available: offered)
+                    : try? remote.video(at: index, preferring: type, available: offered)
                 if let found {
                     picture = AgreedVideo(found, agreed(line, found.direction, found.msid), beside: picture)
                     if line.role.sends, found.extensions.rid != nil {
@@ -221,19 +259,19 @@ struct Negotiation: Sendable {
         // A picture that was there keeps its session.
         if let picture { video = picture } else { video?.direction = .inactive }
         audio = sound
-        step = .settled
+        step = .stable
         return remote
     }
 
     /// No answer came: what was agreed before holds, and another offer may be made.
     mutating func forgetOffer() {
         guard step == .offered else { return }
-        step = .settled
+        step = .stable
     }
 
     // MARK: Answering
 
-    var mayAnswer: Bool { step == .new || step == .answered }
+    var mayAnswer: Bool { step != .offered }
 
     func read(offer text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError) -> RemoteDescription {
         guard mayAnswer else { throw Self.wrongState }
@@ -242,37 +280,107 @@ struct Negotiation: Sendable {
         choice.takesAudio = wanted.audio != nil || audio != nil
         choice.onlySending = !(wanted.video ?? .inactive).sends
         choice.taken = Set([video?.mid, audio?.mid].compactMap { $0 })
+        choice.videoPayloadType = video?.codec.payloadType
+        choice.mayHoldNothing = isConnected
         return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { $0.isAvailable }
     }
 
-    /// Our answer to an offer. m-lines other than one video, one Opus audio, and data channels where they are accepted,
-    /// are refused. Another video than the first, or other ICE credentials, are an error.
+    /// Our answer to an offer. m-lines other than one video that comes, one Opus audio, and data channels where they are
+    /// accepted, are refused. The video may come on another m-line than before, say because its track was published anew,
+    /// but not in another codec; that and other ICE credentials are an error.
     mutating func answer(
         _ remote: RemoteDescription, _ transport: TransportParameters
     ) throws(PeerConnectionError) -> String {
+        if !isConnected { (isAnswerer, role) = (true, transport.setup) }
         try checkTransport(remote)
+        var transport = transport
+        transport.setup = role
         if separatesDirections { return describe(answersToEach(remote), transport) }
-        if let found = remote.video {
-            if let video, video.mid != found.mid || video.codec.codec != found.codec.codec {
-                throw PeerConnectionError(.badDescription, "the far side's video became another one")
-            }
-            video = AgreedVideo(found, found.direction.reversed.limited(to: wanted.video ?? .inactive))
-            if acceptsSimulcast, found.extensions.rid != nil { video?.receivedLayers = found.sentLayers }
-        } else {
-            video?.direction = .inactive
+        var answers = try answersToVideo(remote)
+        answers.merge(answersToAudio(remote)) { video, _ in video }
+        step = .stable
+        for index in remote.kinds.indices where answers[index] == nil {
+            let (kind, mid) = (remote.kinds[index], remote.mids[index])
+            if kind == "application", hasDataChannels { answers[index] = .application(mid: mid) }
         }
+        keepLines(of: remote, taken: Set(answers.keys))
+        let lines = remote.kinds.indices.map {
+            answers[$0] ?? .refused(kind: remote.kinds[$0], mid: remote.mids[$0])
+        }
+        return describe(lines, transport)
+    }
+
+    /// Ours goes on the m-line that was agreed upon first. What comes is taken from one m-line; others that were taken
+    /// before stay for when they are used again.
+    private mutating func answersToVideo(
+        _ remote: RemoteDescription
+    ) throws(PeerConnectionError) -> [Int: LocalDescription.Line] {
+        let chosen = remote.video
+        func isOurs(_ found: RemoteVideo) -> Bool {
+            video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType } ?? true
+        }
+        if let chosen, !isOurs(chosen) {
+            throw PeerConnectionError(.badDescription, "the far side's video became another one")
+        }
+        let before = Set(lines.filter { $0.content == .media(.video) }.map(\.mid))
+        let sending = video.flatMap { remote.mids.contains($0.mid) ? $0.mid : nil } ?? chosen?.mid
+        var (picture, layers): (AgreedVideo?, [String]) = (nil, [])
+        var answers: [Int: LocalDescription.Line] = [:]
+        for index in remote.kinds.indices where remote.kinds[index] == MediaKind.video.rawValue {
+            let isChosen = index == chosen?.mediaIndex
+            let type = video?.codec.payloadType
+            let other =
+                !isChosen && before.contains(remote.mids[index])
+                ? try? remote.video(at: index, preferring: type, available: { $0.isAvailable }) : nil
+            guard let found = isChosen ? chosen : other, isOurs(found) else { continue }
+            var most = wanted.video ?? .inactive
+            if found.mid != sending { most = most.limited(to: .recvonly) }
+            if !isChosen { most = most.limited(to: .sendonly) }
+            var line = AgreedVideo(found, found.direction.reversed.limited(to: most))
+            if acceptsSimulcast, found.extensions.rid != nil { line.receivedLayers = found.sentLayers }
+            if isChosen { layers = line.receivedLayers }
+            answers[index] = .video(answered(line))
+            picture = AgreedVideo(found, line.direction, beside: picture)
+        }
+        picture?.receivedLayers = layers
+        if isAnswerer, let picture { codec = picture.codec.codec }
+        if let picture { video = picture } else { video?.direction = .inactive }
+        return answers
+    }
+
+    private mutating func answersToAudio(_ remote: RemoteDescription) -> [Int: LocalDescription.Line] {
         let sendsAudio = (wanted.audio ?? .inactive).sends
-        var takesAudio = false
-        if let found = remote.audio {
-            // The session is made for one payload type, and what it sends for one m-line.
-            if audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true {
-                audio = AgreedAudio(found, found.direction.reversed.limited(to: wanted.audio ?? .inactive))
-                takesAudio = true
-            }
+        // The session is made for one payload type, and what it sends for one m-line.
+        if let found = remote.audio,
+            audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true
+        {
+            let agreed = AgreedAudio(found, found.direction.reversed.limited(to: wanted.audio ?? .inactive))
+            audio = agreed
+            return [found.mediaIndex: .audio(answered(agreed))]
         }
-        if !takesAudio { audio?.direction = .inactive }
-        step = .answered
-        return describe(answers(to: remote, takesAudio: takesAudio), transport)
+        audio?.direction = .inactive
+        // What was taken once and is not wanted now may come back.
+        guard let audio, let index = remote.mids.firstIndex(of: audio.mid),
+            remote.kinds[index] == MediaKind.audio.rawValue
+        else { return [:] }
+        return [index: .audio(answered(audio))]
+    }
+
+    /// Later offers of ours hold the m-lines that the far side's offer holds. Those that we refuse are no media of ours:
+    /// what we want of their kind later gets a line of its own.
+    private mutating func keepLines(of remote: RemoteDescription, taken: Set<Int>) {
+        lines = zip(remote.kinds, remote.mids).enumerated().map { index, line in
+            let (kind, mid) = line
+            let isTaken = taken.contains(index)
+            if var kept = lines.first(where: { $0.mid == mid && $0.kind == kind && $0.content != .other(kind) }) {
+                kept.isRefused = !isTaken
+                return kept
+            }
+            let content: Line.Content =
+                if isTaken { MediaKind(rawValue: kind).map(Line.Content.media) ?? .application } else { .other(kind) }
+            let role: MediaDirection = content == .media(.video) && mid != video?.mid ? .recvonly : .sendrecv
+            return Line(content: content, mid: mid, role: role, isRefused: !isTaken)
+        }
     }
 
     /// To each line of an offer with lines of their own for each direction: of each kind ours goes on the first one that
@@ -323,31 +431,11 @@ struct Negotiation: Sendable {
             video?.direction = .inactive
         }
         if let sound { audio = sound } else { audio?.direction = .inactive }
-        step = .answered
+        step = .stable
         return all.map { index in
             let (kind, mid) = (remote.kinds[index], remote.mids[index])
             return answers[index]
                 ?? (kind == "application" && hasDataChannels ? .application(mid: mid) : .refused(kind: kind, mid: mid))
-        }
-    }
-
-    private func answers(to remote: RemoteDescription, takesAudio: Bool) -> [LocalDescription.Line] {
-        zip(remote.kinds, remote.mids).enumerated().map { index, line in
-            if let video, remote.video?.mediaIndex == index { return .video(answered(video)) }
-            if let audio, takesAudio, remote.audio?.mediaIndex == index { return .audio(answered(audio)) }
-            // What was taken once and is not wanted now may come back.
-            if let video, line == ("video", video.mid) {
-                var kept = video
-                kept.direction = .inactive
-                return .video(answered(kept))
-            }
-            if let audio, line == ("audio", audio.mid) {
-                var kept = audio
-                kept.direction = .inactive
-                return .audio(answered(kept))
-            }
-            if line.0 == "application", hasDataChannels { return .application(mid: line.1) }
-            return .refused(kind: line.0, mid: line.1)
         }
     }
 

@@ -15,6 +15,9 @@ extension PeerConnection {
     /// So many m-lines more for what comes, in the next offer and all later ones; see `separatesDirections`.
     package func addLines(_ count: [MediaKind: Int]) { negotiation.withLock { $0.value.addLines(count) } }
 
+    /// Our video goes on an m-line of its own from the next offer on.
+    package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
+
     /// Of an answerer with `separatesDirections`: the m-line that ours goes on, or could.
     package func takingLine(_ kind: MediaKind) -> String? { agreed.takers[kind] }
 
@@ -22,7 +25,6 @@ extension PeerConnection {
     package func createOffer() throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             guard negotiation.mayOffer else { throw Negotiation.wrongState }
-            // RFC 8842 5.5: an offer leaves the roles open, also when they are taken.
             if let transport = negotiation.transport { return try negotiation.makeOffer(transport) }
             let agent = try makeAgent(isControlling: true)
             let text = try negotiation.makeOffer(localTransport(agent, setup: "actpass"))
@@ -50,8 +52,8 @@ extension PeerConnection {
 
     /// Takes an offer and gives our answer; the first one starts gathering.
     ///
-    /// Later offers may bring video or sound or take them away, on the same transport; another video than the first, or
-    /// other ICE credentials, are an error, after which the connection is to be made anew.
+    /// Later offers, also of a far side that answered the first one, may bring video or sound or take them away, on the
+    /// same transport. Another codec, or other ICE credentials, are an error, which leaves what was agreed before.
     /// - Parameter wants: which tracks may be taken, by their `msid`.
     package func createAnswer(
         to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }

@@ -76,6 +76,10 @@ package struct RemoteDescription: Sendable {
         package var onlySending = false
         /// Lines that were taken before, by their mid.
         package var taken: Set<String> = []
+        /// Of the video that was taken before.
+        package var videoPayloadType: Int?
+        /// The transport stands: an offer that holds nothing for us is answered too.
+        package var mayHoldNothing = false
         package init() {}
     }
 
@@ -105,11 +109,13 @@ package struct RemoteDescription: Sendable {
             videoIndex = usable.first { sdp.media[$0].kind == "video" && wants(sdp.media[$0].value("msid")) }
         }
         if let videoIndex {
-            video = try Self.video(at: videoIndex, of: sdp, mid: mids[videoIndex], isOffer: isOffer, available: available)
-        } else if choice.requiresVideo {
+            video = try Self.video(
+                at: videoIndex, of: sdp, mid: mids[videoIndex], isOffer: isOffer, preferring: choice.videoPayloadType,
+                available: available)
+        } else if choice.requiresVideo, !choice.mayHoldNothing {
             throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
         }
-        guard let index = videoIndex ?? audio?.mediaIndex ?? others else {
+        guard let index = videoIndex ?? audio?.mediaIndex ?? others ?? (choice.mayHoldNothing ? usable.first : nil) else {
             throw PeerConnectionError(.rejected, "the far side's description holds nothing that can be used")
         }
         try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio)

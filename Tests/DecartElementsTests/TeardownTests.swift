@@ -167,12 +167,15 @@ final class SilentRoom: RoomMedia {
     func receive(offer: String) {}
     func receive(answer: String) {}
     func offer(_ tracks: Set<MediaKind>) {}
+    func moveVideo() {}
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }
 
 final class SilentSession: MediaSession {
     func receive(offer: String) {}
+    func receive(answer: String) {}
+    func restart(_ output: Fault.Output) {}
     func add(_ faults: [Fault]) {}
     func addRemoteCandidate(_ candidate: CandidateMessage?) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }

@@ -50,7 +50,7 @@ struct SmallTypesTests {
     @Test func sessionStates() {
         #expect(SessionState.allCases.filter(\.isConnected) == [.connected, .generating])
         #expect(SessionState.allCases.filter(\.isInSession) == [.connecting, .connected, .generating, .reconnecting])
-        #expect(DecartErrorCode.allCases.count == 12)
+        #expect(DecartErrorCode.allCases.count == 14)
     }
 
     @Test func prompts() throws {

@@ -103,6 +103,7 @@ final class FakeMedia: MediaTransport {
     struct State {
         var start: MediaStart?
         var answers: [String] = []
+        var offers: [String] = []
         var forgotten = 0
         var candidates: [CandidateMessage?] = []
         var stops = 0
@@ -123,6 +124,7 @@ final class FakeMedia: MediaTransport {
     func start(_ start: MediaStart) { state.withLock { $0.start = start } }
     func forgetOffer() { state.withLock { $0.forgotten += 1 } }
     func apply(answer sdp: String) { state.withLock { $0.answers.append(sdp) } }
+    func apply(offer sdp: String) { state.withLock { $0.offers.append(sdp) } }
     func apply(candidate: CandidateMessage?) { state.withLock { $0.candidates.append(candidate) } }
     var traffic: MediaTraffic { state.withLock { $0.traffic } }
 

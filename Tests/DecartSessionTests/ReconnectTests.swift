@@ -147,21 +147,6 @@ struct ReconnectTests {
         #expect(driver.state == .reconnecting)
     }
 
-    @Test func generationEnds() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
-        driver.server(.generationEnded(seconds: 61, reason: "insufficient_credits"))
-        #expect(driver.state == .error)
-        #expect(driver.failures().first?.message.contains("insufficient_credits") == true)
-        #expect(driver.snapshot.generationSeconds == 61)
-
-        driver = try MachineDriver()
-        driver.walkToConnected()
-        driver.server(.generationEnded(seconds: nil, reason: "timeout"))
-        #expect(driver.state == .reconnecting)
-        #expect(driver.warnings().first?.message.contains("timeout") == true)
-    }
-
     @Test func initialAckHasItsOwnClock() throws {
         var driver = try MachineDriver(maximumRetries: 0)
         driver.walkToSettling()
@@ -360,7 +345,6 @@ struct ReconnectTests {
             ("closed", { $0.tell(.channelClosed($0.attempt, code: 1001, reason: "going away")) }),
             ("cut", { $0.tell(.channelClosed($0.attempt, code: nil, reason: "")) }),
             ("failed", { $0.tell(.channelFailed($0.attempt, ReconnectTests.lost)) }),
-            ("ended", { $0.server(.generationEnded(seconds: 1, reason: nil)) }),
         ]
         for (phase, walk) in phases {
             for (fault, strike) in faults {

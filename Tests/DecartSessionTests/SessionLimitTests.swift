@@ -132,11 +132,14 @@ struct SessionLimitTests {
         var driver = try granted(60)
         driver.wait(.seconds(58))
         driver.server(.generationEnded(seconds: 58, reason: "timeout"))
+        #expect(driver.state == .connected)
+        driver.tell(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
         #expect(driver.state == .error)
         #expect(driver.failures().first?.message.hasPrefix("Session expired") == true)
         var early = try granted(60)
         early.wait(.seconds(30))
         early.server(.generationEnded(seconds: 30, reason: "timeout"))
+        early.tell(.channelClosed(early.attempt, code: 1000, reason: "session limit"))
         #expect(early.state == .reconnecting)
     }
 

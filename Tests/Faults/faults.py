@@ -1,4 +1,4 @@
-"""The rows: faults F1 to F26, each in its own network, measured against its bound.
+"""The rows: faults F1 to F27, each in its own network, measured against its bound.
 
 A row is a function of a `Row`. Bounds are those of the fault table: seconds from the fault's start unless said.
 """
@@ -86,6 +86,32 @@ def f5(run):
     # 1, 3, 7, 15, 25, 35, 45, 55, 65 at the latest; jitter makes it up to two more.
     run.dialled(10, 12)
     run.finish()
+
+
+def generation(output):
+    def body(run):
+        client = run.start()
+        session, since, sent = client.session(), time.monotonic(), client.stats()["frames-sent"]
+        run.standin.inject(f"generation_restart:at=4,delay=8,output={output}")
+        ended = client.message("decart-state", since, 10, state="connected")["t"]
+        restarted = client.message("decart-state", ended, 15, state="generating")["t"]
+        run.expect(restarted - ended > 7, f"the generation was away for {restarted - ended:.1f} s only")
+        run.measure("transformed frames after the restart", client.frame(restarted).time - restarted, 1)
+        # What was under way at the end has left the jitter buffer long before this.
+        run.expect(not any(frame.is_new for frame in client.frames if ended + 2 < frame.time < restarted),
+                   "a transformed frame without a generation")
+        time.sleep(6)
+        run.expect(client.stats()["frames-sent"] - sent > 15 * 20, "frames were not sent all the time")
+        run.expect(client.session() == session, "another session")
+        run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
+        run.dialled(1)
+        run.finish()
+    return body
+
+
+for _output in ("same", "new_ssrc", "new_mid"):
+    row(f"F27 generation, {_output}", 28,
+        f"the generation ends after 4 s and restarts 8 s later ({_output}), same session")(generation(_output))
 
 
 # --- The network goes away --------------------------------------------------------------------------------------

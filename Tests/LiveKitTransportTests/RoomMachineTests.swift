@@ -452,4 +452,22 @@ struct RoomMachineTests {
         driver.server(.update(.with { $0.participants = [gone] }))
         #expect(driver.failures().map(\.isPermanent) == [false])
     }
+
+    /// Between two generations the pictures are away, and the viewer stays. Who leaves without them is the session's end.
+    @Test func betweenGenerationsTheViewerStays() {
+        var join = RoomDriver.join
+        join.otherParticipants = [RoomDriver.worker]
+        var driver = watching(join)
+        driver.tell(.peerConnected(.subscriber))
+        var bare = RoomDriver.worker
+        bare.tracks = []
+        driver.server(.update(.with { $0.participants = [bare] }))
+        _ = driver.take()
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        #expect(driver.sent().count == 1 && driver.failures().isEmpty)
+        driver.server(.update(.with { $0.participants = [bare] }))
+        bare.state = .disconnected
+        driver.server(.update(.with { $0.participants = [bare] }))
+        #expect(driver.failures().map(\.isPermanent) == [false])
+    }
 }

@@ -21,6 +21,7 @@ private final class PlayedMedia: MediaTransport {
         onEvent(.firstFrame)
     }
     func forgetOffer() {}
+    func apply(offer sdp: String) {}
     func apply(candidate: CandidateMessage?) {}
     var traffic: MediaTraffic { MediaTraffic(sent: 0, received: 0) }
     func stop() { onEvent(.stopped) }

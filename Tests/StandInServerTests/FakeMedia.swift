@@ -99,6 +99,8 @@ final class FakeRoomMedia: RoomMedia {
 
     func receive(answer: String) { note("answer " + answer) }
 
+    func moveVideo() { note("move") }
+
     func offer(_ tracks: Set<MediaKind>) {
         note("track" + (tracks.contains(.audio) ? " and sound" : ""))
         self.tracks.withLock { $0 = tracks }
@@ -129,6 +131,7 @@ final class FakeMediaSession: MediaSession {
     let offer: String
     let painter: FramePainter
     let onEvent: @Sendable (MediaEvent) -> Void
+    private let calls = Mutex<[String]>([])
     private let candidates = Mutex<[CandidateMessage?]>([])
     private let added = Mutex<[Fault]>([])
     private let stops = Atomic<Int>(0)
@@ -140,10 +143,17 @@ final class FakeMediaSession: MediaSession {
     }
 
     var remoteCandidates: [CandidateMessage?] { candidates.withLock { $0 } }
+    /// What it was told of answers and restarts, in order.
+    var told: [String] { calls.withLock { $0 } }
     var addedFaults: [Fault] { added.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
 
     func receive(offer: String) { onEvent(.answered(sdp: "answer to later \(offer)")) }
+    func receive(answer: String) { calls.withLock { $0.append("answer " + answer) } }
+    func restart(_ output: Fault.Output) {
+        calls.withLock { $0.append("restart \(output.rawValue)") }
+        if output == .offer || output == .newMID { onEvent(.offered(sdp: "own offer")) }
+    }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?) {
         candidates.withLock { $0.append(candidate) }

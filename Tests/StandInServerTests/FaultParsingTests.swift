@@ -18,6 +18,7 @@ struct FaultParsingTests {
             "dtls_old_version", "media_silent", "media_freeze", "media_garbage", "media_replay", "media_wrong_ssrc",
             "media_caps_change", "room_info_slow", "room_token_refused", "room_ice_none", "room_leave_disconnect",
             "room_leave_resume", "room_leave_reconnect", "room_restart", "session_limit_at_T", "generation_ended",
+            "generation_restart",
         ]
         + ["1001", "1011", "1012", "1013", "4001"].flatMap { code in
             ["join", "connected", "T"].map { "close_\(code)_at_\($0)" }
@@ -54,6 +55,7 @@ struct FaultParsingTests {
         ("close_1011_at_T:at=2.5,count=3,after=2", "close_1011_at_T:at=2.5,count=3,after=2"),
         (" generation_ended : ", nil),
         ("generation_ended:reason=no more = credits", "generation_ended:reason=no more = credits"),
+        ("generation_restart:output=new_mid,delay=8,at=4", "generation_restart:at=4,delay=8,output=new_mid"),
         ("  queue_n:n=12,interval=0.5  ", "queue_n:n=12,interval=0.5"),
         ("ack_late:skip=1,delay=16", "ack_late:delay=16,skip=1"), ("refuse:for=2,at=1", "refuse:at=1,for=2"),
         ("ws_huge_len:n=9223372036854775807", "ws_huge_len:n=9223372036854775807"),
@@ -79,7 +81,8 @@ struct FaultParsingTests {
         ("close_1011_at_T:when=1", "no key \"when\""), ("close_1011_at_join:at=1", "no key \"at\""),
         ("refuse:count=2", "no key \"count\""), ("no_pong:count=0", "from 1"), ("no_pong:after=x", "a number"),
         ("no_pong:count=99999999999999999999999", "a number"), ("queue_n:n=1.5", "a number"),
-        ("generation_ended:reason=\u{7}", "printable"),
+        ("generation_ended:reason=\u{7}", "printable"), ("generation_ended:output=same", "no key \"output\""),
+        ("generation_restart:output=elsewhere", "same, new_ssrc, offer, new_mid, republish, new_sid"),
         ("generation_ended:reason=" + String(repeating: "x", count: 124), "123"),
         (String(repeating: "x", count: 2000), "1024 bytes"), ("no_pong:\u{1b}[31m=1", "no key \"?[31m\""),
     ])

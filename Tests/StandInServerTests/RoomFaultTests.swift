@@ -38,6 +38,57 @@ struct RoomFaultTests {
         }
     }
 
+    /// The output's track leaves the room with the generation and comes back with it.
+    @Test(arguments: [Fault.Output.same, .republish, .newMID, .newSID])
+    func theOutputComesBack(output: Fault.Output) throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let room = try server.join(info, query: "&auto_subscribe=0")
+            func tracks() throws -> [LiveKitTrackInfo] {
+                try room.next { if case .update(let update) = $0 { update.participants.first?.tracks } else { nil } }
+            }
+            func subscribe(_ track: LiveKitTrackInfo) throws {
+                try room.send { $0.subscription = .with { ($0.trackSids, $0.subscribe) = ([track.sid], true) } }
+            }
+            try room.answer(try room.offer())
+            try room.publish()
+            let track = try #require(tracks().first)
+            try subscribe(track)
+            try room.answer(try room.offer())
+            let media = try #require(server.engine.rooms.first)
+            media.paint()
+            #expect(try control.next() == .message(.generationStarted))
+            // The answer has arrived.
+            try room.send { $0.ping = 1 }
+            _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
+            let before = media.told.count
+            try server.server.inject([Fault(parsing: "generation_restart:delay=0.3,output=\(output.rawValue)")])
+            #expect(try control.next() == .message(.generationEnded(seconds: 0, reason: "timeout")))
+            if output != .same {
+                #expect(try tracks().isEmpty)
+                try room.answer(try room.offer())
+            }
+            #expect(try control.next() == .message(.generationStarted))
+            if output != .same {
+                let again = try #require(tracks().first)
+                #expect((again.sid == track.sid) == (output != .newSID) && again.sid.hasPrefix("TR_"))
+                // Nothing is offered that is not asked for.
+                try subscribe(again)
+                _ = try room.offer()
+            }
+            let told = media.told.dropFirst(before).filter { $0 != "faults" }
+            let expected: [String] =
+                switch output {
+                case .newMID: ["track", "answer yes", "move", "track"]
+                case .republish, .newSID: ["track", "answer yes", "track"]
+                case .same, .newSSRC, .offer: []
+                }
+            #expect(told == expected && media.stopCount == 0)
+            #expect(server.server.sessions.first?.roomJoinCount == 1)
+            control.close()
+        }
+    }
+
     @Test func slowRoomInfo() throws {
         try withFaults("room_info_slow:delay=0.3") { server in
             let control = try server.connect(TestServer.roomTarget)

@@ -378,7 +378,50 @@ struct SessionFaultTests {
             #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: reason)))
             client.ping([1])
             #expect(try client.next() == .pong([1]))
-            #expect(media.stopCount == 1)
+            // The session stays, and its media with it; they only paint nothing.
+            #expect(media.stopCount == 0 && media.told.isEmpty)
+            #expect(server.server.sessions.first?.isGenerating == false)
+            client.close()
+        }
+    }
+
+    @Test(arguments: Fault.Output.allCases)
+    func generationRestarts(output: Fault.Output) throws {
+        try withFaults("generation_restart:at=0.2,delay=0.3,output=\(output.rawValue)") { server in
+            let (client, media) = try server.negotiate()
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: "timeout")))
+            #expect(try client.next() == .message(.generationStarted))
+            if output == .offer || output == .newMID {
+                #expect(try client.next() == .message(.offer(sdp: "own offer")))
+                try client.send(.answer(sdp: "yes"))
+                // One answer to one offer.
+                try client.send(.answer(sdp: "yes again"))
+                guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
+                #expect(media.told == ["restart \(output.rawValue)", "answer yes"])
+                #expect(server.server.sessions.first?.answerCount == 2)
+            } else {
+                #expect(media.told == ["restart \(output.rawValue)"])
+            }
+            // It goes on counting where it was.
+            #expect(try client.next() == .message(.generationTick(seconds: 1)))
+            #expect(media.stopCount == 0)
+            client.close()
+        }
+    }
+
+    /// Between end and start the session answers as ever, and what is not running does not end again.
+    @Test func betweenGenerations() throws {
+        try withFaults("generation_restart:at=0.1,delay=60") { server in
+            let (client, media) = try server.negotiate()
+            #expect(try client.next() == .message(.generationEnded(seconds: nil, reason: "timeout")))
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            try server.server.inject([Fault(parsing: "generation_ended")])
+            try client.send(lego)
+            #expect(try client.next() == legoAck)
+            #expect(media.stopCount == 0)
             client.close()
         }
     }

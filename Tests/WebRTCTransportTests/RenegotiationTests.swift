@@ -67,7 +67,7 @@ extension Transport {
 
         @Test func anotherVideoOrTransportIsAnError() throws {
             let changes = [
-                ("a=mid:1", "a=mid:7"), ("a=ice-ufrag:SAMP", "a=ice-ufrag:OTHR"), ("m=video 9 UDP/TLS/RTP/SAVPF 96 97", "m=video 9 UDP/TLS/RTP/SAVPF 98"),
+                ("a=ice-ufrag:SAMP", "a=ice-ufrag:OTHR"), ("m=video 9 UDP/TLS/RTP/SAVPF 96 97", "m=video 9 UDP/TLS/RTP/SAVPF 98"),
             ]
             for (old, new) in changes {
                 try withAnswerer { connection in
@@ -75,6 +75,158 @@ extension Transport {
                     #expect(throws: PeerConnectionError.self) { try connection.createAnswer(to: withVideo.replacing(old, with: new)) }
                 }
             }
+        }
+
+        /// Withdrawn and published again: the far side may use the m-line that there was, or another one.
+        @Test func theVideoMovesToAnotherLine() throws {
+            func line(_ mid: String, _ direction: String, _ track: String) -> String {
+                SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
+                    .replacing("stream track", with: track)
+            }
+            let wanted = { (msid: String?) in msid == "stream now" }
+            try withAnswerer { connection in
+                _ = try connection.createAnswer(to: application + line("1", "sendonly", "stream now"), wants: wanted)
+                // What is not wanted any more is still answered.
+                let withdrawn = try SDPDescription(
+                    parsing: connection.createAnswer(to: application + line("1", "inactive", "gone"), wants: wanted))
+                #expect(withdrawn.media.map(\.port) == [9, 9] && withdrawn.media[1].has("inactive"))
+                let both = application + line("1", "inactive", "gone")
+                let moved = try SDPDescription(
+                    parsing: connection.createAnswer(to: both + line("7", "sendonly", "stream now"), wants: wanted))
+                #expect(moved.media.map { $0.value("mid") } == ["2", "1", "7"] && moved.media.map(\.port) == [9, 9, 9])
+                #expect(moved.media[1].has("inactive") && moved.media[2].has("recvonly"))
+                #expect(connection.videoDirection == .recvonly && connection.negotiatedCodec == .vp8)
+                let back = application + line("1", "sendonly", "stream now") + line("7", "inactive", "gone")
+                let returned = try SDPDescription(parsing: connection.createAnswer(to: back, wants: wanted))
+                #expect(returned.media[1].has("recvonly") && returned.media[2].has("inactive"))
+                // A line that was never taken is refused, as ever.
+                let foreign = try SDPDescription(
+                    parsing: connection.createAnswer(to: back + line("8", "sendonly", "foreign"), wants: wanted))
+                #expect(foreign.media.map(\.port) == [9, 9, 9, 0])
+            }
+        }
+
+        // MARK: The far side answered first, and offers now
+
+        private func withOfferer(_ audio: MediaDirection? = nil, _ body: (PeerConnection) throws -> Void) throws {
+            GStreamerRuntime.initialise()
+            var configuration = PeerConnectionConfiguration()
+            configuration.audio = audio
+            let connection = try PeerConnection(configuration: configuration) { _ in }
+            defer {
+                connection.close()
+                connection.dismantle()
+            }
+            _ = try connection.createOffer()
+            let answer = SampleOffer.video().replacing("a=mid:1", with: "a=mid:0").replacing("actpass", with: "active")
+            let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
+            try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
+            #expect(connection.videoDirection == .sendrecv)
+            try body(connection)
+        }
+
+        private func service(_ mid: String, _ direction: String) -> String {
+            SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
+        }
+
+        @Test func anOfferWithTheSameLine() throws {
+            try withOfferer { connection in
+                for (theirs, ours, direction) in [
+                    ("sendrecv", "sendrecv", MediaDirection.sendrecv), ("recvonly", "sendonly", .sendonly),
+                    ("inactive", "inactive", .inactive), ("sendrecv", "sendrecv", .sendrecv),
+                ] {
+                    let answer = try answer(connection, SampleOffer.session + service("0", theirs))
+                    #expect(answer.media.count == 1 && answer.media[0].has(ours))
+                    // The far side was the one to open the handshake: RFC 8842 5.5, the roles stay.
+                    #expect(answer.media[0].value("setup") == "passive")
+                    #expect(connection.videoDirection == direction)
+                }
+                // And ours, which leaves the roles open again.
+                let offer = try SDPDescription(parsing: connection.createOffer())
+                #expect(offer.media.count == 1 && offer.media[0].has("sendrecv") && offer.media[0].value("setup") == "actpass")
+            }
+        }
+
+        @Test(arguments: [nil, MediaDirection.sendrecv]) func anOfferWithAnotherLine(audio: MediaDirection?) throws {
+            try withOfferer(audio) { connection in
+                let refused = audio == nil ? "" : "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
+                let offer = SampleOffer.session + service("0", "recvonly") + refused + service("out", "sendonly")
+                let answer = try answer(connection, offer)
+                #expect(answer.media.first?.has("sendonly") == true && answer.media.last?.has("recvonly") == true)
+                #expect(answer.media.first?.value("msid") != nil && answer.media.last?.value("msid") == nil)
+                #expect(answer.media.last?.formats.first == "96")
+                #expect(connection.videoDirection == .sendrecv)
+                // Ours has all lines from now on, in their order.
+                let later = try SDPDescription(parsing: connection.createOffer())
+                #expect(later.media.map { $0.value("mid") } == (audio == nil ? ["0", "out"] : ["0", "1", "out"]))
+                #expect(later.media.first?.has("sendrecv") == true && later.media.last?.has("recvonly") == true)
+                #expect(audio == nil || later.media[1].port == 0)
+            }
+        }
+
+        /// What we refuse of theirs is no line of ours: sound that is wanted later gets its own.
+        @Test func anOfferWithSoundThatIsNotWanted() throws {
+            try withOfferer { connection in
+                let sound = SampleOffer.audio.replacing("a=mid:0", with: "a=mid:sound")
+                let answer = try answer(connection, SampleOffer.session + service("0", "sendrecv") + sound)
+                #expect(answer.media.map(\.port) == [9, 0])
+                connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                let later = try SDPDescription(parsing: connection.createOffer())
+                #expect(later.media.map(\.kind) == ["video", "audio", "audio"] && later.media.map(\.port) == [9, 0, 9])
+                #expect(later.media.map { $0.value("mid") } == ["0", "sound", "2"] && later.media[2].has("sendrecv"))
+            }
+        }
+
+        /// Both sides offer: theirs is refused, and ours goes on.
+        @Test func anOfferWhileOursIsInFlight() throws {
+            try withOfferer { connection in
+                _ = try connection.createOffer()
+                #expect(throws: PeerConnectionError.self) {
+                    try connection.createAnswer(to: SampleOffer.session + service("0", "sendrecv"))
+                }
+                connection.forgetOffer()
+                _ = try answer(connection, SampleOffer.session + service("0", "sendrecv"))
+            }
+        }
+
+        /// What cannot be taken changes nothing.
+        @Test func anOfferThatCannotBeTaken() throws {
+            let bad = [
+                service("0", "sendrecv").replacing("a=ice-ufrag:SAMP", with: "a=ice-ufrag:OTHR"),
+                service("0", "sendrecv").replacing("m=video 9 UDP/TLS/RTP/SAVPF 96 97", with: "m=video 9 UDP/TLS/RTP/SAVPF"),
+                service("0", "sendrecv").replacing("m=video 9 ", with: "m=video 0 "), "",
+            ]
+            for text in bad {
+                try withOfferer { connection in
+                    #expect(throws: PeerConnectionError.self) { try connection.createAnswer(to: SampleOffer.session + text) }
+                    #expect(connection.videoDirection == .sendrecv)
+                    try #expect(SDPDescription(parsing: connection.createOffer()).media.count == 1)
+                }
+            }
+        }
+
+        /// Two real peers: the one that answered moves what it sends, twice, and both go on seeing the other.
+        @Test func theAnswererMovesItsVideo() throws {
+            let (a, b) = (try TestPeer(), try TestPeer())
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            try a.startMedia()
+            try b.startMedia()
+            #expect(a.waitForFrames(5) && b.waitForFrames(5))
+            for lines in 2...3 {
+                b.connection.moveVideo()
+                let offer = try b.connection.createOffer()
+                #expect(try SDPDescription(parsing: offer).media.count == lines)
+                try b.connection.setAnswer(try a.connection.createAnswer(to: offer))
+                #expect(a.connection.videoDirection == .sendrecv && b.connection.videoDirection == .sendrecv)
+                #expect(a.waitForFrames(10) && b.waitForFrames(10))
+            }
+            // The side that offered first offers again.
+            try a.connection.setAnswer(try b.connection.createAnswer(to: try a.connection.createOffer()))
+            #expect(a.waitForFrames(10) && b.waitForFrames(10))
         }
 
         @Test func onlyWhatIsWanted() throws {

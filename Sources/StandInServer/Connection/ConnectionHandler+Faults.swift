@@ -73,6 +73,9 @@ extension ConnectionHandler {
         case .mute: isMute = true
         case .ignorePings: ignoresPings = true
         case .endGeneration(let reason): carryOut(conversation.ended(reason: reason), context)
+        case .pauseGeneration(let reason, let output):
+            carryOut(conversation.paused(reason: reason, output), context)
+        case .restartGeneration(let output): carryOut(conversation.restarted(output), context)
         }
     }
 

@@ -42,6 +42,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     var ignoresPings = false
     private var look: Look?
     private var painter: FramePainter?
+    private var mediaArePaused = false
     private var media: (any MediaSession)?
     private var room: Room?
     /// Tells events of this connection's present media from those of media that were stopped before.
@@ -204,7 +205,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .receiveOffer(let sdp): media?.receive(offer: sdp)
         case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
         case .awaitCandidates: boundGathering(context)
+        case .receiveAnswer(let sdp): media?.receive(answer: sdp)
         case .stopMedia: stopMedia()
+        case .pauseMedia(let output): pauseMedia(output)
+        case .restartMedia(let output): restartMedia(output)
         case .startTicks: startTicks(context)
         case .stopTicks: ticks?.cancel()
         }
@@ -261,6 +265,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
         }
         self.painter = painter
+        painter.setPaused(mediaArePaused)
         services.board.setPainter(painter, of: number)
         let room = Room(sessionID: identity.id, number: number, painter: painter, faults: script.plan)
         self.room = room
@@ -295,6 +300,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let hear = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
             switch event {
             case .answered(let sdp): tell { $0.mediaAnswered(sdp) }
+            case .offered(let sdp): tell { $0.mediaOffered(sdp) }
             case .localCandidate(let candidate): tell { $0.mediaFound(candidate) }
             case .failed(let words):
                 log("session \(number): media failed: \(LogText.clean(words))")
@@ -306,6 +312,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             media = services.engine.makeViewer(offer: offer, of: audience, onEvent: hear)
         } else {
             self.painter = painter
+            painter.setPaused(mediaArePaused)
             services.board.setPainter(painter, of: number)
             media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: hear)
         }
@@ -315,6 +322,19 @@ final class ConnectionHandler: ChannelInboundHandler {
     func addMediaFaults(_ faults: [Fault]) {
         media?.add(faults)
         room?.faults.withLock { $0 = FaultPlan(faults) + $0 }
+    }
+
+    private func pauseMedia(_ output: Fault.Output) {
+        mediaArePaused = true
+        painter?.setPaused(true)
+        if output.isWithdrawn { room?.tell(.withdrawOutput) }
+    }
+
+    private func restartMedia(_ output: Fault.Output) {
+        mediaArePaused = false
+        painter?.setPaused(false)
+        room?.tell(.restartOutput(output))
+        media?.restart(output)
     }
 
     private func stopMedia() {

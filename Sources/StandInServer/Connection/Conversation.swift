@@ -33,7 +33,12 @@ struct Conversation {
         case addRemoteCandidate(CandidateMessage?)
         /// An answer is held back for its candidates: `candidatesOverdue` bounds that.
         case awaitCandidates
+        /// To an offer of ours.
+        case receiveAnswer(String)
         case stopMedia
+        /// Nothing is painted until the generation starts again; the output that comes back otherwise goes now.
+        case pauseMedia(Fault.Output)
+        case restartMedia(Fault.Output)
         case startTicks
         case stopTicks
     }
@@ -48,6 +53,10 @@ struct Conversation {
     private var rules: Rules
     private var acceptedCount = 0
     private var phase = Phase.idle
+    /// The generation has ended, and may start again.
+    private var isPaused = false
+    /// An offer of ours is in flight.
+    private var awaitsAnswer = false
     /// The latest media path is not a room's.
     private var isDirect = false
     private var text: String?
@@ -84,7 +93,10 @@ struct Conversation {
         case .prompt(let prompt): return received(prompt)
         case .setImage(let image): return received(image)
         case .offer(let sdp): return receivedOffer(sdp)
-        case .answer: return [.send(.error("unexpected answer: the client is the one that offers"))]
+        case .answer(let sdp) where awaitsAnswer:
+            awaitsAnswer = false
+            return [.receiveAnswer(sdp)]
+        case .answer: return [.send(.error("unexpected answer: there is no offer"))]
         case .iceCandidate(let candidate): return received(candidate)
         case .livekitJoin(let join): return received(join)
         case .unknown: return []
@@ -212,6 +224,13 @@ struct Conversation {
         return messages.isEmpty ? [.awaitCandidates] : messages.map(Order.send)
     }
 
+    /// In the middle of a session: the output comes back in another way.
+    mutating func mediaOffered(_ sdp: String) -> [Order] {
+        guard isDirect, isActive else { return [] }
+        awaitsAnswer = true
+        return [.send(.offer(sdp: sdp))]
+    }
+
     mutating func mediaFound(_ candidate: CandidateMessage?) -> [Order] {
         isActive ? answerCandidates.add(candidate).map(Order.send) : []
     }
@@ -237,7 +256,7 @@ struct Conversation {
     }
 
     mutating func secondPassed() -> [Order] {
-        guard case .generating(let seconds) = phase else { return [] }
+        guard case .generating(let seconds) = phase, !isPaused else { return [] }
         phase = .generating(seconds: seconds + 1)
         return [.send(.generationTick(seconds: Double(seconds + 1)))]
     }
@@ -268,8 +287,25 @@ struct Conversation {
     /// No more generation in this session, whatever the client does.
     mutating func ended(reason: String) -> [Order] {
         defer { phase = .over }
-        let seconds: Double? = if case .generating(let seconds) = phase { Double(seconds) } else { nil }
         return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: seconds, reason: reason))]
+    }
+
+    private var seconds: Double? { if case .generating(let seconds) = phase { Double(seconds) } else { nil } }
+
+    // MARK: The generation ends and starts again; the session stays
+
+    mutating func paused(reason: String, _ output: Fault.Output) -> [Order] {
+        guard phase != .over, !isPaused, !rules.isViewer else { return [] }
+        isPaused = true
+        return [.stopTicks, .pauseMedia(output), .send(.generationEnded(seconds: seconds, reason: reason))]
+    }
+
+    mutating func restarted(_ output: Fault.Output) -> [Order] {
+        guard phase != .over, isPaused else { return [] }
+        isPaused = false
+        // Where none was there before, the first frame starts it.
+        guard seconds != nil else { return [.restartMedia(output)] }
+        return [.send(.generationStarted), .restartMedia(output), .startTicks]
     }
 
     /// The client has gone.

@@ -66,6 +66,12 @@ extension Fault {
             guard text.utf8.count <= 123, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f })
             else { throw FaultSyntaxError("\(kind.name): reason is at most 123 printable bytes") }
             reason = text
+        case .output:
+            guard let value = Output(rawValue: text) else {
+                throw FaultSyntaxError(
+                    "\(kind.name): output is one of \(Output.allCases.map(\.rawValue).joined(separator: ", "))")
+            }
+            output = value
         }
     }
 

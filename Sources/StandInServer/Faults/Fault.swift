@@ -17,9 +17,29 @@ package struct Fault: Sendable, Equatable {
     /// So many acknowledgements are left as they are.
     package var skip: Int?
     package var reason: String?
+    package var output: Output?
 
     package enum Key: String, Sendable, CaseIterable {
-        case at, `for`, count, after, n, interval, delay, skip, reason
+        case at, `for`, count, after, n, interval, delay, skip, reason, output
+    }
+
+    /// How a service's output comes back when the generation starts again. What a media path does not have is `same`
+    /// there: `newSSRC` and `offer` are of direct connections, `republish` and `newSID` of rooms.
+    package enum Output: String, Sendable, CaseIterable {
+        /// The track goes on as if nothing had been.
+        case same
+        case newSSRC = "new_ssrc"
+        /// The service makes an offer of its own, with the m-lines that there are.
+        case offer
+        /// On an m-line of its own, which the service offers.
+        case newMID = "new_mid"
+        /// The track is withdrawn from the room, and published again on the same m-line under its name …
+        case republish
+        /// … or under another one.
+        case newSID = "new_sid"
+
+        /// The track leaves the room at the end of the generation.
+        var isWithdrawn: Bool { [.newMID, .republish, .newSID].contains(self) }
     }
 
     package init(_ kind: FaultKind) {
@@ -52,6 +72,7 @@ extension Fault: CustomStringConvertible {
         case .delay: delay?.brief
         case .skip: skip.map(String.init)
         case .reason: reason
+        case .output: output?.rawValue
         }
     }
 }

@@ -27,6 +27,7 @@ extension FaultKind {
         case .room(.tokenRefused), .room(.noCandidates): []
         case .room: [.at]
         case .generationEnded: [.at, .reason]
+        case .generationRestart: [.at, .delay, .reason, .output]
         }
     }
 
@@ -106,7 +107,11 @@ extension FaultKind {
         case .room(.leaveReconnect): "the room wants the client to come anew at= seconds (5) after it came"
         case .room(.restart): "the room resets its connection and ends its media at= seconds (5) after the client came; it may come anew"
         case .sessionLimit: "generation_ended (timeout) and close 1000 at= seconds (10) after opening"
-        case .generationEnded: "generation_ended at= seconds (5), reason= (insufficient_credits); media stop"
+        case .generationEnded:
+            "generation_ended at= seconds (5), reason= (insufficient_credits); no more media, the session stays"
+        case .generationRestart:
+            "generation_ended at= seconds (5), reason= (timeout), and generation_started delay= seconds (5) later; "
+                + "output= says how the output comes back: \(Fault.Output.allCases.map(\.rawValue).joined(separator: ", "))"
         }
     }
 

@@ -21,7 +21,7 @@ package enum FaultKind: Sendable, Hashable {
     case dtls(Handshake)
     case media(Media)
     case room(Room)
-    case sessionLimit, generationEnded
+    case sessionLimit, generationEnded, generationRestart
 
     package enum Certificate: String, Sendable, CaseIterable { case expired, host, ca, old }
     package enum Answer: String, Sendable, CaseIterable {
@@ -113,7 +113,7 @@ package enum FaultKind: Sendable, Hashable {
         all += Handshake.allCases.map { .dtls($0) }
         all += Media.allCases.map { .media($0) }
         all += Room.allCases.map { .room($0) }
-        all += [.sessionLimit, .generationEnded]
+        all += [.sessionLimit, .generationEnded, .generationRestart]
         return all
     }()
 
@@ -150,6 +150,7 @@ package enum FaultKind: Sendable, Hashable {
         case .room(let room): "room_" + room.rawValue
         case .sessionLimit: "session_limit_at_T"
         case .generationEnded: "generation_ended"
+        case .generationRestart: "generation_restart"
         }
     }
 
@@ -173,7 +174,7 @@ package enum FaultKind: Sendable, Hashable {
         case .rstOnAccept, .tls, .slow(.tls): .transport
         case .http, .slow(.upgrade), .endlessHeaders: .upgrade
         case .slow(.frame), .noFirstMessage, .queue, .error, .close, .dropTCP, .noPong, .mute, .pingFlood, .ack,
-            .badJSON, .ws, .sdp, .ice, .room, .sessionLimit, .generationEnded:
+            .badJSON, .ws, .sdp, .ice, .room, .sessionLimit, .generationEnded, .generationRestart:
             .session
         case .dtls, .media: .media
         }

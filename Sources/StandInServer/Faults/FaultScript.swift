@@ -16,7 +16,11 @@ struct FaultScript {
         case reset
         case mute
         case ignorePings
+        /// With it the media, for good.
         case endGeneration(reason: String)
+        /// The session and its connections stay.
+        case pauseGeneration(reason: String, Fault.Output)
+        case restartGeneration(Fault.Output)
     }
 
     private(set) var plan: FaultPlan
@@ -161,7 +165,15 @@ extension Fault {
         case .badJSON(let kind): (0, HostileFrames.json(kind).map { .raw($0) })
         case .ws(let kind): (0, HostileFrames.steps(kind, n: n))
         case .sessionLimit: (10, [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")])
-        case .generationEnded: (5, [.endGeneration(reason: reason ?? "insufficient_credits")])
+        case .generationEnded: (5, [.pauseGeneration(reason: reason ?? "insufficient_credits", .same)])
+        case .generationRestart:
+            (
+                5,
+                [
+                    .pauseGeneration(reason: reason ?? "timeout", output ?? .same),
+                    .later(seconds: delay ?? 5, [.restartGeneration(output ?? .same)]),
+                ]
+            )
         default: nil
         }
     }

@@ -48,6 +48,12 @@ package final class Audience: Sendable {
     func enter(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = channel } }
     func leave(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = nil } }
 
+    func tell(_ notice: RoomNotice) {
+        for channel in state.withLock({ Array($0.channels.values) }) {
+            channel.pipeline.fireUserInboundEventTriggered(notice)
+        }
+    }
+
     /// The session has ended. Who comes later watches its next media, should it get any.
     func end() {
         let channels = state.withLock { state in

@@ -36,6 +36,8 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
 
     /// What misbehaves below RTP has no later offers.
     func receive(offer: String) {}
+    func receive(answer: String) {}
+    func restart(_ output: Fault.Output) {}
 
     func start(offer text: String) {
         network.async { [self] in

@@ -14,6 +14,7 @@ package final class FramePainter: Sendable {
     private let painted = Atomic<Int>(0)
     private let raw = Atomic<Int>(0)
     private let sent = Atomic<Int>(0)
+    private let paused = Atomic(false)
     private let onFrame: @Sendable (Int) -> Void
     /// Sees each picture that goes back.
     let audience: Audience
@@ -39,6 +40,11 @@ package final class FramePainter: Sendable {
 
     /// Pictures given to the encoder; fewer than painted where some were held back.
     package var sentCount: Int { sent.load(ordering: .relaxed) }
+
+    /// No generation runs: frames that come are dropped.
+    var isPaused: Bool { paused.load(ordering: .relaxed) }
+
+    func setPaused(_ isPaused: Bool) { paused.store(isPaused, ordering: .relaxed) }
 
     func noteSent() {
         sent.wrappingAdd(1, ordering: .relaxed)

@@ -21,6 +21,8 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var pipeline: Pipeline?
     private var connection: PeerConnection?
     private var encoder: VideoEncoderBin?
+    /// Where the packets leave.
+    private var exit: Element?
     private var painted: Pad?
     private var echo: SoundEcho?
     private var busTimer: (any DispatchSourceTimer)?
@@ -56,6 +58,36 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
                 onEvent(.answered(sdp: answer))
             } catch {
                 fail("the later offer could not be taken: \(error)")
+            }
+        }
+    }
+
+    func receive(answer: String) {
+        queue.async { [self] in
+            guard let connection, !isOver else { return }
+            do { try connection.setAnswer(answer) } catch { fail("the answer could not be taken: \(error)") }
+        }
+    }
+
+    func restart(_ output: Fault.Output) {
+        queue.async { [self] in
+            guard let connection, !isOver else { return }
+            do {
+                switch output {
+                case .newSSRC:
+                    guard let exit else { return }
+                    try VideoEncoderBin.setSSRC(UInt32.random(in: 1...UInt32.max), at: exit)
+                    // Another encoder would begin with a keyframe.
+                    exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream())
+                case .offer:
+                    onEvent(.offered(sdp: try connection.createOffer()))
+                case .newMID:
+                    connection.moveVideo()
+                    onEvent(.offered(sdp: try connection.createOffer()))
+                case .same, .republish, .newSID: break
+                }
+            } catch {
+                fail("the output could not come back: \(error)")
             }
         }
     }
@@ -115,7 +147,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         }
         try painting.painted.link(toEncoder)
         painting.painted.setActive(true)
-        try encoder.exit(faults, described: parameters.ssrc, in: pipeline).link("src", to: connection.bin, "rtp_sink")
+        let exit = try encoder.exit(faults, described: parameters.ssrc, in: pipeline)
+        self.exit = exit
+        try exit.link("src", to: connection.bin, "rtp_sink")
         try echoSound()
         // Before the answer leaves: no packet must meet a pipeline that does not run.
         guard pipeline.setState(.playing) != .failure else {
@@ -176,6 +210,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         painted = nil
         echo = nil
         encoder = nil
+        exit = nil
         connection = nil
         pipeline = nil
     }

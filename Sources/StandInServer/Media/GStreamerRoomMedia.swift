@@ -124,6 +124,10 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         }
     }
 
+    func moveVideo() {
+        queue.async { [self] in subscriber?.moveVideo() }
+    }
+
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
         queue.async { [self] in
             (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))

@@ -3,6 +3,8 @@ package import DecartProtocol
 /// What the media of a session tell its control channel, from any thread.
 package enum MediaEvent: Sendable, Equatable {
     case answered(sdp: String)
+    /// Of our own, while media flow.
+    case offered(sdp: String)
     /// Nil: no more candidates.
     case localCandidate(CandidateMessage?)
     /// Final; the words go to the client.
@@ -13,6 +15,12 @@ package enum MediaEvent: Sendable, Equatable {
 package protocol MediaSession: AnyObject, Sendable {
     /// A later one, on the same connection; it is answered as the first.
     func receive(offer: String)
+
+    /// To an offer of ours.
+    func receive(answer: String)
+
+    /// The generation has started again, and the output comes back in this way.
+    func restart(_ output: Fault.Output)
 
     /// Further faults while media flow; what cannot begin late is ignored.
     func add(_ faults: [Fault])

@@ -19,16 +19,20 @@ extension VideoEncoderBin {
         }
     }
 
-    /// Where its packets leave: with another SSRC than `described`, where that is the fault. Asked by the payloader, the
-    /// session would name the described one.
+    /// Where its packets leave, and where their SSRC can be changed: another one than `described`, where that is the
+    /// fault. Asked by the payloader, the session would name the described one.
     func exit(_ faults: MediaFaults, described: UInt32, in pipeline: Pipeline) throws -> Element {
-        guard faults.contains(.wrongSSRC) else { return bin }
         let other = try Element(factory: "capsfilter")
-        other.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(described &+ 0x1234_5678)"))
+        if faults.contains(.wrongSSRC) { try Self.setSSRC(described &+ 0x1234_5678, at: other) }
         pipeline.add(other)
         try bin.link(other)
         other.syncStateWithParent()
         return other
+    }
+
+    /// - Parameter exit: of `exit`.
+    static func setSSRC(_ ssrc: UInt32, at exit: Element) throws {
+        exit.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(ssrc)"))
     }
 }
 

@@ -43,7 +43,7 @@ struct PaintingBin {
                 if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
                 return .pass
             case .buffer(let buffer):
-                guard let video else { return .drop }
+                guard let video, !painter.isPaused else { return .drop }
                 faults.pictureCame()
                 if !isHalved, faults.isOn(.capsChange) {
                     isHalved = true

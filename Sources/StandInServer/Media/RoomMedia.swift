@@ -38,6 +38,8 @@ package protocol RoomMedia: AnyObject, Sendable {
     /// Makes an offer with these tracks and no others, or lets the next answer hold them where one connection serves both
     /// directions. Wants the former offer answered, and the like of them from the participant once.
     func offer(_ tracks: Set<MediaKind>)
+    /// The picture goes on an m-line of its own from the next offer of ours on.
+    func moveVideo()
     /// Nil: no more candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
     /// Idempotent. No event follows `completion`, which is called once for every call.

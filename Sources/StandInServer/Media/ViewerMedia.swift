@@ -72,6 +72,13 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         }
     }
 
+    func moveVideo() {
+        queue.async { [self] in connection?.moveVideo() }
+    }
+
+    /// What the session paints comes again on its own.
+    func restart(_ output: Fault.Output) {}
+
     func receive(answer: String) {
         work("the answer could not be taken") { [self] in
             guard let connection else { return }

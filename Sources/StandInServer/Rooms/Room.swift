@@ -42,6 +42,10 @@ enum RoomNotice: Sendable {
     case replaced
     /// The session has ended.
     case closed
+    /// The generation has ended, and the output leaves the room with it …
+    case withdrawOutput
+    /// … and has started again.
+    case restartOutput(Fault.Output)
 }
 
 final class Room: Sendable {
@@ -74,6 +78,12 @@ final class Room: Sendable {
     func leave(_ channel: any Channel) {
         painter.audience.leave(channel)
         member.withLock { if $0 === channel { $0 = nil } }
+    }
+
+    /// The participant and its viewers.
+    func tell(_ notice: RoomNotice) {
+        member.withLock { $0 }?.pipeline.fireUserInboundEventTriggered(notice)
+        painter.audience.tell(notice)
     }
 
     func close() {

@@ -23,6 +23,8 @@ struct RoomConversation {
         case addCandidate(CandidateMessage?, RoomSide)
         /// With these tracks of the inference server and no others; of one connection, the next answer.
         case offer(Set<MediaKind>)
+        /// The picture is on an m-line of its own in offers from now on.
+        case moveVideo
         case close
     }
 
@@ -47,6 +49,9 @@ struct RoomConversation {
     /// What the inference server publishes: the picture from the first one on, the sound while there is some.
     private var announced: Set<MediaKind>
     private var announcementCount: UInt32 = 1
+    /// No generation runs, and the picture has left the room.
+    private var isWithdrawn = false
+    private var videoSID: String
     private var offered: Set<MediaKind> = []
     /// Of one connection: tracks for which the participant has an m-line.
     private var takers: Set<MediaKind> = []
@@ -59,6 +64,7 @@ struct RoomConversation {
     ///   - isSingle: one connection serves both directions: the participant offers, always.
     init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE) {
         self.room = room
+        videoSID = room.trackSID
         self.isSingle = isSingle
         self.isViewer = isViewer
         announced = isViewer ? [.video] : []
@@ -135,7 +141,12 @@ struct RoomConversation {
         return track
     }
 
-    private func sid(_ kind: MediaKind) -> String { kind == .video ? room.trackSID : room.audioTrackSID }
+    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : room.audioTrackSID }
+
+    /// The media know the picture by its first name.
+    private func renamed(_ sdp: String) -> String {
+        videoSID == room.trackSID ? sdp : sdp.replacing(room.trackSID, with: videoSID)
+    }
 
     // MARK: The participant
 
@@ -212,7 +223,7 @@ struct RoomConversation {
         guard !isOver, !offerIDs.isEmpty else { return [] }
         var answer = LiveKitSessionDescription()
         answer.type = "answer"
-        answer.sdp = sdp
+        answer.sdp = renamed(sdp)
         answer.id = offerIDs.removeFirst()
         for (kind, mid) in lines.takers where lines.goes.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
         takers = Set(lines.takers.keys)
@@ -222,14 +233,37 @@ struct RoomConversation {
         self.comes = comes
         var tracks = comes
         if announced.contains(.video) { tracks.insert(.video) }
+        if isWithdrawn { tracks.remove(.video) }
         guard tracks != announced else { return orders }
+        orders += announce(tracks)
+        return orders
+    }
+
+    private mutating func announce(_ tracks: Set<MediaKind>) -> [Order] {
         announced = tracks
         announcementCount &+= 1
         // A track is told of before the offer that carries it.
         var update = LiveKitParticipantUpdate()
         update.participants = [inferenceServer]
-        orders.append(.send(.with { $0.update = update }))
-        return orders + offerIfDue()
+        return [.send(.with { $0.update = update })] + offerIfDue()
+    }
+
+    mutating func withdrawOutput() -> [Order] {
+        guard !isOver, !isWithdrawn else { return [] }
+        isWithdrawn = true
+        guard announced.contains(.video) else { return [] }
+        // Who wants it again has to ask again.
+        if !isSubscribedToAll { wanted.remove(.video) }
+        return announce(announced.subtracting([.video]))
+    }
+
+    mutating func restartOutput(_ output: Fault.Output) -> [Order] {
+        guard !isOver, isWithdrawn else { return [] }
+        isWithdrawn = false
+        if output == .newSID { videoSID = RoomIdentity.sid("TR") }
+        // A participant that makes all offers also says which m-line is free.
+        let move: [Order] = output == .newMID && !isSingle ? [.moveVideo] : []
+        return move + (isViewer || comes.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
     /// The participant has withdrawn tracks: to be published again they have to be announced again.
@@ -249,7 +283,7 @@ struct RoomConversation {
         lastOfferID &+= 1
         var offer = LiveKitSessionDescription()
         offer.type = "offer"
-        offer.sdp = sdp
+        offer.sdp = renamed(sdp)
         offer.id = lastOfferID
         return [.send(.with { $0.offer = offer })]
     }

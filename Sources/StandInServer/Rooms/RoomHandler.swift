@@ -91,6 +91,10 @@ final class RoomHandler: ChannelInboundHandler {
         switch event {
         case RoomNotice.replaced:
             carryOut(conversation.leave(.disconnect, reason: .duplicateIdentity), context)
+        case RoomNotice.withdrawOutput:
+            carryOut(conversation.withdrawOutput(), context)
+        case RoomNotice.restartOutput(let output):
+            carryOut(conversation.restartOutput(output), context)
         case RoomNotice.closed, is SessionEnded:
             carryOut(conversation.leave(.disconnect, reason: .roomDeleted), context)
         case is ShutdownNotice:
@@ -166,6 +170,7 @@ final class RoomHandler: ChannelInboundHandler {
         case .receiveAnswer(let sdp): media?.receive(answer: sdp)
         case .addCandidate(let candidate, let side):
             if !hasFault(.noCandidates) { media?.addRemoteCandidate(candidate, side) }
+        case .moveVideo: media?.moveVideo()
         case .offer(let tracks): media?.offer(tracks)
         case .close: closeSoon(context)
         }

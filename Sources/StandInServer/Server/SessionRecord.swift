@@ -19,6 +19,8 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var unknownCount = 0
     package internal(set) var refusalCount = 0
     package internal(set) var offerCount = 0
+    /// To offers of the stand-in.
+    package internal(set) var answerCount = 0
     /// The client offered before a prompt, image or passthrough was accepted.
     package internal(set) var offeredBeforeState = false
     package internal(set) var remoteCandidateCount = 0
@@ -74,7 +76,7 @@ package struct SessionRecord: Sendable, Equatable {
             }
         case .unknown: unknownCount += 1
         case .livekitJoin: askedForRoom = true
-        case .answer: break
+        case .answer: answerCount += 1
         }
     }
 

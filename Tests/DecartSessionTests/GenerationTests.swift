@@ -1,0 +1,338 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+/// The service ends the generation and starts it again: the session and its connections stay.
+@Suite("The machine: generations", .timeLimit(.minutes(1)))
+struct GenerationTests {
+    private static let sending = MediaTraffic(sent: 12, received: 0)
+    private static let flowing = MediaTraffic(sent: 12, received: 12)
+    private static let nothing = MediaTraffic(sent: 0, received: 0)
+
+    private func generating(
+        _ change: (inout SessionConfiguration) -> Void = { _ in }
+    ) throws -> MachineDriver {
+        var driver = try MachineDriver(change: change)
+        driver.walkToConnected()
+        driver.server(.generationStarted)
+        driver.wait(.seconds(2))
+        #expect(driver.state == .generating)
+        _ = driver.take()
+        return driver
+    }
+
+    private func ended(
+        _ reason: String? = "timeout", _ change: (inout SessionConfiguration) -> Void = { _ in }
+    ) throws -> MachineDriver {
+        var driver = try generating(change)
+        driver.server(.generationEnded(seconds: 61, reason: reason))
+        driver.flow = Self.sending
+        return driver
+    }
+
+    // MARK: The session stays
+
+    @Test(arguments: [nil, "timeout", "disconnect", "error", "a word that nobody knows"])
+    func theSessionStays(reason: String?) throws {
+        var driver = try ended(reason)
+        #expect(driver.state == .connected && driver.snapshot.generationSeconds == 61)
+        // A note for the log, and nothing else: no dial, no warning.
+        let notes = driver.take()
+        #expect(notes.count == 1)
+        guard case .report(.note(let words)) = notes.first else {
+            Issue.record("no note: \(notes)")
+            return
+        }
+        #expect(words.contains(reason ?? "ended the generation"))
+        #expect(driver.snapshot.lastError == nil)
+        driver.wait(.seconds(8))
+        driver.server(.generationStarted)
+        driver.flow = Self.flowing
+        #expect(driver.state == .generating)
+        driver.wait(.seconds(60))
+        #expect(driver.take().isEmpty && driver.opens() == 0)
+        driver.server(.generationTick(seconds: 62))
+        #expect(driver.snapshot.generationSeconds == 62)
+    }
+
+    @Test func aTickStartsItToo() throws {
+        var driver = try ended()
+        driver.server(.generationTick(seconds: nil))
+        #expect(driver.state == .generating && driver.snapshot.generationSeconds == 61)
+    }
+
+    @Test func anEndBeforeTheFirstGeneration() throws {
+        var driver = try MachineDriver()
+        driver.walkToNegotiating()
+        driver.server(.generationEnded(seconds: nil, reason: "timeout"))
+        #expect(driver.state == .connecting)
+        driver.negotiate()
+        #expect(driver.state == .connected && driver.opens() == 1)
+    }
+
+    /// Words on a channel that is gone are nobody's.
+    @Test func anEndOfAnOlderAttempt() throws {
+        var driver = try generating()
+        driver.tell(.channelMessage(AttemptID(77), .generationEnded(seconds: 5, reason: "insufficient_credits")))
+        #expect(driver.state == .generating && driver.take().isEmpty)
+    }
+
+    // MARK: The watchdog
+
+    @Test func fifteenSecondsOfSendingAreTheEnd() throws {
+        var driver = try ended()
+        driver.wait(.seconds(14.5))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(1))
+        #expect(driver.state == .reconnecting)
+        let error = try #require(driver.warnings().first)
+        #expect(error.stage == .generation && !error.isPermanent && error.message.contains("15 s"))
+        driver.waitForRetry()
+        #expect(driver.opens() == 1)
+    }
+
+    @Test func timeInWhichNothingIsSentDoesNotCount() throws {
+        var driver = try ended()
+        driver.wait(.seconds(10))
+        driver.flow = Self.nothing
+        driver.wait(.seconds(3600))
+        #expect(driver.state == .connected)
+        driver.flow = Self.sending
+        driver.wait(.seconds(4))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(2))
+        #expect(driver.state == .reconnecting)
+    }
+
+    @Test func anotherWordBeginsTheTimeAnew() throws {
+        for word in [ServerMessage.generationEnded(seconds: nil, reason: nil), .generationStarted] {
+            var driver = try ended()
+            driver.wait(.seconds(12))
+            driver.server(word)
+            driver.wait(.seconds(4.5))
+            #expect(driver.state.isConnected, "\(word.type)")
+        }
+    }
+
+    /// With the generation running, media that do not come are a dead path, as ever.
+    @Test func afterTheStartItIsFiveSecondsAgain() throws {
+        for word in [ServerMessage.generationStarted, .generationTick(seconds: 62)] {
+            var driver = try ended()
+            driver.wait(.seconds(3))
+            driver.server(word)
+            driver.wait(.seconds(4))
+            #expect(driver.state == .generating)
+            driver.wait(.seconds(2))
+            #expect(driver.state == .reconnecting, "\(word.type)")
+        }
+    }
+
+    /// Ticks say that the service bills, not that media arrive.
+    @Test func ticksDoNotHideADeadPath() throws {
+        var driver = try generating()
+        driver.flow = Self.sending
+        for second in 0..<6 where driver.state == .generating {
+            driver.wait(.seconds(1))
+            driver.server(.generationTick(seconds: Double(second)))
+        }
+        #expect(driver.state == .reconnecting)
+        #expect(driver.warnings().first?.stage == .media)
+    }
+
+    @Test func mediaWithoutAWordStartTheWatchToo() throws {
+        var driver = try ended()
+        driver.wait(.seconds(8))
+        driver.flow = Self.flowing
+        driver.wait(.seconds(2))
+        #expect(driver.state == .connected)
+        driver.flow = Self.sending
+        driver.wait(.seconds(6))
+        #expect(driver.state == .reconnecting)
+        #expect(driver.warnings().first?.message.contains("5 s") == true)
+    }
+
+    /// Frames that were on their way when the generation ended are no new generation.
+    @Test func whatWasOnItsWayIsNoStart() throws {
+        var driver = try ended()
+        driver.flow = Self.flowing
+        driver.wait(.seconds(0.5))
+        driver.flow = Self.sending
+        driver.wait(.seconds(0.5))
+        driver.flow = Self.flowing
+        driver.wait(.seconds(0.5))
+        driver.flow = Self.sending
+        driver.wait(.seconds(14))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(2))
+        #expect(driver.state == .reconnecting)
+    }
+
+    /// A service that never speaks of generations is watched as before.
+    @Test func withoutGenerationsItIsFiveSeconds() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.wait(.seconds(2))
+        driver.flow = Self.sending
+        driver.wait(.seconds(4.5))
+        #expect(driver.state == .connected)
+        driver.wait(.seconds(1))
+        #expect(driver.state == .reconnecting)
+    }
+
+    // MARK: Causes that the user must hear of
+
+    private static let causes = [
+        ("insufficient_credits", "INSUFFICIENT_CREDITS", "Top up"), ("Insufficient credits", "INSUFFICIENT_CREDITS", "Top up"),
+        ("moderation_violation", "MODERATION_VIOLATION", "Change the prompt"),
+    ]
+
+    @Test(arguments: causes) func aWarningAtOnceAndAnErrorWithTheClose(reason: String, code: String, remedy: String) throws {
+        var driver = try ended(reason)
+        #expect(driver.state == .connected && driver.opens() == 0 && driver.failures().isEmpty)
+        let warning = try #require(driver.warnings().first)
+        #expect(driver.warnings().count == 1 && !warning.isPermanent && warning.stage == .generation)
+        #expect(warning.code.rawValue == code && warning.message.contains(remedy))
+        #expect(driver.snapshot.lastError == warning)
+        driver.wait(.seconds(3))
+        driver.tell(.channelClosed(driver.attempt, code: 1000, reason: ""))
+        let error = try #require(driver.failures().first)
+        #expect(driver.state == .error && driver.failures().count == 1)
+        #expect(error.isPermanent && error.code.rawValue == code && error.message.contains(remedy))
+        driver.wait(.seconds(100))
+        #expect(driver.opens() == 0 && driver.runningTimers.isEmpty)
+    }
+
+    /// The media path may close before the control channel.
+    @Test func mediaThatCloseFirst() throws {
+        var driver = try ended("insufficient_credits")
+        driver.media(.failed(SessionError(.webRTC, "closed", stage: .media)))
+        #expect(driver.state == .error && driver.failures().first?.code.rawValue == "INSUFFICIENT_CREDITS")
+    }
+
+    @Test func creditsThatCameInTime() throws {
+        var driver = try ended("insufficient_credits")
+        driver.server(.generationStarted)
+        driver.flow = Self.flowing
+        driver.tell(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        #expect(driver.state == .reconnecting && driver.failures().isEmpty)
+    }
+
+    /// What is cut off on the way is not the service's close.
+    @Test func aBrokenNetworkIsTriedAgain() throws {
+        var driver = try ended("insufficient_credits")
+        driver.tell(.channelFailed(driver.attempt, SessionError(.network, "lost", stage: .channel)))
+        #expect(driver.state == .reconnecting && driver.failures().isEmpty)
+    }
+
+    @Test func anEndAndACloseAreALossLikeAnyOther() throws {
+        var driver = try ended("timeout")
+        driver.tell(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
+        #expect(driver.state == .reconnecting && driver.failures().isEmpty)
+    }
+
+    // MARK: A path that outlives its channel, and viewers
+
+    /// Nothing comes from a path whose generation has ended: it is not kept for its frames.
+    @Test func anEndedPathIsNotKept() throws {
+        func stopsMedia(_ driver: inout MachineDriver) -> Bool {
+            _ = driver.take()
+            let id = driver.attempt
+            driver.tell(.channelClosed(id, code: 1012, reason: ""))
+            return driver.take().contains(.stopMedia(id))
+        }
+        var driver = try ended("timeout") { $0.keepsMediaWhileReconnecting = true }
+        driver.flow = Self.nothing
+        driver.wait(.seconds(1))
+        #expect(stopsMedia(&driver))
+        var running = try generating { $0.keepsMediaWhileReconnecting = true }
+        #expect(!stopsMedia(&running))
+    }
+
+    /// … but a path that was kept goes on beside the next attempt, whose generation is its own.
+    @Test func theNextAttemptsEndIsNotTheKeptPaths() throws {
+        var driver = try generating { $0.keepsMediaWhileReconnecting = true }
+        let kept = driver.attempt
+        driver.tell(.channelClosed(kept, code: 1012, reason: ""))
+        driver.waitForRetry()
+        driver.open()
+        driver.acknowledgeAll()
+        driver.media(.offer(sdp: "offer"))
+        driver.server(.answer(sdp: "answer"))
+        driver.media(.connected(ice: nil, dtls: nil))
+        driver.server(.generationEnded(seconds: nil, reason: nil))
+        driver.wait(.seconds(4))
+        #expect(!driver.take().contains(.stopMedia(kept)))
+        driver.flow = Self.sending
+        driver.wait(.seconds(6))
+        // The kept path is dead after 5 s, the new one is still waited for.
+        #expect(driver.take().contains(.stopMedia(kept)) && driver.state == .connected)
+    }
+
+    @Test(arguments: [TransportChoice.webrtc, .livekit]) func aViewerStays(transport: TransportChoice) throws {
+        var driver = try MachineDriver(prompt: nil) {
+            $0.transport = transport
+            $0.isViewer = true
+        }
+        driver.tell(.start)
+        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        if transport == .livekit {
+            driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
+            driver.media(.connected(ice: nil, dtls: nil))
+        } else {
+            driver.wait(.seconds(1))
+            driver.negotiate()
+        }
+        driver.flow = MediaTraffic(sent: 0, received: 12)
+        driver.wait(.seconds(5))
+        driver.server(.generationEnded(seconds: nil, reason: "timeout"))
+        driver.flow = Self.nothing
+        driver.wait(.seconds(600))
+        driver.flow = MediaTraffic(sent: 0, received: 12)
+        driver.wait(.seconds(5))
+        #expect(driver.state == .connected && driver.opens() == 1)
+    }
+
+    // MARK: The service's own offer
+
+    @Test func isAnsweredOnTheSamePath() throws {
+        var driver = try ended()
+        _ = driver.take()
+        let id = driver.attempt
+        driver.server(.offer(sdp: "theirs"))
+        #expect(driver.take() == [.applyOffer(id, sdp: "theirs")])
+        driver.media(.answer(sdp: "ours"))
+        #expect(driver.take() == [.send(id, .answer(sdp: "ours"))])
+        #expect(driver.state == .connected)
+        // And ours is free to go.
+        driver.media(.offer(sdp: "with sound"))
+        #expect(driver.take() == [.send(id, .offer(sdp: "with sound"))])
+    }
+
+    /// Both sides offer: ours goes on.
+    @Test func isIgnoredWhileOursIsInFlight() throws {
+        var driver = try generating()
+        let id = driver.attempt
+        driver.media(.offer(sdp: "with sound"))
+        driver.server(.offer(sdp: "theirs"))
+        #expect(!driver.take().contains { if case .applyOffer = $0 { true } else { false } })
+        driver.server(.answer(sdp: "yes"))
+        #expect(driver.take() == [.applyAnswer(id, sdp: "yes")])
+        driver.server(.offer(sdp: "theirs again"))
+        #expect(driver.take() == [.applyOffer(id, sdp: "theirs again")])
+    }
+
+    @Test func isNotForARoomOrBeforeOurs() throws {
+        var early = try MachineDriver()
+        early.walkToNegotiating()
+        early.server(.offer(sdp: "theirs"))
+        #expect(!early.orders.contains { if case .applyOffer = $0 { true } else { false } })
+        var room = try MachineDriver { $0.transport = .livekit }
+        room.tell(.start)
+        room.tell(.channelOpened(room.attempt, transport: nil, upgrade: nil))
+        room.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
+        room.media(.connected(ice: nil, dtls: nil))
+        room.server(.offer(sdp: "theirs"))
+        #expect(!room.orders.contains { if case .applyOffer = $0 { true } else { false } })
+        #expect(room.state == .connected)
+    }
+}
