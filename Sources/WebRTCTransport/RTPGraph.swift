@@ -27,7 +27,8 @@ final class RTPGraph: @unchecked Sendable {
         rtpbin.set("rtp-profile", "avpf")
         rtpbin.set("do-retransmission", true)
         rtpbin.set("autoremove", true)
-        rtpbin.set("max-streams", Self.maximumStreams)
+        // A sender report makes a stream too, also that of an RTX source, which never has packets of its own.
+        rtpbin.set("max-streams", 2 * Self.maximumStreams)
         rtpbin.set("latency", String(latency.clockTime / 1_000_000))
         let names = Structure("application/x-rtp-source-sdes")
         names["cname"] = GValueBox(cname)
