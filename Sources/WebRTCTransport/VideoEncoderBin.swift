@@ -46,6 +46,7 @@ package final class VideoEncoderBin: VideoSender {
             EncoderTuning.apply(to: encoder)
         }
         if elements.isEmpty { elements.append(encoder) }
+        for element in (elements[0] as? Bin)?.allElements ?? elements { EncoderTuning.limitKeyframeRequests(of: element) }
         elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
             if case .buffer(let frame) = item, frame.isDeltaUnit {
                 made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
@@ -116,6 +117,16 @@ enum EncoderTuning {
         guard let factory = encoder.factoryName, let values = settings[factory] else { return }
         for (name, value) in values { encoder.set(name, value) }
         encoder.set("qos", false)
+    }
+
+    /// A request that comes sooner after a keyframe waits for this long, ns. Each viewer and each lost packet may ask for one,
+    /// and a burst of keyframes congests the path that lost the packet. libwebrtc waits as long.
+    private static let keyframeInterval = 300_000_000
+
+    /// What an encoder's description says stays.
+    static func limitKeyframeRequests(of encoder: Element) {
+        let name = "min-force-key-unit-interval"
+        if encoder.int(name) == 0 { encoder.set(name, keyframeInterval) }
     }
 
     /// Encoders disagree about name and unit of their bitrate.
