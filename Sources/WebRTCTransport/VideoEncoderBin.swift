@@ -81,6 +81,11 @@ package final class VideoEncoderBin: VideoSender {
         bin.add(try GhostPad(name: "src", target: source))
     }
 
+    /// Whether the bitrate of an encoder of ours can be set; otherwise it stays at what its description says.
+    package static func followsBitrate(_ encoder: Element) -> Bool { EncoderTuning.knows(encoder.factoryName) }
+    /// The factories whose bitrate can be set.
+    package static var followingEncoders: [String] { EncoderTuning.factories }
+
     package var encoders: [Element] { [encoder] }
     package var bytesOfDeltaFrames: UInt64? { made.bytesOfDeltaFrames.load(ordering: .relaxed) }
     package func setSize(width: Int, height: Int) {}
@@ -90,6 +95,7 @@ package final class VideoEncoderBin: VideoSender {
 
 /// Settings per encoder. Key frames come on request only: a periodic one costs a burst of packets and a spike of CPU.
 enum EncoderTuning {
+    static var factories: [String] { settings.keys.sorted() }
     static func knows(_ factory: String?) -> Bool { factory.map { settings[$0] != nil } ?? false }
 
     // Measured: vp8enc's defaults cost 224-247 ms a 720p frame, these 4-5 ms; -16 would lose 5 dB for nothing.
