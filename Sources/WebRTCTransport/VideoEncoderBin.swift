@@ -129,10 +129,16 @@ enum EncoderTuning {
     /// and a burst of keyframes congests the path that lost the packet. libwebrtc waits as long.
     private static let keyframeInterval = 300_000_000
 
+    /// The encoders that keep a request for later. With GStreamer 1.22 x264enc, whose timestamps are shifted, answers no further
+    /// request at all when an interval is set.
+    private static let keepingRequests: Set = ["vp8enc", "vp9enc", "openh264enc"]
+
     /// What an encoder's description says stays.
     static func limitKeyframeRequests(of encoder: Element) {
         let name = "min-force-key-unit-interval"
-        if encoder.int(name) == 0 { encoder.set(name, keyframeInterval) }
+        if let factory = encoder.factoryName, keepingRequests.contains(factory), encoder.int(name) == 0 {
+            encoder.set(name, keyframeInterval)
+        }
     }
 
     /// Encoders disagree about name and unit of their bitrate.
