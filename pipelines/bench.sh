@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measure the transport against webrtcbin doing the same work, and what the plugin costs. Prints Markdown.
 #
-#   pipelines/bench.sh             everything (about 8 minutes on 2 cores)
-#   pipelines/bench.sh --quick     one repetition of everything (about a minute and a half)
+#   pipelines/bench.sh             everything (about 11 minutes on 2 cores)
+#   pipelines/bench.sh --quick     one repetition of everything (about three minutes)
 #   pipelines/bench.sh --update    writes the report to pipelines/RESULTS.md too, above the part that is written by hand
 #   pipelines/bench.sh ARGUMENT... the rest goes to decart-bench (its --help lists it: --cycles 200, --only load)
 #
@@ -12,7 +12,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 update=
-limit=900
+limit=1200
 arguments=()
 while [ $# -gt 0 ]; do
     case $1 in

@@ -43,6 +43,8 @@ final class DecartTransform: ElementImplementation {
         var size: PictureSize?
         /// Told when a room is what the service speaks.
         var codecWarning: String?
+        /// Once for each start, however many encoders are made.
+        var hasWarnedOfEncoder = false
         var timing: CaptureTiming?
         var rawFallback: RawFallback?
         /// Why the element could not be put together, told when it is started.
@@ -432,9 +434,7 @@ final class DecartTransform: ElementImplementation {
         let facts = VideoTrackFacts()
         let host = MediaHost(
             element: handle, input: input, output: output, audio: audio, facts: facts, log: Self.log, timing: timing,
-            onEncoder: { [weak self] encoder in
-                self?.handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
-            })
+            onEncoder: { [weak self] in self?.encoderWasMade($0) })
         let session = ElementSession(
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string },
@@ -446,12 +446,30 @@ final class DecartTransform: ElementImplementation {
             $0.facts = facts
             $0.size = plan.size
             $0.codecWarning = plan.codecWarning
+            $0.hasWarnedOfEncoder = false
         }
         // Both may have changed meanwhile: from here on whoever changes them finds the session.
         settleAudio()
         settleVideo()
         if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
         return true
+    }
+
+    /// The session's queue.
+    private func encoderWasMade(_ encoder: Element) {
+        handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
+        guard !VideoEncoderBin.followsBitrate(encoder) else { return }
+        let description = state.withLock { state -> String? in
+            defer { state.hasWarnedOfEncoder = true }
+            return state.hasWarnedOfEncoder ? nil : state.settings.encoder
+        }
+        guard let description else { return }
+        warn(
+            SessionError(
+                .invalidOptions,
+                "The encoder '\(description)' does not follow the bitrate target, so it may send more than the network carries: "
+                    + "use one of \(VideoEncoderBin.followingEncoders.joined(separator: ", ")), or set its bitrate in the "
+                    + "description that the property encoder takes.", stage: .configuration))
     }
 
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {

@@ -46,6 +46,7 @@ package final class VideoEncoderBin: VideoSender {
             EncoderTuning.apply(to: encoder)
         }
         if elements.isEmpty { elements.append(encoder) }
+        for element in (elements[0] as? Bin)?.allElements ?? elements { EncoderTuning.limitKeyframeRequests(of: element) }
         elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
             if case .buffer(let frame) = item, frame.isDeltaUnit {
                 made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
@@ -80,6 +81,11 @@ package final class VideoEncoderBin: VideoSender {
         bin.add(try GhostPad(name: "src", target: source))
     }
 
+    /// Whether the bitrate of an encoder of ours can be set; otherwise it stays at what its description says.
+    package static func followsBitrate(_ encoder: Element) -> Bool { EncoderTuning.knows(encoder.factoryName) }
+    /// The factories whose bitrate can be set.
+    package static var followingEncoders: [String] { EncoderTuning.factories }
+
     package var encoders: [Element] { [encoder] }
     package var bytesOfDeltaFrames: UInt64? { made.bytesOfDeltaFrames.load(ordering: .relaxed) }
     package func setSize(width: Int, height: Int) {}
@@ -89,6 +95,7 @@ package final class VideoEncoderBin: VideoSender {
 
 /// Settings per encoder. Key frames come on request only: a periodic one costs a burst of packets and a spike of CPU.
 enum EncoderTuning {
+    static var factories: [String] { settings.keys.sorted() }
     static func knows(_ factory: String?) -> Bool { factory.map { settings[$0] != nil } ?? false }
 
     // Measured: vp8enc's defaults cost 224-247 ms a 720p frame, these 4-5 ms; -16 would lose 5 dB for nothing.
@@ -116,6 +123,22 @@ enum EncoderTuning {
         guard let factory = encoder.factoryName, let values = settings[factory] else { return }
         for (name, value) in values { encoder.set(name, value) }
         encoder.set("qos", false)
+    }
+
+    /// A request that comes sooner after a keyframe waits for this long, ns. Each viewer and each lost packet may ask for one,
+    /// and a burst of keyframes congests the path that lost the packet. libwebrtc waits as long.
+    private static let keyframeInterval = 300_000_000
+
+    /// The encoders that keep a request for later. With GStreamer 1.22 x264enc, whose timestamps are shifted, answers no further
+    /// request at all when an interval is set.
+    private static let keepingRequests: Set = ["vp8enc", "vp9enc", "openh264enc"]
+
+    /// What an encoder's description says stays.
+    static func limitKeyframeRequests(of encoder: Element) {
+        let name = "min-force-key-unit-interval"
+        if let factory = encoder.factoryName, keepingRequests.contains(factory), encoder.int(name) == 0 {
+            encoder.set(name, keyframeInterval)
+        }
     }
 
     /// Encoders disagree about name and unit of their bitrate.

@@ -5,7 +5,7 @@ import Glibc
 
 /// One measurement in a process of its own; what it found comes out as lines "name value".
 struct MeasureCommand: ParsableCommand {
-    enum Subject: String, ExpressibleByArgument { case connect, load, latency, cycles, encoder }
+    enum Subject: String, ExpressibleByArgument { case connect, load, latency, cycles, encoder, rate }
 
     static let configuration = CommandConfiguration(
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
@@ -17,6 +17,10 @@ struct MeasureCommand: ParsableCommand {
     @Option var seconds = 6
     @Option var cycles = 50
     @Option var clip: String?
+    @Option var plugin = ""
+    @Option var transport = "webrtc"
+    @Option var codec = "vp8"
+    @Option var pattern = "smpte"
     @Flag var threadNames = false
 
     func run() throws {
@@ -28,6 +32,9 @@ struct MeasureCommand: ParsableCommand {
         case .latency: try latency()
         case .cycles: try runCycles()
         case .encoder: try encoder()
+        case .rate:
+            let rate = FrameRate(plugin: plugin, transport: transport, codec: codec, pattern: pattern, seconds: seconds)
+            for (name, value) in try rate.measure() { report(name, value) }
         }
     }
 

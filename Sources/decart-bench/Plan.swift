@@ -249,4 +249,36 @@ struct Plan {
             \(table(["settings", "ms CPU a frame, median", "p95", "first (key) frame", "kbit/s"], rows))\(notes(problems))
             """
     }
+
+    // MARK: Frame rate
+
+    func frameRate(_ plugin: String?) -> String {
+        let head = "## Frames a second that leave\n\n"
+        guard let plugin else { return head + "Left out: no `--plugin`.\n" }
+        var problems: [String] = []
+        var rows: [[String]] = []
+        for pattern in ["smpte", "snow"] {
+            for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
+                for codec in ["vp8", "h264", "vp9"] {
+                    let figures = measure(
+                        [
+                            "rate", "--plugin", plugin, "--transport", transport, "--codec", codec, "--pattern", pattern,
+                            "--seconds", quick ? "5" : "10",
+                        ], problems: &problems)
+                    let values = FrameRate.names.map { name in
+                        fixed(figures[name]?.first ?? .nan, name == "kilobits" || name == "alone" ? 0 : 1)
+                    }
+                    rows.append([pattern == "smpte" ? "standard picture" : pattern, way, codec] + values)
+                }
+            }
+        }
+        return head + """
+            `videotestsrc` at 1280x704, 30 frames a second, through the plugin and the stand-in on this machine, from the \
+            first frame that comes back: frames a second that go to the encoder, that the rate limit skips (the ladder's \
+            work), and that are dropped before the encoder because it is busy. "encoder alone" is what the encoder takes \
+            at 2.5 Mbit/s with the test source on one thread.
+
+            \(table(["picture", "way", "codec", "sent", "skipped", "dropped", "kbit/s", "encoder alone"], rows))\(notes(problems))
+            """
+    }
 }

@@ -13,24 +13,24 @@ struct RunCommand: ParsableCommand {
             and, while it runs, a folder in the temporary directory.
             """)
 
-    @Flag(help: "About a minute: one repetition, fewer sessions, 20 cycles.")
+    @Flag(help: "About three minutes: one repetition, fewer sessions, 20 cycles.")
     var quick = false
 
     @Option(help: ArgumentHelp("Connect/stream/stop cycles for the test of growth.", valueName: "number"))
     var cycles: Int?
 
     @Option(
-        help: ArgumentHelp("The plugin whose loading is measured; without it that part is left out.", valueName: "file")
+        help: ArgumentHelp("The plugin whose loading and frame rate are measured; without it these parts are left out.", valueName: "file")
     )
     var plugin: String?
 
     @Option(
         help: ArgumentHelp(
-            "Only these parts: connect, load, latency, growth, plugin, encoder. May be given more than once.",
+            "Only these parts: connect, load, latency, growth, plugin, encoder, rate. May be given more than once.",
             valueName: "part"))
     var only: [Part] = []
 
-    enum Part: String, CaseIterable, ExpressibleByArgument { case connect, load, latency, growth, plugin, encoder }
+    enum Part: String, CaseIterable, ExpressibleByArgument { case connect, load, latency, growth, plugin, encoder, rate }
 
     private static var library: String {
         guard let text = gst_version_string() else { return "GStreamer" }
@@ -64,6 +64,7 @@ struct RunCommand: ParsableCommand {
                 case .growth: plan.growth()
                 case .plugin: plan.pluginLoad(plugin)
                 case .encoder: plan.encoder()
+                case .rate: plan.frameRate(plugin)
                 }
             writeAll(section + "\n", to: STDOUT_FILENO)
         }

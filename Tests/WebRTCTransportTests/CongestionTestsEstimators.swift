@@ -171,10 +171,11 @@ struct CongestionEstimatorTests {
         #expect(controller.target == BitrateTarget(target: 1_500_000, estimate: 1_500_000, reason: .start))
         #expect(
             controller.remoteEstimate(700_000, now: 1_000_000)
-                == BitrateTarget(target: 700_000, estimate: 700_000, reason: .remb))
+                == BitrateTarget(target: 700_000, estimate: 700_000, reason: .remb, isLimitedByNetwork: true))
         #expect(controller.remoteEstimate(705_000, now: 2_000_000) == nil)
         #expect(
-            controller.remoteEstimate(0, now: 3_000_000) == BitrateTarget(target: 100_000, estimate: 0, reason: .floor))
+            controller.remoteEstimate(0, now: 3_000_000)
+                == BitrateTarget(target: 100_000, estimate: 0, reason: .floor, isLimitedByNetwork: true))
         // Too soon after the last news; with the next tick it comes.
         #expect(controller.remoteEstimate(600_000, now: 3_050_000) == nil)
         #expect(controller.tick(totalBytes: 0, now: 3_250_000)?.target == 600_000)

@@ -62,15 +62,23 @@ struct DegradationLadderTests {
         var bytes: UInt64 = 0
         var frames = 0
 
-        mutating func run(_ ladder: inout DegradationLadder, target: Int, for time: Duration, make: (Int, Level) -> Int) {
+        /// The levels that the ladder changed to.
+        @discardableResult mutating func run(
+            _ ladder: inout DegradationLadder, target: Int, isLimitedByNetwork: Bool = true, for time: Duration,
+            make: (Int, Level) -> Int
+        ) -> [Level] {
+            var seen: [Level] = []
             let end = now + time
             while now < end {
-                _ = ladder.frame(
-                    BitrateTarget(target: target, estimate: target, reason: .delay), made: bytes, now: now)
+                let target = BitrateTarget(
+                    target: target, estimate: target, reason: isLimitedByNetwork ? .delay : .ceiling,
+                    isLimitedByNetwork: isLimitedByNetwork)
+                if let level = ladder.frame(target, made: bytes, now: now) { seen.append(level) }
                 bytes += UInt64(make(frames, ladder.level))
                 frames += 1
                 now += .seconds(1) / (ladder.level.frameRate ?? 30)
             }
+            return seen
         }
     }
 
@@ -93,6 +101,55 @@ struct DegradationLadderTests {
         #expect(ladder.level.scale == .full, "\(ladder.level)")
         encoder.run(&ladder, target: 2_500_000, for: .seconds(20)) { size(2_500_000, $1) }
         #expect(ladder.level == Level())
+    }
+
+    /// The network carries what the encoder makes, be it more than the user's maximum: quality gives way, not frames.
+    @Test(arguments: [1.4, 2.4, 9])
+    func anOvershootThatTheNetworkCarriesCostsNoFrame(ratio: Double) {
+        var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
+        var encoder = Encoder()
+        let steps = encoder.run(&ladder, target: 1_500_000, isLimitedByNetwork: false, for: .seconds(60)) { _, _ in
+            Int(ratio * 1_500_000 / 8 / 30)
+        }
+        #expect(steps.isEmpty, "\(steps)")
+    }
+
+    /// A low maximum of the user's is met by a coarser quantizer.
+    @Test
+    func aLowMaximumCostsNoFrame() {
+        var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
+        var encoder = Encoder()
+        let steps = encoder.run(&ladder, target: 200_000, isLimitedByNetwork: false, for: .seconds(20)) { _, _ in 200_000 / 8 / 30 }
+        #expect(steps.isEmpty, "\(steps)")
+    }
+
+    /// While the target rises from its start value the encoder makes too much, and a burst looks like a queue: whatever
+    /// that costs has come back some seconds after the network proved to carry the maximum.
+    @Test
+    func whatIsMeasuredDuringRampUpDoesNotLast() {
+        var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
+        var encoder = Encoder()
+        encoder.run(&ladder, target: 1_500_000, for: .seconds(3)) { _, level in 2_400_000 / 8 / (level.frameRate ?? 30) }
+        encoder.run(&ladder, target: 2_500_000, isLimitedByNetwork: false, for: .seconds(10)) { _, level in
+            2_600_000 / 8 / (level.frameRate ?? 30)
+        }
+        #expect(ladder.level == Level())
+    }
+
+    /// An encoder that makes half again as much as it is told at any frame rate: fewer frames do not help.
+    @Test
+    func aStepThatDidNotLowerTheBitrateIsTakenBack() {
+        var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
+        var encoder = Encoder()
+        let steps = encoder.run(&ladder, target: 800_000, for: .seconds(30)) { _, level in
+            1_200_000 / 8 / (level.frameRate ?? 30)
+        }
+        #expect(steps.contains(Level(frameRate: 15)), "\(steps)")
+        #expect(steps.count % 2 == 0 && steps.count <= 6, "\(steps)")
+        for (number, level) in steps.enumerated() where number % 2 == 1 { #expect(level == Level()) }
+        #expect(ladder.level == Level())
+        // Two frames of three, at least, in spite of the attempts.
+        #expect(encoder.frames > 30 * 30 * 2 / 3)
     }
 
     /// Cuts: every two seconds five pictures of six times their size.

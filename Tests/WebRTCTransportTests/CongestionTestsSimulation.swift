@@ -40,6 +40,19 @@ struct CongestionSimulationTests {
         #expect(reasons.contains(.delay) && reasons.contains(.ceiling))
     }
 
+    /// The network limits from the dip on until it has proven to carry the maximum again.
+    @Test(arguments: seeds)
+    func theNetworkLimitsDuringTheDipAlone(seed: UInt64) throws {
+        var call = Self.call(seed)
+        call.capacity = Self.dip
+        let samples = call.run(until: 80 * second).samples
+        #expect(!samples.contains { $0.time < 10 * second && $0.target.isLimitedByNetwork })
+        let noticed = try #require(samples.first { $0.time >= 10 * second && $0.target.isLimitedByNetwork })
+        #expect(noticed.time < 11 * second)
+        #expect(samples.allSatisfy { !(noticed.time..<(40 * second)).contains($0.time) || $0.target.isLimitedByNetwork })
+        #expect(samples.last?.target.isLimitedByNetwork == false)
+    }
+
     /// A queue of 1.6 s: at the rate that the path carries it would stay.
     @Test(arguments: seeds)
     func aLongQueueDrains(seed: UInt64) throws {
@@ -178,6 +191,7 @@ struct CongestionSimulationTests {
             #expect(after.time - before.time >= 100_000)
             #expect(
                 after.target.reason != before.target.reason
+                    || after.target.isLimitedByNetwork != before.target.isLimitedByNetwork
                     || abs(after.target.target - before.target.target) * 50 >= before.target.target)
         }
     }

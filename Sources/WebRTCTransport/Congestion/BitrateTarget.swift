@@ -21,11 +21,17 @@ package struct BitrateTarget: Sendable, Equatable {
     /// What the network is believed to carry, before the configured range is applied.
     package var estimate: Int
     package var reason: Reason
+    /// A queue stands, or the network made the estimate fall and it has not come back to the configured maximum since.
+    /// Otherwise the network carries what is sent: the estimate still rises, or the configured maximum is the limit.
+    package var isLimitedByNetwork: Bool
 
-    package init(target: Int, sustained: Int? = nil, estimate: Int, reason: Reason) {
+    package init(
+        target: Int, sustained: Int? = nil, estimate: Int, reason: Reason, isLimitedByNetwork: Bool = false
+    ) {
         self.target = target
         self.sustained = sustained ?? target
         self.estimate = estimate
         self.reason = reason
+        self.isLimitedByNetwork = isLimitedByNetwork
     }
 }

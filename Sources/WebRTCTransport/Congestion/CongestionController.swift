@@ -28,6 +28,9 @@ package struct CongestionController: Sendable {
 
     private var published: BitrateTarget
     private var publishedAt: Int64?
+    /// The latest that was decided, published or not.
+    private var latestEstimate: Int
+    private var isLimitedByNetwork = false
 
     /// An estimate that is not renewed ceases to bind: one lost packet must not hold us for ever.
     private static let remoteEstimateLife: Int64 = 15_000_000
@@ -47,6 +50,7 @@ package struct CongestionController: Sendable {
         delay = DelayBasedController(start: Double(self.start))
         loss = LossBasedController(start: Double(self.start), ceiling: Double(self.range.upperBound) * 1.5)
         published = BitrateTarget(target: self.start, estimate: self.start, reason: .start)
+        latestEstimate = self.start
     }
 
     /// What was published last; the start value before that.
@@ -195,14 +199,26 @@ package struct CongestionController: Sendable {
 
     private mutating func publish(_ now: Int64) -> BitrateTarget? {
         if let bound = remoteEstimate, now &- bound.time > Self.remoteEstimateLife { remoteEstimate = nil }
-        let next = decide()
+        var next = decide()
+        if isQueueing || next.estimate < min(latestEstimate, range.upperBound) {
+            isLimitedByNetwork = true
+        } else if next.estimate >= range.upperBound {
+            isLimitedByNetwork = false
+        }
+        latestEstimate = next.estimate
+        next.isLimitedByNetwork = isLimitedByNetwork
         guard next != published else { return nil }
-        let isNews = next.reason != published.reason || abs(next.target - published.target) * 50 >= published.target
+        let isNews =
+            next.reason != published.reason || next.isLimitedByNetwork != published.isLimitedByNetwork
+            || abs(next.target - published.target) * 50 >= published.target
         guard isNews, publishedAt.map({ now &- $0 >= Self.publishInterval }) ?? true else { return nil }
         published = next
         publishedAt = now
         return next
     }
+
+    /// A queue stands on the path, by the feedback that still comes.
+    private var isQueueing: Bool { lastFeedback != nil && standing.length > 0 }
 
     private func decide() -> BitrateTarget {
         var estimate = Double.infinity
@@ -224,7 +240,7 @@ package struct CongestionController: Sendable {
             if whole <= range.lowerBound { reason = .floor }
         }
         let target = clamped(whole)
-        guard lastFeedback != nil, standing.length > 0 else {
+        guard isQueueing else {
             return BitrateTarget(target: target, estimate: whole, reason: reason)
         }
         let share = max(Self.leastShare, 1 - Double(standing.length) / Self.drainTime)

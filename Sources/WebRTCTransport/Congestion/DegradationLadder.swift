@@ -1,5 +1,6 @@
-/// What gives way when the bitrate falls: first the encoder's bitrate alone, then frames, then size, and back in the
-/// other order, later. A value without a clock: feed it the target with each frame.
+/// What gives way when the network does not carry what is sent: first the encoder's bitrate alone, then frames, then size,
+/// and back in the other order, later. Where the configured maximum is the limit, quality alone gives way. A value without
+/// a clock: feed it the target with each frame.
 package struct DegradationLadder: Sendable {
     package struct Level: Sendable, Equatable {
         /// Frames a second at most; nil = as many as come.
@@ -33,6 +34,13 @@ package struct DegradationLadder: Sendable {
     /// How much more the pictures at hand need than `Rung.needs` says, which is of the usual kind.
     private var complexity = 1.0
     private var isOvershooting = false
+    /// A step down that a measurement asked for: the rung before it, and what was made there, bit/s, until it is known that
+    /// less is made now.
+    private var trial: (index: Int, bitrate: Int, hasFailedOnce: Bool)?
+    /// The latest overshoot of two measurements in a row, bit/s.
+    private var measuredBitrate: Int?
+    /// Until then no measurement counts, since a step did not help.
+    private var distrustEnds: Duration?
     /// What was made, and was to be made (the sum of the target at each frame), since the present measurement began.
     private var window: (start: Duration, bytes: UInt64, frames: Int, targets: Double)?
 
@@ -71,31 +79,69 @@ package struct DegradationLadder: Sendable {
     /// A measurement takes this long, and so many frames: of fewer, one more or less would count.
     private static let measurement: (time: Duration, frames: Int) = (.milliseconds(300), 5)
 
+    /// After a step that did not lower the bitrate.
+    private static let distrust: Duration = .seconds(10)
+
     /// Before each frame: `made` are the bytes of all encoded frames so far but key frames, `now` monotonic from any origin.
     /// The level when it changes; what was made is counted anew from there. A level is for longer than a queue takes to
     /// drain.
     package mutating func frame(_ target: BitrateTarget, made: UInt64, now: Duration) -> Level? {
+        guard target.isLimitedByNetwork else {
+            // The network carries it, so what was measured is no reason to skip frames.
+            (complexity, isOvershooting, window, trial) = (1, false, nil, nil)
+            (belowSince, distrustEnds, measuredBitrate) = (nil, nil, nil)
+            return index > 0 ? stepUp(now: now) : nil
+        }
         if let (start, bytes, frames, targets) = window,
             now - start >= Self.measurement.time, frames >= Self.measurement.frames
         {
             let seconds = (now - start) / .seconds(1)
-            let bitrate = Double(made &- bytes) * 8 / seconds
-            if measured(Int(min(bitrate, 1e9)), target: Int(min(targets / Double(frames), 1e9)), for: seconds) {
-                belowSince = belowSince ?? start
-            }
+            let bitrate = Int(min(Double(made &- bytes) * 8 / seconds, 1e9))
             window = nil
+            if isFutile(bitrate) { return takeBack(now: now) }
+            if measured(bitrate, target: Int(min(targets / Double(frames), 1e9)), for: seconds, now: now) {
+                belowSince = belowSince ?? start
+                measuredBitrate = bitrate
+            }
         }
         let (start, bytes, frames, targets) = window ?? (now, made, 0, 0)
         window = (start, bytes, frames + 1, targets + Double(target.target))
-        let level = update(target: target.sustained, now: now)
-        if level != nil { window = nil }
+        let before = index
+        guard let level = update(target: target.sustained, now: now) else { return nil }
+        (window, trial) = (nil, nil)
+        // The target itself would not have asked for this step.
+        if index > before, target.sustained >= rungs[before].needs, let measuredBitrate {
+            trial = (before, measuredBitrate, false)
+        }
+        (isOvershooting, measuredBitrate) = (false, nil)
+        return level
+    }
+
+    /// Whether fewer or smaller frames left the bitrate as it was, two measurements long: the encoder spends on each frame
+    /// what the others save, so it is not at its coarsest quantizer.
+    private mutating func isFutile(_ bitrate: Int) -> Bool {
+        guard let trial else { return false }
+        guard Double(bitrate) > 0.9 * Double(trial.bitrate) else {
+            self.trial = nil
+            return false
+        }
+        self.trial?.hasFailedOnce = true
+        return trial.hasFailedOnce
+    }
+
+    private mutating func takeBack(now: Duration) -> Level {
+        index = trial?.index ?? index
+        (trial, complexity, isOvershooting, belowSince, aboveSince) = (nil, 1, false, nil, nil)
+        distrustEnds = now + Self.distrust
         return level
     }
 
     /// What the encoder made lately at the present level, bit/s: with the coarsest quantizer it may be more than it was
     /// told, and then only fewer or smaller frames help. One sample may be of a picture that changed; true for two in a row.
-    private mutating func measured(_ bitrate: Int, target: Int, for seconds: Double) -> Bool {
-        guard rungs.indices.contains(index), rungs[index].needs > 0, target > 0 else { return false }
+    private mutating func measured(_ bitrate: Int, target: Int, for seconds: Double, now: Duration) -> Bool {
+        guard rungs.indices.contains(index), rungs[index].needs > 0, target > 0, trial == nil,
+            distrustEnds.map({ now >= $0 }) ?? true
+        else { return false }
         let overshoots = Double(bitrate) > 1.3 * Double(target)
         defer { isOvershooting = overshoots }
         if !overshoots {

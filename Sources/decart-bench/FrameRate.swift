@@ -1,0 +1,107 @@
+import CGStreamer
+import GStreamerKit
+import Glibc
+import WebRTCTransport
+
+/// A session of the plugin with the stand-in on this machine: frames a second that it sends, and what becomes of the rest.
+struct FrameRate {
+    let plugin: String
+    let transport: String
+    let codec: String
+    let pattern: String
+    let seconds: Int
+
+    static let names = ["sent", "skipped", "dropped", "kilobits", "alone"]
+
+    /// By the names above: a second; `alone` is the encoder's own, without session or decoder, fed as fast as it takes.
+    func measure() throws -> [String: Double] {
+        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
+        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        var figures = try session()
+        figures["alone"] = try alone()
+        return figures
+    }
+
+    private var source: String { "pattern=\(pattern) ! video/x-raw,format=I420,width=1280,height=704,framerate=30/1" }
+
+    private func session() throws -> [String: Double] {
+        let standIn = try StandInProcess()
+        defer { standIn.end() }
+        let pipeline = try Pipeline(
+            description: "videotestsrc is-live=true \(source) ! decarttransform name=t base-url=\(standIn.url) api-key=bench "
+                + "transport=\(transport) codec=\(codec) width=1280 height=704 framerate=30 max-framerate=30 ! fakesink sync=false")
+        guard let element = pipeline.child(named: "t") else { throw BenchError("no decarttransform") }
+        defer { pipeline.setState(.null) }
+        pipeline.setState(.playing)
+        let begun = ContinuousClock.now
+        while element.structure("stats")?.int("frames-out") ?? 0 == 0 {
+            guard .now - begun < .seconds(10) else { throw BenchError("no frame came back within 10 s") }
+            pause(.milliseconds(20))
+        }
+        let before = element.structure("stats")
+        let since = ContinuousClock.now
+        pause(.seconds(seconds))
+        let after = element.structure("stats")
+        let elapsed = (.now - since).inSeconds
+        func rate(_ field: String) -> Double { Double((after?.int(field) ?? 0) - (before?.int(field) ?? 0)) / elapsed }
+        return [
+            "sent": rate("frames-sent"), "skipped": rate("frames-skipped"), "dropped": rate("frames-dropped"),
+            "kilobits": rate("bytes-sent") * 8 / 1000,
+        ]
+    }
+
+    private func alone() throws -> Double {
+        guard let codec = VideoCodec(rawValue: self.codec) else { throw BenchError("\(self.codec) is no codec") }
+        let frames = 90
+        let pipeline = try Pipeline(description: "videotestsrc num-buffers=\(frames) \(source) ! identity name=end")
+        let parameters = RTPSendParameters(codec: codec, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: Clip.bitrate)
+        let sink = try Element(factory: "fakesink")
+        sink.set("sync", false)
+        guard let end = pipeline.child(named: "end") else { throw BenchError("no source") }
+        pipeline.add([encoder.bin, sink])
+        try end.link(encoder.bin)
+        try encoder.bin.link(sink)
+        let begun = ContinuousClock.now
+        pipeline.setState(.playing)
+        defer { pipeline.setState(.null) }
+        while true {
+            guard let message = pipeline.bus.next(timeout: .seconds(60) - (.now - begun)), message.kind != .error else {
+                throw BenchError("the encoder did not come to its end within 60 s")
+            }
+            if message.kind == .eos { break }
+        }
+        return Double(frames) / (.now - begun).inSeconds
+    }
+}
+
+/// The stand-in beside this program, on a free port.
+private final class StandInProcess {
+    private let child: Child
+    let url: String
+
+    init() throws {
+        var path = [CChar](repeating: 0, count: 4096)
+        let length = readlink("/proc/self/exe", &path, path.count - 1)
+        guard length > 0 else { throw BenchError("this program has no path") }
+        let own = String(decoding: path[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
+        child = try Child(["--port", "0"], path: "\(folder)/decart-standin")
+        // Its first line says where it listens, and there is no other.
+        var text = ""
+        var byte: UInt8 = 0
+        while read(child.output, &byte, 1) == 1, byte != 10 { text.unicodeScalars.append(Unicode.Scalar(byte)) }
+        guard let address = text.split(separator: " ").last, address.hasPrefix("ws://") else {
+            kill(child.pid, SIGTERM)
+            child.wait()
+            throw BenchError("the stand-in does not listen: \(folder)/decart-standin")
+        }
+        url = String(address)
+    }
+
+    func end() {
+        kill(child.pid, SIGTERM)
+        child.wait()
+        close(child.output)
+    }
+}

@@ -1,0 +1,66 @@
+import GStreamerKit
+import Synchronization
+import Testing
+import WebRTCTransport
+
+@Suite(.serialized, .timeLimit(.minutes(1)))
+struct VideoEncoderTests {
+    /// A remote peer that asks for a keyframe with each frame gets three or four a second, and the last request is not
+    /// forgotten. Times are those of the frames.
+    @Test(arguments: [
+        (VideoCodec.vp8, ""), (.vp9, ""), (.h264, "x264enc"), (.h264, "openh264enc"), (.vp8, "identity ! vp8enc deadline=1"),
+    ])
+    func aStormOfKeyframeRequestsMakesFewKeyframes(codec: VideoCodec, description: String) throws {
+        GStreamerRuntime.initialise()
+        let (width, height) = (320, 176)
+        let parameters = RTPSendParameters(codec: codec, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 500_000, encoderDescription: description)
+        let drain = try Element(factory: "fakesink")
+        drain.set("async", false)
+        drain.set("sync", false)
+        let pipeline = Pipeline()
+        pipeline.add([encoder.bin, drain])
+        try encoder.bin.link(drain)
+        let sink = try #require(encoder.bin.staticPad("sink"))
+        let source = try #require(encoder.bin.staticPad("src"))
+        let keyframes = Mutex<[ClockTime]>([])
+        let encoded = try #require(encoder.encoder.staticPad("src"))
+        encoded.addProbe(.buffer) { item in
+            if case .buffer(let buffer) = item, !buffer.isDeltaUnit { keyframes.withLock { $0.append(buffer.pts ?? 0) } }
+            return .pass
+        }
+        let input = Pad(name: "raw", direction: .source)
+        try input.link(sink)
+        pipeline.setState(.playing)
+        defer {
+            pipeline.setState(.null)
+            input.setActive(false)
+        }
+        input.setActive(true)
+        input.push(Event.streamStart(id: "test/raw", groupID: Event.nextGroupID()))
+        input.push(
+            Event.caps(
+                try Caps("video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), framerate=(fraction)30/1")))
+        input.push(Event.timeSegment())
+        let interval = ClockTime(1_000_000_000 / 30)
+        for number in 0..<120 as Range<ClockTime> {
+            // Requests for three seconds, the last one soon after a keyframe was due.
+            if number < 92 { source.send(Event.forceKeyUnitUpstream()) }
+            let frame = Buffer(size: width * height * 3 / 2)
+            _ = frame.withMutableBytes { $0.initializeMemory(as: UInt8.self, repeating: UInt8(number)) }
+            frame.pts = number * interval
+            frame.duration = interval
+            #expect(input.push(frame) == .ok)
+        }
+        let times = keyframes.withLock(\.self)
+        // It cannot be limited, but it must go on answering.
+        guard description != "x264enc" else {
+            #expect(times.count > 80)
+            return
+        }
+        #expect((10...12).contains(times.count), "\(times.map { $0 / 1_000_000 }) ms")
+        #expect(zip(times, times.dropFirst()).allSatisfy { $1 - $0 >= 300_000_000 }, "\(times.map { $0 / 1_000_000 }) ms")
+        let last = try #require(times.last)
+        #expect(last >= 92 * interval, "the last request")
+    }
+}
