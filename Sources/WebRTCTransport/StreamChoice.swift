@@ -4,9 +4,10 @@ package struct StreamChoice {
     /// The SSRC of the stream that is given on.
     package private(set) var shown: UInt32?
     private var last = Duration.zero
-    /// The latest ones, bounded: a remote peer may invent SSRCs.
-    private var known: [UInt32] = []
-    private static let mostKnown = 16
+    /// The other SSRCs, the one heard last at the end. The bound is for a remote peer that invents SSRCs; a stream that
+    /// flows stays within it, and so is never taken for a new one.
+    private var others: [UInt32] = []
+    private static let mostOthers = 16
     private static let silence = Duration.milliseconds(500)
 
     package init() {}
@@ -18,12 +19,14 @@ package struct StreamChoice {
             last = now
             return false
         }
-        let isNew = !known.contains(ssrc)
-        if isNew {
-            if known.count >= Self.mostKnown { known.removeFirst() }
-            known.append(ssrc)
+        let place = others.firstIndex(of: ssrc)
+        if let place { others.remove(at: place) }
+        guard place == nil || now - last >= Self.silence else {
+            others.append(ssrc)
+            return false
         }
-        guard isNew || now - last >= Self.silence else { return false }
+        if others.count >= Self.mostOthers { others.removeFirst() }
+        if let shown { others.append(shown) }
         (shown, last) = (ssrc, now)
         return true
     }

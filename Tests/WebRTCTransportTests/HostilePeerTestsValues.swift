@@ -64,6 +64,18 @@ struct HostilePeerValueTests {
         }
     }
 
+    /// Otherwise it would be taken for the newest one as soon as the table has forgotten it.
+    @Test func aStreamThatFlowsIsNotForgottenBehindManyOthers() {
+        var choice = StreamChoice()
+        _ = choice.take(1, now: .zero)
+        for number in 1...100 {
+            let ssrc = UInt32(1 + number)
+            _ = choice.take(ssrc, now: .milliseconds(number * 10))
+            let isNews = choice.take(1, now: .milliseconds(number * 10 + 5))
+            #expect(!isNews && choice.shown == ssrc)
+        }
+    }
+
     // MARK: Retransmissions
 
     @Test func noPacketTwiceWithinARoundTrip() {
