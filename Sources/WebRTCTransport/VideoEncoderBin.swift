@@ -46,7 +46,6 @@ package final class VideoEncoderBin: VideoSender {
             EncoderTuning.apply(to: encoder)
         }
         if elements.isEmpty { elements.append(encoder) }
-        for element in (elements[0] as? Bin)?.allElements ?? elements { EncoderTuning.limitKeyframeRequests(of: element) }
         elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
             if case .buffer(let frame) = item, frame.isDeltaUnit {
                 made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
@@ -72,6 +71,7 @@ package final class VideoEncoderBin: VideoSender {
             payloader.addRTPHeaderExtension(uri: HeaderExtensionIDs.transportWideCCURI, id: id)
         }
         elements.append(payloader)
+        Self.paceKeyframes(of: elements[0], requestedAt: payloader)
         bin.add(elements)
         try bin.linkChain(elements)
         guard let sink = elements[0].staticPad("sink"), let source = payloader.staticPad("src") else {
@@ -80,6 +80,36 @@ package final class VideoEncoderBin: VideoSender {
         bin.add(try GhostPad(name: "sink", target: sink))
         bin.add(try GhostPad(name: "src", target: source))
     }
+
+    /// Requests for a keyframe wait for the next frame, and until `keyframeInterval` has passed since the last one.
+    private static func paceKeyframes(of encoder: Element, requestedAt payloader: Element) {
+        guard let frames = encoder.staticPad("sink"), let source = encoder.staticPad("src") else { return }
+        let isRequested = Requested()
+        payloader.staticPad("sink")?.addProbe(.upstreamEvent) { item in
+            guard case .event(let event) = item, event.isForceKeyUnit else { return .pass }
+            isRequested.value.store(true, ordering: .relaxed)
+            return .handled
+        }
+        // The first frame is a keyframe anyway.
+        var last: ClockTime?
+        frames.addProbe(.buffer) { [source = source.unowned] item in
+            guard case .buffer(let frame) = item, let time = frame.pts else { return .pass }
+            let isDue = last.map { time < $0 || time - $0 >= keyframeInterval } ?? true
+            guard isDue, last == nil || isRequested.value.load(ordering: .relaxed) else { return .pass }
+            isRequested.value.store(false, ordering: .relaxed)
+            if last != nil { source.send(Event.forceKeyUnitUpstream()) }
+            last = time
+            return .pass
+        }
+    }
+
+    private final class Requested: Sendable {
+        let value = Atomic(false)
+    }
+
+    /// Each lost packet and each viewer may ask for a keyframe, and a burst of keyframes congests the path that lost the
+    /// packet.
+    private static let keyframeInterval: ClockTime = 300_000_000
 
     /// Whether the bitrate of an encoder of ours can be set; otherwise it stays at what its description says.
     package static func followsBitrate(_ encoder: Element) -> Bool { EncoderTuning.knows(encoder.factoryName) }
@@ -123,22 +153,6 @@ enum EncoderTuning {
         guard let factory = encoder.factoryName, let values = settings[factory] else { return }
         for (name, value) in values { encoder.set(name, value) }
         encoder.set("qos", false)
-    }
-
-    /// A request that comes sooner after a keyframe waits for this long, ns. Each viewer and each lost packet may ask for one,
-    /// and a burst of keyframes congests the path that lost the packet. libwebrtc waits as long.
-    private static let keyframeInterval = 300_000_000
-
-    /// The encoders that keep a request for later. With GStreamer 1.22 x264enc, whose timestamps are shifted, answers no further
-    /// request at all when an interval is set.
-    private static let keepingRequests: Set = ["vp8enc", "vp9enc", "openh264enc"]
-
-    /// What an encoder's description says stays.
-    static func limitKeyframeRequests(of encoder: Element) {
-        let name = "min-force-key-unit-interval"
-        if let factory = encoder.factoryName, keepingRequests.contains(factory), encoder.int(name) == 0 {
-            encoder.set(name, keyframeInterval)
-        }
     }
 
     /// Encoders disagree about name and unit of their bitrate.
