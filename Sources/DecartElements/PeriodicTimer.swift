@@ -9,10 +9,7 @@ final class PeriodicTimer: Sendable {
     private let source = Mutex<Source?>(nil)
     private let isOnQueue = DispatchSpecificKey<Bool>()
 
-    init(_ label: String) {
-        queue = DispatchQueue(label: label)
-        queue.setSpecific(key: isOnQueue, value: true)
-    }
+    init(_ label: String) { queue = DispatchQueue(label: label) }
 
     deinit { stop() }
 
@@ -20,6 +17,8 @@ final class PeriodicTimer: Sendable {
 
     /// In place of what ran before.
     func start(every milliseconds: Int, _ fire: @escaping @Sendable () -> Void) {
+        // Not in `init`: this starts threads, and an element that is only made has none.
+        queue.setSpecific(key: isOnQueue, value: true)
         let timer = DispatchSource.makeTimerSource(queue: queue)
         let interval = DispatchTimeInterval.milliseconds(max(1, milliseconds))
         timer.schedule(deadline: .now() + interval, repeating: interval, leeway: .milliseconds(max(1, milliseconds / 10)))

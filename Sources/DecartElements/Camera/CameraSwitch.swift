@@ -60,10 +60,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// How long a camera may take to its first picture.
     private static let patience = DispatchTimeInterval.seconds(5)
 
-    init(_ host: Host) {
-        self.host = host
-        queue.setSpecific(key: isOnQueue, value: true)
-    }
+    init(_ host: Host) { self.host = host }
 
     /// Work on the queue, until the element has stopped. The element is held meanwhile: the application may let go of
     /// it in a call that it gets from there.
@@ -83,6 +80,8 @@ final class CameraSwitch: @unchecked Sendable {
     /// READY to PAUSED, before the parent class: throws what the user has to be told.
     func start() throws(ElementFailure) {
         state.withLock { $0.isUp = true }
+        // Not in `init`: this starts threads, and an element that is only made has none.
+        queue.setSpecific(key: isOnQueue, value: true)
         if isAutomatic {
             let list = CameraList()
             state.withLock { $0.list = list }
