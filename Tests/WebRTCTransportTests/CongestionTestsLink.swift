@@ -21,6 +21,8 @@ struct SimulatedCall {
     // The encoder.
     var isPaced = true
     var demand: (Int64) -> Int = { _ in .max }
+    /// What the encoder makes of each bit that it is told to make.
+    var overshoot = 1.0
     var keyFrames: [Int64] = [0]
     // The far side.
     var feedback = Feedback.transport
@@ -107,7 +109,7 @@ struct SimulatedCall {
             // Encoder: a frame each 33 ms, its size around the target, debts paid back by the next ones.
             if now >= frame * 1_000_000 / 30 {
                 let rate = min(controller.target.target, demand(now))
-                let share = Double(rate) / 30 / 8
+                let share = overshoot * Double(rate) / 30 / 8
                 var size = share * Double.random(in: 0.8...1.2, using: &random) - debt * 0.1
                 if keyFrames.contains(where: { $0 / 33_333 == frame }) { size = share * 5 }
                 size = max(200, size)

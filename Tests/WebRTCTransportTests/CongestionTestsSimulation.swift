@@ -53,6 +53,22 @@ struct CongestionSimulationTests {
         #expect(samples.last?.target.isLimitedByNetwork == false)
     }
 
+    /// The encoder makes twice the user's maximum, more than the network carries: the standing queue tells.
+    @Test(arguments: seeds)
+    func aQueueAtTheMaximumIsALimitOfTheNetwork(seed: UInt64) {
+        var call = Self.call(seed)
+        call.range = 100_000...600_000
+        call.start = 600_000
+        call.capacity = { _ in 900_000 }
+        call.overshoot = 2
+        let result = call.run(until: 20 * second)
+        let queueing = result.samples.filter { $0.time > 2 * second && $0.queueing > 150_000 }
+        #expect(!queueing.isEmpty)
+        // Half a second and a round trip pass before it is certain that a queue stands.
+        let limited = queueing.filter(\.target.isLimitedByNetwork)
+        #expect(limited.count * 2 > queueing.count, "\(limited.count) of \(queueing.count)")
+    }
+
     /// A queue of 1.6 s: at the rate that the path carries it would stay.
     @Test(arguments: seeds)
     func aLongQueueDrains(seed: UInt64) throws {

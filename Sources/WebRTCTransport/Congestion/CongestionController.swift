@@ -200,7 +200,9 @@ package struct CongestionController: Sendable {
     private mutating func publish(_ now: Int64) -> BitrateTarget? {
         if let bound = remoteEstimate, now &- bound.time > Self.remoteEstimateLife { remoteEstimate = nil }
         var next = decide()
-        if isQueueing || next.estimate < min(latestEstimate, range.upperBound) {
+        // At its coarsest quantizer an encoder sends more than the configured maximum: what is lost of that tells then.
+        let overflows = loss.loss > LossBasedController.highLoss && sent.bitrate(at: now) ?? 0 > range.upperBound
+        if isQueueing || overflows || next.estimate < min(latestEstimate, range.upperBound) {
             isLimitedByNetwork = true
         } else if next.estimate >= range.upperBound {
             isLimitedByNetwork = false

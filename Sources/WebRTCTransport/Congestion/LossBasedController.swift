@@ -5,6 +5,8 @@ package struct LossBasedController: Sendable {
     /// The draft adds 5 % with each report, whenever that comes; this is per second, as in section 5.5.
     private static let growth = 0.08
     private static let flood = 0.35
+    /// More than this is the network's limit, not its noise.
+    static let highLoss = 0.1
     private static let interval: Int64 = 250_000
     /// One lost packet of fewer would be above 5 %.
     private static let leastPackets = 20
@@ -66,7 +68,7 @@ package struct LossBasedController: Sendable {
         smoothed += 0.5 * (loss - smoothed)
         let elapsed = min(1, lastJudged.map { Double(now &- $0) / 1e6 } ?? 0)
         lastJudged = now
-        if loss > 0.1 {
+        if loss > Self.highLoss {
             // The answer to a decrease takes a round trip to come back.
             if let last = lastDecrease, now &- last < 300_000 &+ roundTrip { return }
             lastDecrease = now
