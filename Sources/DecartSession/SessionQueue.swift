@@ -1,6 +1,6 @@
 // The serial queue of one session, which ends: work that still waits then is dropped, so that whoever ends the session
 // waits for the piece that runs and for no other, however much the service has said.
-package import Dispatch
+import Dispatch
 import Synchronization
 
 package final class SessionQueue: SessionScheduler {

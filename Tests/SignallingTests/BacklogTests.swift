@@ -19,7 +19,7 @@ struct BacklogTests {
                 $0.messages = messages
                 $0.pingInterval = .milliseconds(40)
             }
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             // A dead peer is given up after two pings.
             let pings = await server.waitForFrames { $0.count { $0.opcode == 9 } >= 6 }
@@ -47,7 +47,7 @@ struct BacklogTests {
         script.endless = RawServer.frame(1, [UInt8](repeating: 0x78, count: size))
         try await withServer(script) { server in
             let client = try Client(port: server.port)
-            var events = client.open()
+            let events = client.open()
             #expect(await events.next()?.isOpened == true)
             for count in 1...3_000 {
                 guard case .text? = await events.next() else {
