@@ -289,9 +289,14 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func advance(_ status: DTLSStatus) {
+        if case .failed(let error) = status {
+            fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
+            // The alert leaves after the event: what the remote peer does about it must not overtake the reason.
+            return network.async { [self] in flushDTLS() }
+        }
         flushDTLS()
         switch status {
-        case .handshaking: break
+        case .handshaking, .failed: break
         case .established(let keys):
             do {
                 let transform = try SRTPTransform(keys: keys)
@@ -308,8 +313,6 @@ package final class PeerConnection: @unchecked Sendable {
             graph.video.requestKeyFrameFromEncoder()
             // After the state, which changes in the thread's queue: an estimate is for a connection that is up.
             if usesREMB { network.async { [weak self] in self?.sendREMB() } }
-        case .failed(let error):
-            fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
         case .closed:
             fail(.closedByPeer)
         }
