@@ -85,7 +85,8 @@ final class InputGate: Sendable {
         if !flushing { pacing.reset() }
     }
 
-    /// Before the pads are deactivated: wakes whoever waits here, and refuses every frame until `prepare`.
+    /// The element calls this before it deactivates its pads: a waiting streaming thread wakes, and every frame is refused
+    /// until `prepare`.
     func stop() { change { $0.isStopping = true } }
 
     /// The same before the pad is removed, until `renew`.

@@ -103,7 +103,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    /// What is sent and received follows what was agreed upon.
+    /// Brings sending and receiving in line with the negotiated directions.
     private func settle(_ connection: PeerConnection) throws {
         path.setPublished(wish.video && connection.videoDirection?.sends ?? false)
         try audio.settle(path, isWanted: wish.audio, sender: connection, receiver: connection)

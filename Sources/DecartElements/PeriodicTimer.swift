@@ -17,7 +17,7 @@ final class PeriodicTimer: Sendable {
 
     /// In place of what ran before.
     func start(every milliseconds: Int, _ fire: @escaping @Sendable () -> Void) {
-        // Not in `init`: this starts threads, and an element that is only made has none.
+        // Not in `init`: this starts worker threads, and an element below READY must have none.
         queue.setSpecific(key: isOnQueue, value: true)
         let timer = DispatchSource.makeTimerSource(queue: queue)
         let interval = DispatchTimeInterval.milliseconds(max(1, milliseconds))

@@ -579,7 +579,7 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// The session lives on: the service bills while it generates, ends that when no frames come, and starts it anew.
+    /// Keeps the session: the service bills by generation, ends it when no frames arrive, and may start another one.
     private mutating func generationEnded(_ reason: String?, _ attempt: inout Attempt) {
         let words = reason?.printable(limit: 200) ?? ""
         let code: DecartErrorCode? =

@@ -1,5 +1,5 @@
-// The serial queue of one session, which ends: work that still waits then is dropped, so that whoever ends the session
-// waits for the piece that runs and for no other, however much the service has said.
+// The serial queue of one session. Ending it drops the work that still waits: the caller of `end` waits for the running
+// piece of work only, however many messages the service has sent.
 import Dispatch
 import Synchronization
 
@@ -36,7 +36,7 @@ package final class SessionQueue: SessionScheduler {
         withExtendedLifetime(keep()) { work() }
     }
 
-    /// Whether a piece of this queue's work is calling.
+    /// True on this queue.
     package var isCurrent: Bool { DispatchQueue.getSpecific(key: isOnQueue) == true }
 
     /// Drops what waits, does the last piece of work, and returns after that. Called from within a piece of work it

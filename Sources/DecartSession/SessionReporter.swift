@@ -32,7 +32,7 @@ package final class SessionReporter: @unchecked Sendable {
     private var snapshot: SessionSnapshot?
     private var warning: SessionReport?
     private var isScheduled = false
-    /// The application has ended the session, perhaps within a report: nothing more is told.
+    /// Set when the application ends the session, perhaps from within a report: no report follows.
     package private(set) var isSilent = false
 
     /// - Parameters: what passes snapshots and reports on to the application, and asks `isSilent` between two calls to

@@ -291,7 +291,8 @@ package final class PeerConnection: @unchecked Sendable {
     private func advance(_ status: DTLSStatus) {
         if case .failed(let error) = status {
             fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
-            // The alert leaves after the event: what the remote peer does about it must not overtake the reason.
+            // The alert leaves after the event: the remote peer closes its channel on the alert, and that must not overtake
+            // the reason.
             return network.async { [self] in flushDTLS() }
         }
         flushDTLS()

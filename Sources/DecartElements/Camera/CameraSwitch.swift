@@ -80,7 +80,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// READY to PAUSED, before the parent class: throws what the user has to be told.
     func start() throws(ElementFailure) {
         state.withLock { $0.isUp = true }
-        // Not in `init`: this starts threads, and an element that is only made has none.
+        // Not in `init`: this starts worker threads, and an element below READY must have none.
         queue.setSpecific(key: isOnQueue, value: true)
         if isAutomatic {
             let list = CameraList()
@@ -228,7 +228,7 @@ final class CameraSwitch: @unchecked Sendable {
             // A camera can be opened once.
             release(current)
         }
-        // The application is told of what has changed, and may have stopped the element.
+        // `release` notifies the application, whose handler may have stopped the element.
         guard state.withLock(\.isRunning) else { return }
         host.log(.info, host.element.unowned, "starting \(plan.label)")
         do throws(ElementFailure) {
