@@ -9,6 +9,7 @@ struct FrameRate {
     let transport: String
     let codec: String
     let pattern: String
+    let framerate: Int
     let seconds: Int
 
     static let names = ["sent", "skipped", "dropped", "kilobits", "alone"]
@@ -22,14 +23,15 @@ struct FrameRate {
         return figures
     }
 
-    private var source: String { "pattern=\(pattern) ! video/x-raw,format=I420,width=1280,height=704,framerate=30/1" }
+    private var source: String { "pattern=\(pattern) ! video/x-raw,format=I420,width=1280,height=704,framerate=\(framerate)/1" }
 
     private func session() throws -> [String: Double] {
         let standIn = try StandInProcess()
         defer { standIn.end() }
         let pipeline = try Pipeline(
             description: "videotestsrc is-live=true \(source) ! decarttransform name=t base-url=\(standIn.url) api-key=bench "
-                + "transport=\(transport) codec=\(codec) width=1280 height=704 framerate=30 max-framerate=30 ! fakesink sync=false")
+                + "transport=\(transport) codec=\(codec) width=1280 height=704 "
+                + "framerate=\(framerate) max-framerate=\(framerate) ! fakesink sync=false")
         guard let element = pipeline.child(named: "t") else { throw BenchError("no decarttransform") }
         defer { pipeline.setState(.null) }
         pipeline.setState(.playing)
@@ -86,7 +88,7 @@ private final class StandInProcess {
         guard length > 0 else { throw BenchError("this program has no path") }
         let own = String(decoding: path[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
         let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
-        child = try Child(["--port", "0"], path: "\(folder)/decart-standin")
+        child = try Child(["--quiet", "--port", "0"], path: "\(folder)/decart-standin")
         // Its first line says where it listens, and there is no other.
         var text = ""
         var byte: UInt8 = 0

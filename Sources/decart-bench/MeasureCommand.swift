@@ -21,6 +21,7 @@ struct MeasureCommand: ParsableCommand {
     @Option var transport = "webrtc"
     @Option var codec = "vp8"
     @Option var pattern = "smpte"
+    @Option var framerate = 30
     @Flag var threadNames = false
 
     func run() throws {
@@ -33,7 +34,8 @@ struct MeasureCommand: ParsableCommand {
         case .cycles: try runCycles()
         case .encoder: try encoder()
         case .rate:
-            let rate = FrameRate(plugin: plugin, transport: transport, codec: codec, pattern: pattern, seconds: seconds)
+            let rate = FrameRate(
+                plugin: plugin, transport: transport, codec: codec, pattern: pattern, framerate: framerate, seconds: seconds)
             for (name, value) in try rate.measure() { report(name, value) }
         }
     }

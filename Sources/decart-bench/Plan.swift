@@ -257,28 +257,29 @@ struct Plan {
         guard let plugin else { return head + "Left out: no `--plugin`.\n" }
         var problems: [String] = []
         var rows: [[String]] = []
-        for pattern in ["smpte", "snow"] {
+        let pictures = [("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30)]
+        for (name, pattern, framerate) in pictures {
             for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
                 for codec in ["vp8", "h264", "vp9"] {
                     let figures = measure(
                         [
                             "rate", "--plugin", plugin, "--transport", transport, "--codec", codec, "--pattern", pattern,
-                            "--seconds", quick ? "5" : "10",
+                            "--framerate", String(framerate), "--seconds", quick ? "5" : "10",
                         ], problems: &problems)
                     let values = FrameRate.names.map { name in
                         fixed(figures[name]?.first ?? .nan, name == "kilobits" || name == "alone" ? 0 : 1)
                     }
-                    rows.append([pattern == "smpte" ? "standard picture" : pattern, way, codec] + values)
+                    rows.append([name, String(framerate), way, codec] + values)
                 }
             }
         }
         return head + """
-            `videotestsrc` at 1280x704, 30 frames a second, through the plugin and the stand-in on this machine, from the \
-            first frame that comes back: frames a second that go to the encoder, that the rate limit skips (the ladder's \
-            work), and that are dropped before the encoder because it is busy. "encoder alone" is what the encoder takes \
-            at 2.5 Mbit/s with the test source on one thread.
+            `videotestsrc` at 1280x704 with its standard picture or snow through the plugin and the stand-in on this \
+            machine, from the first frame that comes back: frames a second that the source makes, that go to the \
+            encoder, that the rate limit skips (the ladder's work), and that are dropped before the encoder because it \
+            is busy. "encoder alone" is what the encoder takes at 2.5 Mbit/s with the test source on one thread.
 
-            \(table(["picture", "way", "codec", "sent", "skipped", "dropped", "kbit/s", "encoder alone"], rows))\(notes(problems))
+            \(table(["picture", "asked for", "way", "codec", "sent", "skipped", "dropped", "kbit/s", "encoder alone"], rows))\(notes(problems))
             """
     }
 }

@@ -377,6 +377,8 @@ extension ElementTests {
                 target.setState(.null)
                 _ = pipeline.takeProblems()
                 VirtualCameras.set([Self.front])
+                // A switch before the end may have left the other side, where no camera is now.
+                pipeline.transform.set("position", "front")
                 pipeline.play()
                 #expect(isShown(Self.front, pipeline))
             }

@@ -164,6 +164,8 @@ extension ElementTests {
                 target.setState(.null)
                 _ = pipeline.takeProblems()
                 VirtualCameras.set([Self.front])
+                // A switch before the end may have left the other side, where no camera is now.
+                source.set("position", "front")
                 pipeline.play()
                 #expect(isShown(Self.front, pipeline))
             }

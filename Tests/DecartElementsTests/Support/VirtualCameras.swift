@@ -33,6 +33,10 @@ enum VirtualCameras {
         var isRegistered = false
     }
     fileprivate static let state = Mutex(State())
+    /// A provider adds and removes devices on one thread, which its stop joins: GstDeviceMonitor (1.22) takes the parent of
+    /// an added device for granted while the message is posted, and crashes if that device is removed meanwhile. Here any
+    /// thread may plug and unplug, so this lock stands for that thread.
+    fileprivate static let hotplug = Mutex(())
     fileprivate static let idKey = "device.path"
     fileprivate static let descriptionKey = "virtual.description"
 
@@ -44,23 +48,27 @@ enum VirtualCameras {
     }
 
     static func plug(_ camera: VirtualCamera) {
-        let provider = state.withLock { state in
-            state.cameras.append(camera)
-            return UInt(bitPattern: state.provider)
+        hotplug.withLock { _ in
+            let provider = state.withLock { state in
+                state.cameras.append(camera)
+                return UInt(bitPattern: state.provider)
+            }
+            if let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) { add(camera, to: provider) }
         }
-        if let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) { add(camera, to: provider) }
     }
 
     static func unplug(_ id: String) {
-        let (provider, devices) = state.withLock { state in
-            state.cameras.removeAll { $0.id == id }
-            defer { state.devices.removeAll { $0.id == id } }
-            return (UInt(bitPattern: state.provider), state.devices.filter { $0.id == id }.map(\.device))
-        }
-        guard let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) else { return }
-        for device in devices.compactMap({ UnsafeMutablePointer<GstDevice>(bitPattern: $0) }) {
-            gst_device_provider_device_remove(provider, device)
-            gst_object_unref(device)
+        hotplug.withLock { _ in
+            let (provider, devices) = state.withLock { state in
+                state.cameras.removeAll { $0.id == id }
+                defer { state.devices.removeAll { $0.id == id } }
+                return (UInt(bitPattern: state.provider), state.devices.filter { $0.id == id }.map(\.device))
+            }
+            guard let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) else { return }
+            for device in devices.compactMap({ UnsafeMutablePointer<GstDevice>(bitPattern: $0) }) {
+                gst_device_provider_device_remove(provider, device)
+                gst_object_unref(device)
+            }
         }
     }
 
@@ -137,20 +145,25 @@ private let providerType = subclass(of: gst_device_provider_get_type(), "DecartV
         type, "Virtual cameras", "Video/Source", "Test pictures as cameras", "The gst-decart authors")
     type.pointee.start = { provider in
         let number = UInt(bitPattern: provider)
-        let cameras = VirtualCameras.state.withLock { state in
-            state.provider = UnsafeMutablePointer(bitPattern: number)
-            return state.cameras
+        VirtualCameras.hotplug.withLock { _ in
+            let cameras = VirtualCameras.state.withLock { state in
+                state.provider = UnsafeMutablePointer(bitPattern: number)
+                return state.cameras
+            }
+            guard let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: number) else { return }
+            for camera in cameras { VirtualCameras.add(camera, to: provider) }
         }
-        if let provider { for camera in cameras { VirtualCameras.add(camera, to: provider) } }
         return 1
     }
     type.pointee.stop = { _ in
-        let devices = VirtualCameras.state.withLock { state in
-            defer { (state.provider, state.devices) = (nil, []) }
-            return state.devices.map(\.device)
+        VirtualCameras.hotplug.withLock { _ in
+            let devices = VirtualCameras.state.withLock { state in
+                defer { (state.provider, state.devices) = (nil, []) }
+                return state.devices.map(\.device)
+            }
+            // The provider takes them out itself.
+            for device in devices { gst_object_unref(UnsafeMutableRawPointer(bitPattern: device)) }
         }
-        // The provider takes them out itself.
-        for device in devices { gst_object_unref(UnsafeMutableRawPointer(bitPattern: device)) }
     }
     type.pointee.probe = { _ in
         var list: UnsafeMutablePointer<GList>?
