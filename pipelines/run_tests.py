@@ -61,16 +61,14 @@ class Step:
 
 # Suites with a step of their own, and how many seconds they take. The other suites of a target share one process.
 LONG = {
-    "WebRTCTransportTests.Transport/CloseTests": 45, "WebRTCTransportTests.Transport/NetworkConditionTests": 40,
-    "WebRTCTransportTests.VideoEncoderTests": 35, "WebRTCTransportTests.CongestionPeerTests": 32,
-    "ICETests.DeadPeerTests": 52, "ICETests.TurnTests": 20, "ICETests.LoopbackTests": 20,
-    "SignallingTests.TLSTests": 20, "SignallingTests.HostileFrameTests": 20,
-    "StandInServerTests.LookTests": 20, "StandInServerTests.AdmissionTests": 20,
-    "StandInServerTests.ControlChannelTests": 20, "StandInServerTests.HostileClientTests": 20,
+    "WebRTCTransportTests.Transport/NetworkConditionTests": 38, "WebRTCTransportTests.Transport/InteroperabilityTests": 33,
+    "WebRTCTransportTests.Transport/CycleTests": 23, "WebRTCTransportTests.CongestionPeerTests": 11,
+    "ICETests.DeadPeerTests": 50, "ICETests.LoopbackTests": 20,
 }
+REST = {"WebRTCTransportTests": 50, "StandInServerTests": 20, "ICETests": 10}
 ELEMENTS = "DecartElementsTests"
 ELEMENT_SUITES = {
-    "AudioTests": 77, "ProcessorTests": 71, "FrameRateTests": 62, "RoomTests": 44, "CycleTests": 42,
+    "AudioTests": 42, "ProcessorTests": 71, "FrameRateTests": 62, "RoomTests": 44, "CycleTests": 42,
     "CaptureTimeTests": 41, "LipSyncTests": 41, "GenerationTests": 41, "ViewerTests": 25, "PublishTests": 23,
     "CameraTestsDevices": 19, "RoomTestsRelay": 17, "TeardownTests": 15, "CameraTests": 10, "CameraTestsMute": 10,
     "CameraTestsPreview": 9, "CapsChangeTests": 9, "FailureTests": 9, "FileInputTests": 8, "FallbackTests": 7,
@@ -128,7 +126,7 @@ def swift_steps(tests):
             yield swift_step(target, {suite}, tests, f"/{suite}", expected=expected, limit=300)
         rest = suites - own.keys()
         if rest:
-            yield swift_step(target, rest, tests, expected=40, limit=300)
+            yield swift_step(target, rest, tests, expected=REST.get(target, 5), limit=300)
 
 
 def element_steps(suites, tests):

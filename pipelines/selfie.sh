@@ -29,10 +29,12 @@ if [ -n "$show" ]; then
 else
     end=(videoconvert ! vp8enc deadline=1 cpu-used=8 target-bitrate=2000000 ! webmmux ! filesink location="$recording")
 fi
-half=video/x-raw,format=I420,width=640,height=352,framerate=20/1
+# One colorimetry: compositor takes that of the input that comes first, and webmmux takes no second one.
+colours=colorimetry=bt601
+half=video/x-raw,format=I420,width=640,height=352,framerate=20/1,$colours
 gst-launch-1.0 -e decartsrc name=camera source="$source" mirror=on \
     base-url="ws://127.0.0.1:$port" api-key=x prompt="Film noir" \
-    compositor name=both sink_0::xpos=0 sink_1::xpos=640 ! "video/x-raw,width=1280,height=352,framerate=20/1" ! "${end[@]}" \
+    compositor name=both sink_0::xpos=0 sink_1::xpos=640 ! "video/x-raw,width=1280,height=352,framerate=20/1,$colours" ! "${end[@]}" \
     camera.preview ! queue ! videoconvert ! videoscale ! videorate ! "$half" ! both.sink_0 \
     camera.src ! queue ! videoconvert ! videoscale ! videorate ! "$half" ! both.sink_1 >"$log" 2>&1 &
 pipeline=$!

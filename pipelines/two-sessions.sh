@@ -16,6 +16,7 @@ start_standin "$port" "$build_folder/standin.log"
 
 # A session of its own each: one may reconnect while the other goes on. -v and -m put into the log which codec was
 # negotiated and, once a second, what is sent. async=false: see outputs.sh.
+# One colorimetry: compositor takes that of the input that comes first, and webmmux takes no second one.
 # It ends behind the mixer: the sessions themselves would not end with the same frame.
 timeout --kill-after=5 40 gst-launch-1.0 -e -v -m \
     videotestsrc is-live=true horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 \
@@ -25,7 +26,7 @@ timeout --kill-after=5 40 gst-launch-1.0 -e -v -m \
     capture. ! queue ! decarttransform name=right base-url="ws://127.0.0.1:$port" api-key=x width=640 height=352 \
     prompt="Noir film" codec=h264 max-bitrate=400000 statistics-interval=1000 ! queue ! both.sink_1 \
     compositor name=both sink_1::xpos=640 \
-    ! video/x-raw,format=I420,width=1280,height=352,framerate=22/1 ! identity eos-after=220 ! tee name=outputs \
+    ! video/x-raw,format=I420,width=1280,height=352,framerate=22/1,colorimetry=bt601 ! identity eos-after=220 ! tee name=outputs \
     outputs. ! queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000 ! "${window[@]}" \
     outputs. ! queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 ! videoconvert \
     ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 ! webmmux \
