@@ -1,8 +1,8 @@
-// Flips of one plane of a picture. The one place where C computes: Swift's baseline on x86-64 has no byte shuffle, and
-// a function cannot choose its instruction set there. Header only; call it per plane, never per row or pixel.
+// Flips one plane of a frame. This is the only place where C computes: Swift's baseline on x86-64 has no byte shuffle,
+// and a Swift function cannot choose its instruction set. Header only; call it per plane, never per row or pixel.
 //
 // Formats differ only in the shuffle that reverses a block. A copy reads a row backwards and writes it forwards; in
-// place, blocks from either end change places. A last block that overlaps its neighbour takes the place of a tail.
+// place, blocks from the two ends are exchanged. The last block overlaps its neighbour, so there is no tail loop.
 #ifndef GST_DECART_FLIP_H
 #define GST_DECART_FLIP_H
 
@@ -15,8 +15,8 @@
 #include <arm_neon.h>
 #endif
 
-// What keeps its byte order when a row is turned round. YUYV and UYVY are pairs of pixels that share their chroma: the
-// two lumas change places, the chroma bytes stay where they are (so YVYU and VYUY are the same kernels).
+// The unit that keeps its byte order when a row is reversed. YUYV and UYVY are pairs of pixels that share their chroma:
+// the two lumas are exchanged, and the chroma bytes stay in place (so the same kernels do YVYU and VYUY).
 typedef enum {
     DECART_FLIP_8,
     DECART_FLIP_16,
@@ -26,7 +26,7 @@ typedef enum {
     DECART_FLIP_UYVY,
 } decart_flip_unit;
 
-// Instruction sets. Passed in, so that a test can go through all that the machine has.
+// Instruction sets; a parameter, so that a test can run all that the machine supports.
 typedef enum { DECART_FLIP_PLAIN, DECART_FLIP_VECTOR_16, DECART_FLIP_VECTOR_32 } decart_flip_level;
 
 static inline decart_flip_level decart_flip_best_level(void) {
@@ -43,7 +43,7 @@ static inline decart_flip_level decart_flip_best_level(void) {
 
 // MARK: Plain C
 
-// Takes a unit from either end and puts each where the other was: in place too.
+// Exchanges units from the two ends of a row; `to` may be `from`.
 #define DECART_FLIP_PLAIN_ROW(name, size, ...)                                                                         \
     static inline void name(uint8_t *to, const uint8_t *from, size_t bytes) {                                          \
         for (size_t left = 0, right = bytes; left < right; left += size) {                                             \
@@ -80,8 +80,8 @@ static inline void decart_flip_row_plain(uint8_t *to, const uint8_t *from, size_
     }
 }
 
-// Pairs of pixels in a row of an odd number of them: luma and chroma are turned round each for itself, as they are in
-// planar formats. The last luma byte belongs to no pixel and stays.
+// Reverses a row of pixel pairs with an odd number of pixels: luma and chroma each on their own, as in planar formats.
+// The last luma byte belongs to no pixel and is copied as it is.
 static inline void decart_flip_odd_pairs(uint8_t *to, const uint8_t *from, size_t columns, size_t luma) {
     size_t chroma = 1 - luma, last = columns - 1;
     for (size_t i = 0; i <= last / 2; i++) {
@@ -90,7 +90,7 @@ static inline void decart_flip_odd_pairs(uint8_t *to, const uint8_t *from, size_
         to[2 * (last - i) + luma] = a;
     }
     to[2 * columns + luma] = from[2 * columns + luma];
-    // One macropixel to every two columns, and one for the odd column.
+    // Each macropixel covers two columns; the last one covers the odd column.
     last /= 2;
     for (size_t i = 0; i <= last / 2; i++) {
         size_t one = 4 * i + chroma, other = 4 * (last - i) + chroma;
@@ -117,11 +117,11 @@ typedef uint8x16_t decart_flip_block_16;
 #endif
 
 #if defined(DECART_FLIP_CODE_16)
-// Where each byte of a reversed block comes from; 128 makes a zero, on either machine.
+// The source index of each byte of a reversed block. Index 128 gives zero on both machines.
 static const uint8_t decart_flip_orders[][16] = {
     [DECART_FLIP_8] = {15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0},
     [DECART_FLIP_16] = {14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1},
-    // Not of 16 bytes: see DECART_FLIP_REVERSE_48.
+    // A 16-byte block does not hold whole pixels: see decart_flip_reverse_48.
     [DECART_FLIP_24] = {0},
     [DECART_FLIP_32] = {12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3},
     [DECART_FLIP_YUYV] = {14, 13, 12, 15, 10, 9, 8, 11, 6, 5, 4, 7, 2, 1, 0, 3},
@@ -152,7 +152,7 @@ DECART_FLIP_CODE_16 decart_flip_block_16 decart_flip_reverse_16(
 #endif
 }
 
-// Sixteen pixels of three bytes: each of the three new vectors is gathered from two or three old ones.
+// Sixteen pixels of three bytes: each of the three new vectors takes its bytes from two or three old ones.
 typedef struct {
     decart_flip_block_16 part[3];
 } decart_flip_block_48;
@@ -184,7 +184,7 @@ DECART_FLIP_CODE_16 void decart_flip_store_48(uint8_t *to, decart_flip_block_48 
 DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(
     decart_flip_block_48 block, decart_flip_order_48 order
 ) {
-    // The bytes that a shuffle does not have are zero; `|` is defined for vectors of either machine.
+    // A shuffle sets the bytes of other vectors to zero; `|` is defined for the vectors of both machines.
     decart_flip_block_16 a = block.part[0], b = block.part[1], c = block.part[2];
     return (decart_flip_block_48){{
         decart_flip_reverse_16(b, order.part[0]) | decart_flip_reverse_16(c, order.part[1]),
@@ -194,8 +194,8 @@ DECART_FLIP_CODE_16 decart_flip_block_48 decart_flip_reverse_48(
     }};
 }
 
-// Where the second block of a copy starts: where stores are aligned, if that is between two pixels. GStreamer's memory
-// is often aligned to 8 or 16 bytes only, and a store across cache lines costs double.
+// Returns the offset of a copy's second block: the first aligned address, if that lies between two pixels. GStreamer's
+// memory is often aligned to 8 or 16 bytes only, and a store that crosses cache lines costs double.
 static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
     size_t start = size - (uintptr_t)to % size;
     return start % 4 ? size : start;
@@ -204,9 +204,9 @@ static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
 #define decart_flip_second_32(to) decart_flip_second(to, 32)
 #define decart_flip_second_48(to) 48
 
-// A row in blocks of one size. The copy is done if the row is as long as a block. The exchange says how many bytes it
-// has dealt with at either end: all of them, if that is half of the row or more.
-// Two blocks at a time, and what comes next asked for early (`next` is the row below): 5 to 10 % where the caches bind.
+// Processes a row in blocks of one size. The copy returns 0, having done nothing, if the row is shorter than a block.
+// The exchange returns how many bytes it has processed at each end; half of the row or more means all of it. Both
+// handle two blocks per iteration and prefetch (`next` is the row below): 5 to 10 % where cache bandwidth is the limit.
 #define DECART_FLIP_ROWS(size, order_type)                                                                             \
     DECART_FLIP_CODE_##size int decart_flip_copy_##size(                                                               \
         uint8_t *to, const uint8_t *from, const uint8_t *next, size_t bytes, order_type order                          \
@@ -249,7 +249,7 @@ static inline size_t decart_flip_second(const uint8_t *to, size_t size) {
         }                                                                                                              \
         for (; right - left >= size; left += size, right -= size)                                                      \
             decart_flip_exchange_pair_##size(left, right, order);                                                      \
-        /* Less than two blocks are left: two that overlap agree on what they share. */                                \
+        /* Less than two blocks are left: two overlapping blocks write the same bytes where they overlap. */           \
         if (right < left) return (size_t)(left - row);                                                                 \
         decart_flip_exchange_pair_##size(left, right, order);                                                          \
         return bytes;                                                                                                  \
@@ -299,7 +299,7 @@ DECART_FLIP_CODE_32 void decart_flip_store_32(uint8_t *to, decart_flip_block_32 
 DECART_FLIP_CODE_32 decart_flip_block_32 decart_flip_reverse_32(
     decart_flip_block_32 block, decart_flip_block_32 order
 ) {
-    // The shuffle stays within halves, which then change places.
+    // The shuffle stays within each 128-bit half, so the halves are exchanged afterwards.
     return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(block, order), 0x4E);
 }
 DECART_FLIP_ROWS(32, decart_flip_block_32)
@@ -308,7 +308,7 @@ DECART_FLIP_CODE_32 void decart_flip_plane_32(
     uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes, size_t rows,
     decart_flip_unit unit
 ) {
-    // Rows that are shorter than a block.
+    // The row is shorter than a block.
     if (bytes < 32) return decart_flip_plane_16(to, to_stride, from, from_stride, bytes, rows, unit);
     decart_flip_block_16 half = decart_flip_load_16(decart_flip_orders[unit]);
     decart_flip_block_32 order = _mm256_broadcastsi128_si256(half);
@@ -317,7 +317,7 @@ DECART_FLIP_CODE_32 void decart_flip_plane_32(
         if (to != from) {
             decart_flip_copy_32(to, from, next, bytes, order);
         } else {
-            // One small block at either end aligns the others, for rows of a multiple of 32 bytes.
+            // Exchanging one small block at each end aligns the others, if the row is a multiple of 32 bytes.
             size_t done = 0;
             if ((uintptr_t)to % 32 == 16 && bytes >= 64) {
                 decart_flip_exchange_pair_16(to, to + bytes - 16, half);
@@ -334,8 +334,9 @@ DECART_FLIP_CODE_32 void decart_flip_plane_32(
 
 // MARK: Planes
 
-// Left to right. `columns` counts pixels of YUYV and UYVY and units of the others; `to` is `from` with the same stride,
-// or does not overlap it. Nothing outside of the columns is touched, but for the last luma byte of an odd row of pairs.
+// Flips left to right. `columns` counts pixels for YUYV and UYVY and units for the others. `to` is `from` with the same
+// stride, or does not overlap it. Bytes outside the columns are not written, except the last luma byte of an odd row of
+// pairs.
 static inline void decart_flip_plane_horizontally(
     uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t columns, size_t rows,
     decart_flip_unit unit, decart_flip_level level
@@ -370,7 +371,7 @@ static inline void decart_flip_plane_horizontally(
         decart_flip_row_plain(to, from, bytes, unit);
 }
 
-// Top to bottom: rows of so many bytes change places.
+// Flips top to bottom: exchanges rows of `bytes` bytes.
 static inline void decart_flip_plane_vertically(
     uint8_t *to, ptrdiff_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes, size_t rows
 ) {

@@ -1,14 +1,14 @@
-// The plugin's entry point, and nothing else: the one symbol that the library exports. Loading starts no thread and
-// opens nothing; everything else happens when an element is made.
+// The plugin's entry point and nothing else: the one symbol that the library exports. Loading starts no thread and
+// opens nothing; everything else happens when an element is created.
 import DecartElements
 import GStreamerKit
 
-/// Named after the library, libgstdecart.so, as GStreamer looks it up.
+/// GStreamer derives this name from the library's, libgstdecart.so.
 @_cdecl("gst_plugin_decart_get_desc")
 public func decartPluginDescriptor() -> UnsafeRawPointer { Plugin.descriptor }
 
 private enum Plugin {
-    // The project has no public address: the origin is what GStreamer's own build says where there is none.
+    // The project has no public address, so the origin is the text that GStreamer's own build uses in that case.
     // nonisolated(unsafe): the descriptor is written once, here, and only read afterwards.
     nonisolated(unsafe) static let descriptor = PluginDescription(
         name: "decart", summary: "Decart realtime AI video over WebRTC", version: DecartElements.version,

@@ -1,18 +1,18 @@
-// Sound inside the element: what Opus takes and gives.
+// Audio formats inside the element: the input and output of Opus.
 import GStreamerKit
 
 enum AudioFormat {
     static let rate: UInt64 = 48_000
-    /// What the encoder is given: as many channels as the input has, two at most.
+    /// Caps of the encoder's input: as many channels as `audio_sink` gets, at most two.
     static let sentCaps = "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[ 1, 2 ], layout=(string)interleaved"
-    /// What leaves the element: constant, whatever the far side sends.
+    /// Caps of `audio_src`: constant, whatever the remote peer sends.
     static let returnedCaps =
         "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)2, layout=(string)interleaved, channel-mask=(bitmask)0x3"
     private static let returnedFrame = 4
-    /// ns, of one Opus packet; RFC 7587 4.2 lets it be another, and everybody sends this.
+    /// Duration of one Opus packet, ns. RFC 7587 4.2 allows others, but 20 ms is what peers send.
     static let packet: ClockTime = 20_000_000
 
-    /// How long so many bytes of what is returned play.
+    /// Returns how long `bytes` of output audio play, ns.
     static func duration(bytes: Int) -> ClockTime { UInt64(clamping: bytes / returnedFrame) &* 1_000_000_000 / rate }
 
     static func returnedBytes(_ duration: ClockTime) -> Int {
@@ -26,7 +26,7 @@ enum AudioFormat {
 }
 
 extension Buffer {
-    /// Signed samples without a sound.
+    /// Returns a buffer of signed samples that are all zero.
     static func silence(bytes: Int) -> Buffer {
         let buffer = Buffer(size: bytes)
         _ = buffer.withMutableBytes { $0.initializeMemory(as: UInt8.self, repeating: 0) }

@@ -1,18 +1,18 @@
-// From any raw audio to what the encoder takes, on one streaming thread of its own: the counterpart of `InputChain`. It
+// Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`. It
 // knows samples; it must not know sessions. Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
 import Synchronization
 
-/// Samples as the encoder takes them.
+/// Samples in the encoder's format.
 struct AudioFrame {
     let buffer: Buffer
     let channels: Int
     let runningTime: ClockTime?
 }
 
-// @unchecked: elements and pads lock themselves; what changes is in the mutex.
+// @unchecked: elements and pads lock themselves; mutable state is in the mutex.
 final class AudioInput: @unchecked Sendable {
-    /// What a sink pad may take; the same text stands in the pad template.
+    /// Caps of the sink pad and of its template.
     static let caps = "audio/x-raw"
 
     let pad: GhostPad
@@ -28,7 +28,7 @@ final class AudioInput: @unchecked Sendable {
     }
     private let state = Mutex(State())
 
-    /// Everything in the element, but for the pad: `add` shows that.
+    /// Adds everything to the element except the pad, which `add` makes visible.
     init(
         in element: ElementHandle, gate: InputGate, onTag: @escaping @Sendable (Event) -> Void,
         deliver: @escaping @Sendable (AudioFrame) -> Void
@@ -60,7 +60,7 @@ final class AudioInput: @unchecked Sendable {
             throw error
         }
         gate.onLiveness { [queue] isLive in queue.set("leaky", isLive ? "downstream" : "no") }
-        // Weakly, for the gate's handler holds the queue.
+        // Weak, because the gate's liveness handler retains the queue.
         queue.connect("overrun") { [weak gate] _ in
             if gate?.isLive == true { gate?.countDropped() }
             return nil
@@ -74,9 +74,9 @@ final class AudioInput: @unchecked Sendable {
         element.unowned.add(pad)
     }
 
-    /// The door, on upstream's thread.
+    /// Installs the gate on the sink pad; the probe runs on upstream's streaming thread.
     private func watch(_ entry: Pad, _ onTag: @escaping @Sendable (Event) -> Void) {
-        // A wrapper lives no longer than who holds it: the probe holds its own pad without a reference.
+        // `own` is unretained: the pad owns the probe, so a reference would be a cycle.
         let (own, gate, element) = (pad.unowned, gate, element)
         pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak gate] item in
             guard let gate else { return .drop }
@@ -91,7 +91,7 @@ final class AudioInput: @unchecked Sendable {
                 guard !gate.isLeaving else { return .drop }
                 gate.set(flushing: false)
             case .tag: onTag(event)
-            // The sound ends, the session does not; what comes after it, behind another stream-start, is sent again.
+            // EOS ends the audio, not the session: audio that follows behind another STREAM_START is sent again.
             case .eos: return .drop
             default: break
             }
@@ -115,7 +115,7 @@ final class AudioInput: @unchecked Sendable {
         end.setActive(true)
     }
 
-    /// Takes everything out of the element again; whoever pushes just now is refused.
+    /// Removes everything from the element; an upstream push in progress is refused.
     func remove() {
         gate.close()
         takeDown()

@@ -1,28 +1,31 @@
-// The pad `audio_src` and the one thread that pushes from it: one stream of samples without a gap, whatever the network
-// does. Decoded sound is put down here and never waits; where there is none, silence leaves in its place, as late as the
-// jitter buffer may hold a packet back. It knows samples and time; it must not know sessions.
+// The pad `audio_src` and the one streaming thread that pushes from it: a stream of samples without a gap, whatever the
+// network does. Decoded audio is queued here and never blocks the decoder. Where audio is missing, the thread pushes
+// silence as soon as the jitter buffer cannot deliver the packet in time any more. This file knows samples and time; it
+// must not know sessions.
 import Dispatch
 import GStreamerKit
 import Synchronization
 
 struct AudioOutputCounters: Sendable {
-    /// Decoded buffers that came.
+    /// Decoded buffers received.
     var received: UInt64 = 0
     var pushed: UInt64 = 0
-    /// Of those pushed, how many were not the service's.
+    /// Pushed buffers that are silence, inserted here.
     var silence: UInt64 = 0
-    /// Came while downstream was still busy, or after silence had left in their place.
+    /// Buffers dropped because downstream was busy and the queue full, or because silence had been pushed in their
+    /// place.
     var late: UInt64 = 0
 }
 
-/// What sound goes by: the pictures' time line, so that both are moved alike.
+/// Timing for audio: the time line of the video output, so that both streams are shifted alike.
 struct AudioPace: Sendable {
     var line: @Sendable () -> OutputTimeline = { OutputTimeline() }
-    /// False where the input's time stands still with the session: silence would take the place of what comes.
+    /// False if the input's time line stands still while there is no session: silence would take the place of audio
+    /// that the input delivers later.
     var mayFill: @Sendable () -> Bool = { true }
 }
 
-// @unchecked: the pad locks itself; what changes is in the mutex.
+// @unchecked: the pad locks itself; mutable state is in the mutex.
 final class AudioOutput: @unchecked Sendable {
     let pad: Pad
     private let element: ElementHandle
@@ -33,7 +36,7 @@ final class AudioOutput: @unchecked Sendable {
     private struct State {
         var chunks: [Buffer] = []
         var events: [Event] = []
-        /// The element has the pad: who listens for that has linked it.
+        /// The element has the pad, so `pad-added` handlers have linked it.
         var isShown = false
         var isActive = false
         var isPlaying = false
@@ -41,20 +44,20 @@ final class AudioOutput: @unchecked Sendable {
         var isEnding = false
         var hasEnded = false
         let latency: ClockTime
-        /// Running time of the sample that leaves next.
+        /// Running time of the next sample to push.
         var next: ClockTime?
-        /// By which arrival is moved back.
+        /// Subtracted from arrival times, ns.
         var shift: Int64 = 0
         var steady = SteadyShift()
         var isDiscontinuous = true
-        /// The newest media path that has been heard: older ones are not any more.
+        /// `rank` of the newest media path that has delivered audio; audio of older paths is dropped.
         var heardRank = -1
         var counters: AudioOutputCounters
 
-        /// Sound carries the time at which its packet came. After this it is not waited for any longer, and what stands
-        /// in for it leaves: the jitter buffer's patience, a packet, and one more for decoding.
+        /// Decoded audio is stamped with the arrival time of its packet. After this long it is not waited for any
+        /// longer and silence replaces it: the latency of the jitter buffer, one packet, and one more for decoding.
         var slack: ClockTime { latency &+ 2 &* AudioFormat.packet }
-        /// A second, besides what a sink that keeps time holds back.
+        /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
         func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
     }
     private let state: Mutex<State>
@@ -62,10 +65,11 @@ final class AudioOutput: @unchecked Sendable {
     private let ended = DispatchSemaphore(value: 0)
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
-    /// What may be off, ns, before samples are left out or silence is put in: clocks drift, and a jitter buffer's idea of
-    /// theirs moves. Less than a packet, for silence that left too early must not push all that follows back.
+    /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
+    /// buffer's estimate of the remote clock moves. It is less than a packet, so that silence that was pushed too early
+    /// does not delay all audio after it.
     private static let tolerance: ClockTime = 10_000_000
-    /// ns. A longer hole is left open.
+    /// Longest gap, ns, that is filled with silence; a longer one becomes a discontinuity.
     private static let longestFill: ClockTime = 1_000_000_000
 
     init(
@@ -82,16 +86,16 @@ final class AudioOutput: @unchecked Sendable {
             self?.activate(active)
             return true
         }
-        // They speak of the output's time line; the input's side has its own.
+        // Swallows QOS, LATENCY and the like: they refer to the output's time line, and the input has its own.
         pad.setEventFunction { .handled($0.kind != .seek) }
         pad.setQueryFunction { [weak self] query in self?.answer(query) ?? .forward }
     }
 
-    // MARK: For the element
+    // MARK: Interface for the element
 
     var counters: AudioOutputCounters { state.withLock(\.counters) }
 
-    /// Adds the pad to the element, which tells everybody of it.
+    /// Adds the pad to the element, which emits `pad-added`.
     func show() {
         pad.setActive(true)
         element.unowned.add(pad)
@@ -99,12 +103,12 @@ final class AudioOutput: @unchecked Sendable {
         work.signal()
     }
 
-    /// After EOS, and at once where the element stops: downstream was told to let go then.
+    /// Removes the pad after EOS, or, when the element stops, at once: a state change stops downstream elements first.
     func remove(isStopping: Bool) {
         if !isStopping {
             finish()
-            // Downstream stands still. The flush wakes the pad's thread, which must be gone before the flush ends: it would
-            // be caught there once more, by what is queued.
+            // A push is stuck downstream, and the flush unblocks it. The task must end before FLUSH_STOP, or the next
+            // queued buffer would block it again.
             if ended.wait(timeout: .now() + .seconds(1)) == .timedOut {
                 state.withLock { $0.isActive = false }
                 pad.push(Event.flushStart())
@@ -124,20 +128,20 @@ final class AudioOutput: @unchecked Sendable {
         work.signal()
     }
 
-    /// Tags of the input, pushed in order with the samples.
+    /// Queues a tag event of the input, to be pushed in order with the samples.
     func forward(_ event: Event) {
         state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
         work.signal()
     }
 
-    /// After what is queued, EOS.
+    /// Sends EOS after the queued audio.
     func finish() {
         state.withLock { $0.isEnding = true }
         work.signal()
     }
 
-    /// Decoded sound in the output's format, stamped with running time. The first one of a path with a higher rank ends the
-    /// hearing of all others.
+    /// Takes decoded audio in the output's format, stamped with running time. The first buffer of a path with a higher
+    /// `rank` makes the output drop audio of all older paths.
     func submit(_ buffer: Buffer, rank: Int) {
         let line = pace.line()
         state.withLock { state in
@@ -156,7 +160,7 @@ final class AudioOutput: @unchecked Sendable {
         work.signal()
     }
 
-    // MARK: The pad
+    // MARK: Pad functions
 
     private func activate(_ active: Bool) {
         if active {
@@ -189,7 +193,7 @@ final class AudioOutput: @unchecked Sendable {
         }
     }
 
-    // MARK: The pad's thread
+    // MARK: Streaming thread
 
     private enum Step {
         case wait(until: DispatchTime)
@@ -240,7 +244,7 @@ final class AudioOutput: @unchecked Sendable {
         }
     }
 
-    /// What comes fits to what has left, or is made to.
+    /// Aligns the next buffer with the last sample pushed: drops late audio, fills a short gap with silence.
     private func place(_ chunk: Buffer, at time: ClockTime, _ state: inout State) -> Step {
         let next = state.next ?? time
         if time &+ Self.tolerance < next {
@@ -256,17 +260,17 @@ final class AudioOutput: @unchecked Sendable {
         return .push(stamp(chunk.copyOfMetadata() ?? chunk, at: state.isDiscontinuous ? max(time, next) : next, &state))
     }
 
-    /// Nothing came, and nothing will that is due by now.
+    /// Nothing is queued: pushes silence once audio for that time would be too late.
     private func fill(_ state: inout State, now: ClockTime?) -> Step {
         guard let now else { return .wait(until: .now() + .milliseconds(20)) }
         let slack = state.slack
-        // The first one is due at once.
+        // The first silence is due immediately.
         let next = state.next ?? (now > slack ? now &- slack : 0)
         let due = next &+ slack
         guard due <= now else {
             return .wait(until: .now() + .nanoseconds(Int(clamping: min(due &- now, 1_000_000_000))))
         }
-        // After a stall of downstream there is nothing to catch up with.
+        // Silence for the time of a downstream stall would only add delay: continue at the present.
         if now &- due > Self.longestFill { state.isDiscontinuous = true }
         return .push(makeSilence(AudioFormat.packet, at: state.isDiscontinuous ? now &- slack : next, &state))
     }
@@ -295,7 +299,8 @@ final class AudioOutput: @unchecked Sendable {
         switch pad.push(buffer) {
         case .ok: break
         case .notLinked, .flushing:
-            // Somebody may link it later, or has taken away what was there; our own end is told otherwise.
+            // Not an error: the pad may be linked later, or again. When this pad itself is deactivated, `activate` ends
+            // the task.
             state.withLock { $0.isDiscontinuous = true }
         case .eos: end()
         case let flow:

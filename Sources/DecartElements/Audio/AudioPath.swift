@@ -1,16 +1,17 @@
-// The sound of one media path: encoder and decoder, beside those of the picture. It knows RTP and the element's sound; it
-// must not know connections.
+// The audio of one media path: its encoder and decoder, alongside those for video. It knows RTP and the element's audio
+// track; it must not know connections.
 //
 // Every method runs on the session's queue, which may block in GStreamer.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: fields belong to the session's queue.
+// @unchecked: the fields are confined to the session's queue.
 final class AudioPath: @unchecked Sendable {
     private let rank: Int
     private let track: AudioTrack
-    /// Stays with its connection: packets of one source are numbered through, or SRTP takes the later ones for repeats.
+    /// Kept for the lifetime of its connection: a new encoder would restart the sequence numbers of the SSRC, and SRTP
+    /// would drop the packets as replays.
     private var encoder: (entry: Pad, sink: Pad)?
     private var decoder: (elements: [Element], exit: Pad, source: Pad)?
 
@@ -19,7 +20,7 @@ final class AudioPath: @unchecked Sendable {
         self.track = track
     }
 
-    /// - Parameter sink: takes RTP.
+    /// - Parameter sink: accepts the encoder's RTP.
     func send(to sink: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
         let entry: Pad
         if let encoder, encoder.sink.raw == sink.raw {
@@ -56,7 +57,7 @@ final class AudioPath: @unchecked Sendable {
         entry.push(Event.streamStart(id: "decart/raw-audio", groupID: Event.nextGroupID()))
     }
 
-    /// - Parameter source: gives RTP, sooner or later, and does not mind that nobody takes it.
+    /// - Parameter source: pushes RTP, now or later, and may stay unlinked.
     func receive(from source: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
         stopReceiving(in: bin)
         let decoder = try make()
@@ -81,13 +82,13 @@ final class AudioPath: @unchecked Sendable {
         try source.link(first)
     }
 
-    /// Nothing is sent or decoded any more; the connections stay. More than once.
+    /// Stops sending and decoding; the connections stay. May be called more than once.
     func stop(in bin: Bin) {
         track.removeDelivery(rank: rank)
         stopReceiving(in: bin)
     }
 
-    /// After the connections have been taken apart, and the bin with the encoder.
+    /// Called after the connections, and the bin with the encoder, have been taken down.
     func close() {
         encoder?.entry.setActive(false)
         encoder = nil
@@ -98,7 +99,7 @@ final class AudioPath: @unchecked Sendable {
         decoder = nil
         if let sink = source.peer { source.unlink(sink) }
         for element in elements {
-            // Otherwise the parent could raise it again while it goes down.
+            // Locked, or the parent could raise its state again on the way down.
             element.setLockedState(true)
             element.setState(.null)
         }

@@ -1,27 +1,27 @@
-// The element's sound: the pads `audio_sink` and `audio_src`, and what goes between them and the media paths. Without the
-// first one there is nothing of all this.
+// The element's audio: the pads `audio_sink` and `audio_src`, and the frames between them and the media paths. The
+// application enables audio by requesting `audio_sink`; without that pad, none of this exists.
 import GStreamerKit
 import Synchronization
 
-// @unchecked: what changes is in the mutex, and no pad or element is touched while it is held.
+// @unchecked: mutable state is in the mutex, and no pad or element is touched while it is held.
 final class AudioTrack: @unchecked Sendable {
-    /// Opens and closes with the media paths, whether there is an input or not.
+    /// Opened and closed by the media paths, even while there is no input.
     let gate: InputGate
     private let element: ElementHandle
     private let log: DebugCategory
 
     private struct State {
         var input: AudioInput?
-        /// One is being made, or removed.
+        /// An input is being created or removed.
         var isComing = false
         var output: AudioOutput?
         var isPlaying = false
         var isMuted = false
         var latency: ClockTime = 0
         var pace = AudioPace()
-        /// By the rank of the media path.
+        /// Keyed by the `rank` of the media path.
         var deliveries: [Int: @Sendable (AudioFrame) -> Void] = [:]
-        /// Of outputs that have gone.
+        /// Counters of removed outputs, which the next output continues.
         var counters = AudioOutputCounters()
     }
     private let state = Mutex(State())
@@ -42,7 +42,8 @@ final class AudioTrack: @unchecked Sendable {
 
     private static let needed = ["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]
 
-    /// nil, and why in the log, where there can be none.
+    /// Creates the input. Returns nil, with a warning in the log, if there is one already or if an Opus element is
+    /// missing.
     func request() -> Pad? {
         let mayCome = state.withLock { state in
             guard state.input == nil, !state.isComing else { return false }
@@ -71,11 +72,11 @@ final class AudioTrack: @unchecked Sendable {
         }
     }
 
-    /// The output is left to `hide`.
+    /// Removes the input. `hideIfUnwanted` removes the output later.
     func release() {
         let input = state.withLock { state in
             defer { state.input = nil }
-            // The gate serves one input at a time: another may come when this one is gone.
+            // Blocks `request` until the removal is complete, because the gate serves one input at a time.
             if state.input != nil { state.isComing = true }
             return state.input
         }
@@ -91,7 +92,7 @@ final class AudioTrack: @unchecked Sendable {
     }
     func removeDelivery(rank: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: rank) } }
 
-    /// The input's thread.
+    /// Runs on the input's streaming thread.
     private func deliver(_ frame: AudioFrame) {
         let (isMuted, deliveries) = state.withLock { ($0.isMuted, Array($0.deliveries.values)) }
         guard !deliveries.isEmpty else {
@@ -107,7 +108,8 @@ final class AudioTrack: @unchecked Sendable {
 
     // MARK: The output
 
-    /// The far side's sound is negotiated; the session's queue. The pad is made once, and stays over reconnects.
+    /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
+    /// survives reconnects.
     func show(as identity: StreamIdentity) {
         let (isNew, latency, pace, counters) = state.withLock {
             ($0.output == nil && $0.input != nil, $0.latency, $0.pace, $0.counters)
@@ -122,11 +124,11 @@ final class AudioTrack: @unchecked Sendable {
         }
         output.set(playing: isPlaying)
         output.show()
-        // Whoever has linked the pad is to wait for it.
+        // The pipeline must query the latency again, now that the pad may be linked.
         element.unowned.post(Message.latency(element.unowned))
     }
 
-    /// Where `audio_sink` has gone; the session's queue.
+    /// Removes the output if `audio_sink` has been released; on the session's queue.
     func hideIfUnwanted() { if !isWanted { hide(isStopping: false) } }
 
     private func hide(isStopping: Bool) {
@@ -142,10 +144,10 @@ final class AudioTrack: @unchecked Sendable {
     func submit(_ buffer: Buffer, rank: Int) { state.withLock(\.output)?.submit(buffer, rank: rank) }
     func finish() { state.withLock(\.output)?.finish() }
 
-    // MARK: With the element's states
+    // MARK: State changes
 
-    /// READY to PAUSED.
-    /// - Parameter line: the pictures'.
+    /// Called in READY to PAUSED.
+    /// - Parameter line: returns the time line of the video output.
     func start(latency: ClockTime, line: @escaping @Sendable () -> OutputTimeline) {
         let pace = AudioPace(line: line) { [weak gate] in !line().isCapture || gate?.isLive ?? true }
         state.withLock { ($0.latency, $0.pace) = (latency, pace) }
@@ -161,13 +163,13 @@ final class AudioTrack: @unchecked Sendable {
         output?.set(playing: playing)
     }
 
-    /// PAUSED to READY: nobody upstream waits any longer.
+    /// Called in PAUSED to READY, before pads are deactivated: unblocks an upstream thread that waits in the gate.
     func willStop() { gate.stop() }
 
-    /// After the session's end.
+    /// Called after the session has ended.
     func stop() { hide(isStopping: true) }
 
-    /// And after the parent class.
+    /// Called in PAUSED to READY, after the parent class.
     func reset() {
         gate.reset()
         state.withLock { $0.counters = AudioOutputCounters() }

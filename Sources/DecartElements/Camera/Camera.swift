@@ -1,4 +1,4 @@
-// The cameras of this machine, as the device providers of GStreamer tell of them.
+// The cameras of this machine, as GStreamer's device providers report them.
 import DecartProtocol
 import GStreamerKit
 import Glibc
@@ -7,11 +7,11 @@ import Synchronization
 struct Camera: Sendable {
     let device: Device
     let name: String
-    /// The same after it was unplugged and plugged in again.
+    /// Usually unchanged when the camera is unplugged and plugged in again.
     let id: String
     let position: CameraPosition
 
-    /// One of which nobody says where it looks counts as front.
+    /// A camera of unknown position counts as a front camera.
     var side: CameraPosition { position == .back ? .back : .front }
 
     func matches(_ text: String) -> Bool { text == id || text == name }
@@ -30,14 +30,14 @@ struct Camera: Sendable {
             ?? .unspecified
     }
 
-    /// `camera=front`; a camera's name may hold "=" itself.
+    /// Parses `camera=front`. The camera's name may itself contain "=".
     private static func mapping(_ text: String) -> (camera: String, position: CameraPosition)? {
         guard let equals = text.lastIndex(of: "=") else { return nil }
         let side = CameraPosition(nick: String(text[text.index(after: equals)...]))
         return side.map { (String(text[..<equals]), $0) }
     }
 
-    /// libcamera by way of PipeWire, Android, and what other providers call it.
+    /// Reads the position from the properties that libcamera (through PipeWire), Android and other providers use.
     private static func position(_ properties: Structure) -> CameraPosition? {
         ["api.libcamera.location", "device.position", "camera.position", "device.facing"].lazy
             .compactMap { properties.string($0).flatMap { CameraPosition(nick: $0.lowercased()) } }.first
@@ -72,10 +72,10 @@ extension CameraPosition {
     }
 }
 
-/// The control V4L2_CID_CAMERA_ORIENTATION, which drivers of built-in cameras have.
+/// Reads the control V4L2_CID_CAMERA_ORIENTATION, which drivers of built-in cameras have.
 enum V4L2Position {
     private static let control = UInt32(0x009a_0922)
-    /// VIDIOC_G_CTRL, _IOWR('V', 27, struct v4l2_control): a number and a value of 32 bits.
+    /// VIDIOC_G_CTRL is _IOWR('V', 27, struct v4l2_control); the struct has an ID and a value of 32 bits each.
     private static let readControl = UInt(0xc008_561b)
 
     static func read(_ path: String) -> CameraPosition? {
@@ -94,7 +94,7 @@ enum V4L2Position {
     }
 }
 
-/// Cameras now, and word of those that come and go while it is started.
+/// Lists the cameras, and reports those that are plugged in or unplugged between `start` and `stop`.
 final class CameraList: Sendable {
     private let monitor = DeviceMonitor()
 
@@ -109,7 +109,7 @@ final class CameraList: Sendable {
     }
     func stop() { monitor.stop() }
 
-    /// Each once: V4L2's provider and PipeWire's may both offer the same camera.
+    /// Returns each camera once: V4L2's provider and PipeWire's may both offer the same one.
     /// - Parameter positions: the user's mapping.
     func cameras(positions: [String]) -> [Camera] {
         var ids: Set<String> = []

@@ -1,15 +1,15 @@
-// What a camera can deliver, and which of it is taken.
+// The formats that a camera can deliver, and the choice among them.
 import DecartProtocol
 import GStreamerKit
 
-/// One size and pixel format, with the frame rates that the camera has for it.
+/// One frame size and pixel format, with the frame rates that the camera offers for it.
 struct CameraFormat: Sendable, Equatable {
     var mediaType: String
-    /// nil for what is compressed.
+    /// nil for compressed video.
     var pixelFormat: String?
     var width: Int
     var height: Int
-    /// Ascending; empty when the camera does not say.
+    /// Ascending; empty if the camera reports none.
     var rates: [ClosedRange<Fraction>]
 
     static let raw = "video/x-raw"
@@ -19,7 +19,8 @@ struct CameraFormat: Sendable, Equatable {
     var slowest: Fraction? { rates.map(\.lowerBound).min() }
     var area: Int { width &* height }
 
-    /// All formats of a device's caps, by size. A size that can be chosen freely gives its ends and `wished`.
+    /// Returns all formats in a device's caps, ordered by frame area. A size given as a range contributes its minimum,
+    /// its maximum and `wished`.
     static func all(in caps: Caps, wished: VideoFormat?) -> [CameraFormat] {
         var found: [CameraFormat] = []
         for structure in caps.structures where [raw, jpeg].contains(structure.name) {
@@ -46,15 +47,18 @@ struct CameraFormat: Sendable, Equatable {
             }
         }
         let (widths, heights) = (values("width", wished?.width), values("height", wished?.height))
-        // Free sides go together: smallest with smallest, wished with wished, largest with largest.
+        // Widths and heights given as ranges form pairs: minimum with minimum, `wished` with `wished`, maximum with
+        // maximum.
         if widths.count == heights.count, widths.contains(where: \.isFree) {
             return zip(widths, heights).map { ($0.value, $1.value) }
         }
         return widths.flatMap { width in heights.map { (width.value, $0.value) } }
     }
 
-    /// The smallest that covers the model's size in either orientation, else the largest; of those the ones that reach the
-    /// model's frame rate, else the fastest; then what needs no decoding and no conversion.
+    /// Chooses the smallest size that covers the model's in either orientation at the model's frame rate. If there is
+    /// none, it chooses the fastest format among those that cover the model's size, or else, at the largest size, one
+    /// that reaches the frame rate or is the fastest. Among equals it prefers the pixel format that needs no decoding
+    /// or conversion.
     static func best(of formats: [CameraFormat], for model: VideoFormat) -> CameraFormat? {
         let (short, long) = (min(model.width, model.height), max(model.width, model.height))
         let covering = formats.filter { min($0.width, $0.height) >= short && max($0.width, $0.height) >= long }
@@ -81,7 +85,7 @@ struct CameraFormat: Sendable, Equatable {
         }
     }
 
-    /// The slowest rate that is not below the model's, else the fastest.
+    /// Returns the slowest rate that is not below the model's, or else the fastest.
     func rate(for model: VideoFormat) -> Fraction? {
         let wanted = Fraction(model.framerate, 1)
         if rates.contains(where: { $0.contains(wanted) }) { return wanted }
@@ -95,7 +99,7 @@ struct CameraFormat: Sendable, Equatable {
         return text
     }
 
-    // MARK: For the application
+    // MARK: Application interface
 
     var structure: Structure {
         let structure = Structure("format")
@@ -110,7 +114,7 @@ struct CameraFormat: Sendable, Equatable {
         return structure
     }
 
-    /// What a structure leaves out may be anything.
+    /// True if all fields that `wish` has agree; a field that it lacks may have any value.
     func matches(_ wish: Structure) -> Bool {
         func fits(_ field: String, _ own: Int) -> Bool { wish.int(field).map { $0 == own } ?? true }
         return fits("width", width) && fits("height", height)

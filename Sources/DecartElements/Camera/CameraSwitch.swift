@@ -1,49 +1,51 @@
-// Which source delivers: starts, replaces and releases captures while everything behind the selector goes on. A new camera
-// is started beside the old one and takes over with its first picture; only another format of the same camera has to wait
-// until that was let go. It knows devices; it must not know sessions.
+// Decides which source delivers: starts, replaces and removes captures while everything downstream of the selector
+// keeps running. A new camera starts alongside the old one and takes over with its first frame; only another format of
+// the same camera must wait until the old capture has released the device. This file knows devices; it must not know
+// sessions.
 //
-// Captures are made and removed on one queue, which may block in drivers. What other threads read is in the mutex, which is
-// never held in a call-out.
+// After `start`, captures are created and removed on one dispatch queue, which may block in drivers. State that other
+// threads read is in the mutex, which is never held in a call-out.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
 import Synchronization
 
-// @unchecked: see above.
+// @unchecked: elements lock themselves; mutable state is in the mutex.
 final class CameraSwitch: @unchecked Sendable {
-    /// What the switch needs of the element around it.
+    /// The element around the switch.
     struct Host: Sendable {
         let element: ElementHandle
         let selector: Element
         let log: DebugCategory
         let settings: @Sendable () -> SourceSettings
-        /// What the model wants.
+        /// Size and frame rate of the model.
         let model: @Sendable () -> VideoFormat
-        /// On the streaming thread, before the first picture of a source that takes over.
+        /// Called on the streaming thread, before the first frame of a source that takes over.
         let onFirst: @Sendable (CapturePlan) -> Void
-        /// The camera has changed.
+        /// Called when the current camera has changed.
         let onChange: @Sendable () -> Void
     }
 
     private struct State {
-        /// From the way up to the end of the way down: the element is there.
+        /// True from `start` to `stop`; work that is queued runs only then.
         var isUp = false
         var isRunning = false
-        /// Not after `stop-capture`.
+        /// False after `stop-capture`.
         var isAskedFor = true
-        /// While the picture is muted, and the camera is let go for that.
+        /// Video is muted, and the camera is released meanwhile.
         var isMuted = false
         var wantsCapture: Bool { isAskedFor && !isMuted }
         var current: Capture?
         var coming: Capture?
-        /// What the application chose while playing; it counts more than the properties.
+        /// The camera chosen last, by an action signal or `position`. It takes precedence over the properties until the
+        /// element stops.
         var chosen: Camera?
         var format: CameraFormat?
-        /// Cameras that failed: not taken again before they were plugged in again, or asked for.
+        /// IDs of cameras that failed. They are used again only after they are plugged in again or selected.
         var lost: Set<String> = []
         var list: CameraList?
         var captures = 0
-        /// On their way out: what they still say is nobody's trouble.
+        /// Captures being removed, whose bus messages are ignored.
         var leaving: [Capture] = []
 
         mutating func leave(_ capture: Capture?) {
@@ -57,13 +59,13 @@ final class CameraSwitch: @unchecked Sendable {
     private let queue = DispatchQueue(label: "decart-camera")
     private let isOnQueue = DispatchSpecificKey<Bool>()
     private let host: Host
-    /// How long a camera may take to its first picture.
+    /// Timeout for a camera's first frame.
     private static let patience = DispatchTimeInterval.seconds(5)
 
     init(_ host: Host) { self.host = host }
 
-    /// Work on the queue, until the element has stopped. The element is held meanwhile: the application may let go of
-    /// it in a call that it gets from there.
+    /// Runs work on the queue unless the element has stopped. Retains the element meanwhile, because a handler of the
+    /// application that is called from there may drop the last reference.
     private func perform(after delay: DispatchTimeInterval? = nil, _ work: @escaping @Sendable (CameraSwitch) -> Void) {
         let item = { @Sendable [weak self] in
             guard let self, self.state.withLock(\.isUp) else { return }
@@ -75,9 +77,9 @@ final class CameraSwitch: @unchecked Sendable {
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
     var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
 
-    // MARK: With the element's states
+    // MARK: State changes
 
-    /// READY to PAUSED, before the parent class: throws what the user has to be told.
+    /// Called in READY to PAUSED, before the parent class. Throws the error to post.
     func start() throws(ElementFailure) {
         state.withLock { $0.isUp = true }
         // Not in `init`: this starts worker threads, and an element below READY must have none.
@@ -98,14 +100,14 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
-    /// The element is in PAUSED: from now on what fails can be replaced.
+    /// Called in PAUSED: from now on a source that fails can be replaced.
     func started() { state.withLock { $0.isRunning = true } }
 
-    /// PAUSED to READY, before the parent class: no more changes.
+    /// Called in PAUSED to READY, before the parent class: no more changes.
     func willStop() { state.withLock { $0.isRunning = false } }
 
-    /// And after it. Returns when the captures are gone; called on the switch's own queue, in a call to the
-    /// application, when they have been told to go.
+    /// Called in PAUSED to READY, after the parent class. Returns when the captures have been removed. If a handler of
+    /// the application calls it on the switch's own queue, it only schedules the removal.
     func stop() {
         let list = state.withLock { state in
             state.isUp = false
@@ -134,7 +136,7 @@ final class CameraSwitch: @unchecked Sendable {
         for capture in state.withLock(\.leaving) { remove(capture) }
     }
 
-    // MARK: What is captured
+    // MARK: Choice of the source
 
     private func plan() throws(ElementFailure) -> CapturePlan {
         let settings = host.settings()
@@ -170,7 +172,7 @@ final class CameraSwitch: @unchecked Sendable {
             kind: .camera(camera, caps: wanted == nil ? settings.captureCaps ?? own : own), position: camera.side)
     }
 
-    /// Those that are there and have not failed.
+    /// Returns the cameras that are present and have not failed.
     private func cameras() -> [Camera] {
         let (list, lost) = state.withLock { ($0.list, $0.lost) }
         return (list ?? CameraList()).cameras(positions: host.settings().devicePositions).filter {
@@ -197,7 +199,7 @@ final class CameraSwitch: @unchecked Sendable {
         return camera
     }
 
-    // MARK: Captures (the queue, or the way up)
+    // MARK: Captures (on the queue, or in `start`)
 
     private func make(_ plan: CapturePlan) throws(ElementFailure) -> Capture {
         let number = state.withLock { state in
@@ -221,11 +223,11 @@ final class CameraSwitch: @unchecked Sendable {
         state.withLock { $0.leaving.removeAll { $0 === capture } }
     }
 
-    /// Leaves what delivers now in its place until the new one does.
+    /// Starts a new source. The current one delivers until the first frame of the new one.
     private func change(to plan: CapturePlan) {
         dropComing()
         if let current = state.withLock(\.current), let camera = current.plan.camera, camera.id == plan.camera?.id {
-            // A camera can be opened once.
+            // A camera can be opened only once.
             release(current)
         }
         // `release` notifies the application, whose handler may have stopped the element.
@@ -251,7 +253,7 @@ final class CameraSwitch: @unchecked Sendable {
             guard let capture, !capture.hasDelivered,
                 camera.state.withLock({ $0.isRunning && $0.coming === capture })
             else { return }
-            // In PAUSED nothing is due.
+            // No frames are due in PAUSED.
             if camera.host.element.unowned.state() == .playing {
                 camera.lost(capture, "it gives no picture")
             } else {
@@ -275,7 +277,7 @@ final class CameraSwitch: @unchecked Sendable {
         host.onChange()
     }
 
-    /// The streaming thread of a capture, with its first picture.
+    /// Called on the streaming thread of a capture, with its first frame.
     private func arrived(_ capture: Capture) {
         capture.activate(host.selector)
         host.onFirst(capture.plan)
@@ -294,16 +296,18 @@ final class CameraSwitch: @unchecked Sendable {
         host.onChange()
     }
 
-    /// A source's EOS: that of a camera is the trace of an error, any other's is the end.
+    /// Handles EOS of a source; true if it is to be forwarded. EOS of a camera follows an error, so the camera is lost;
+    /// EOS of any other source ends the stream.
     private func ended(_ capture: Capture) -> Bool {
         guard capture.plan.camera != nil else { return !capture.isLost }
         perform { $0.lost(capture, "it ended") }
         return false
     }
 
-    // MARK: Cameras that come and go
+    // MARK: Hot-plugging and failures
 
-    /// Whether an error is of a camera, which others can replace; of another source it ends the element.
+    /// Handles an error; true if it is a camera's, which another one can replace. An error of any other source ends the
+    /// element.
     func takesOver(_ message: Message) -> Bool {
         let (captures, leaving, isRunning) = state.withLock {
             ([$0.current, $0.coming].compactMap { $0 }, $0.leaving, $0.isRunning)
@@ -316,7 +320,7 @@ final class CameraSwitch: @unchecked Sendable {
         return true
     }
 
-    /// A provider's thread.
+    /// Called on a device provider's thread.
     private func told(_ device: Device, _ isThere: Bool) {
         perform { cameras in
             guard cameras.state.withLock(\.isRunning) else { return }
@@ -333,7 +337,7 @@ final class CameraSwitch: @unchecked Sendable {
         if isIdle { retake() }
     }
 
-    /// What was looked for, else whatever is there.
+    /// Starts the source that the settings ask for or, if it is missing, any camera that is present.
     private func retake() {
         do throws(ElementFailure) { change(to: try plan()) } catch {
             guard isAutomatic, let other = cameras().first else {
@@ -347,11 +351,11 @@ final class CameraSwitch: @unchecked Sendable {
     private func cameraWent(_ camera: Camera) {
         let captures = state.withLock { [$0.current, $0.coming].compactMap { $0 } }
         for capture in captures where capture.plan.camera?.id == camera.id { lost(capture, "it was unplugged") }
-        // Plugged in again it is another one.
+        // Plugged in again, a camera gets another chance.
         state.withLock { _ = $0.lost.remove(camera.id) }
     }
 
-    /// The queue.
+    /// Runs on the queue.
     private func lost(_ capture: Capture, _ why: String) {
         let (isOurs, isCurrent) = state.withLock { state in
             (state.isRunning && (state.current === capture || state.coming === capture), state.current === capture)
@@ -373,14 +377,14 @@ final class CameraSwitch: @unchecked Sendable {
         if let next { change(to: plan(for: next, host.settings())) }
     }
 
-    // MARK: For the application
+    // MARK: Application interface
 
     func devices() -> [Structure] {
         let current = currentCamera?.id
         return cameras().map { $0.structure(isCurrent: $0.id == current) }
     }
 
-    /// nil = of the current camera.
+    /// Returns the formats of a camera; nil stands for the current one.
     func formats(of device: String?) -> [Structure] {
         let camera =
             device.flatMap { $0.isEmpty ? nil : $0 }.map { text in cameras().first { $0.matches(text) } }
@@ -388,7 +392,7 @@ final class CameraSwitch: @unchecked Sendable {
         return camera?.formats(wished: host.model()).map(\.structure) ?? []
     }
 
-    /// To the other side, else to the next camera. nil when there is no other.
+    /// Switches to a camera on the other side, or else to the next one. Returns nil if there is no other.
     func switchCamera() -> Camera? {
         let all = cameras()
         guard let current = state.withLock({ $0.coming ?? $0.current })?.plan.camera else { return nil }
@@ -400,21 +404,21 @@ final class CameraSwitch: @unchecked Sendable {
         return next
     }
 
-    /// By path, id or display name; nil when there is none.
+    /// Selects a camera by path, ID or display name. Returns nil if there is none.
     func select(_ text: String) -> Camera? {
         guard isAutomatic, let camera = anyCamera(text) else { return nil }
         take(camera)
         return camera
     }
 
-    /// Also one that failed before.
+    /// Finds cameras that failed before, too.
     private func anyCamera(_ text: String) -> Camera? {
         if let known = cameras().first(where: { $0.matches(text) }) { return known }
         state.withLock { $0.lost = [] }
         return cameras().first { $0.matches(text) }
     }
 
-    /// Of the current camera; false when it has none such.
+    /// Selects a format of the current camera. Returns false if none matches.
     func select(format wish: Structure) -> Bool {
         guard let camera = currentCamera,
             let format = camera.formats(wished: host.model()).first(where: { $0.matches(wish) })
@@ -423,7 +427,7 @@ final class CameraSwitch: @unchecked Sendable {
         return true
     }
 
-    /// The side was changed.
+    /// Called when the property `position` has been set.
     func positionChanged(_ position: CameraPosition) {
         guard isAutomatic, let current = state.withLock({ $0.coming ?? $0.current })?.plan.camera,
             !current.looks(to: position),
@@ -447,10 +451,10 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
-    /// Lets the camera go, or takes it again; counts for the next start where there is none yet.
+    /// Releases the camera or opens it again. Before the element runs, this decides whether the next start opens it.
     func setCapturing(_ wanted: Bool) { change { $0.isAskedFor = wanted } }
 
-    /// The same for as long as the picture is muted.
+    /// Releases the camera while video is muted.
     func setMuted(_ isMuted: Bool) { change { $0.isMuted = isMuted } }
 
     private func change(_ body: (inout State) -> Void) {

@@ -1,8 +1,8 @@
-// One source that delivers, or is about to: a bin of its own beside others, linked to the selector.
+// A source that delivers or is about to: a bin of its own alongside others, linked to the selector.
 import GStreamerKit
 import Synchronization
 
-/// What is to be captured, decided.
+/// A source that has been chosen for capture.
 struct CapturePlan: Sendable {
     enum Kind: Sendable {
         case testPicture(caps: Caps?)
@@ -10,14 +10,14 @@ struct CapturePlan: Sendable {
         case camera(Camera, caps: Caps?)
     }
     var kind: Kind
-    /// For a mirror in `auto`.
+    /// Decides about mirroring in mode `auto`.
     var position: CameraPosition
 
     var camera: Camera? {
         if case .camera(let camera, _) = kind { camera } else { nil }
     }
 
-    /// As a message names it.
+    /// Name of the source in messages.
     var label: String {
         switch kind {
         case .testPicture: "the test picture"
@@ -27,7 +27,7 @@ struct CapturePlan: Sendable {
     }
 }
 
-// @unchecked: elements and pads lock themselves; the rest is in the mutex or belongs to the switch's queue.
+// @unchecked: elements and pads lock themselves; the rest is in the mutex or confined to the switch's queue.
 final class Capture: @unchecked Sendable {
     let plan: CapturePlan
     private let bin: Bin
@@ -41,7 +41,7 @@ final class Capture: @unchecked Sendable {
     }
     private let state = Mutex(State())
 
-    /// - Parameter number: of this capture in its element, for the names in logs and graphs.
+    /// - Parameter number: makes the bin's name unique in the element, for logs and graphs.
     init(_ plan: CapturePlan, number: Int) throws(ElementFailure) {
         self.plan = plan
         bin = Bin(name: "capture-\(number)")
@@ -74,8 +74,8 @@ final class Capture: @unchecked Sendable {
             source.set("is-live", true)
             (chain, caps) = ([source], wanted)
         case .description(let text, let wanted):
-            // A file, or whatever else is not live, is to come at its own speed, whenever it is started. (And caps at the
-            // end need a successor.)
+            // clocksync paces a source that is not live, such as a file, whenever it is started. (It also gives caps at
+            // the end of the description a successor, which the parser needs.)
             let description = "\(text) ! clocksync sync-to-first=true"
             (chain, caps) = ([try Bin(description: description, ghostUnlinkedPads: true)], wanted)
         case .camera(let camera, let wanted):
@@ -92,13 +92,13 @@ final class Capture: @unchecked Sendable {
         return chain
     }
 
-    /// - Parameter onFirst: on the streaming thread, before the first picture goes on.
-    /// - Parameter onEnd: the source has nothing more; false keeps that from everybody else.
+    /// - Parameter onFirst: called on the streaming thread, before the first frame goes on.
+    /// - Parameter onEnd: called at EOS of the source; false drops the event.
     func attach(
         to element: ElementHandle, selector: Element, onFirst: @escaping @Sendable (Capture) -> Void,
         onEnd: @escaping @Sendable (Capture) -> Bool
     ) throws(GStreamerError) {
-        // The pad holds the probe: it is not to be held here.
+        // Unretained: the pad owns the probe, so a reference would be a cycle.
         let own = output.unowned
         output.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
             guard let self else { return .drop }
@@ -115,7 +115,7 @@ final class Capture: @unchecked Sendable {
             case .query: return .pass
             }
         }
-        // A parent that is just changing its state would start it before it is linked.
+        // Locked, or a parent that is changing its state would start the bin before it is linked.
         bin.setLockedState(true)
         element.unowned.add(bin)
         guard let pad = selector.requestPad("sink_%u") else {
@@ -126,7 +126,8 @@ final class Capture: @unchecked Sendable {
         bin.setLockedState(false)
     }
 
-    /// What is not live begins at its own beginning, also when the pipeline has played for long: it is moved to now.
+    /// A source that is not live starts at its own time zero, even if the pipeline has been playing for long: moves its
+    /// time line to the present, with a pad offset. Returns true if it did so; the frame still has its old time then.
     private func isBehind(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
         guard plan.camera == nil, let now = element.currentRunningTime,
             let time = buffer.pts.flatMap({ pad.stickyEvent(.segment)?.runningTime(of: $0) }),
@@ -142,7 +143,7 @@ final class Capture: @unchecked Sendable {
 
     func start() -> Bool { bin.syncStateWithParent() }
 
-    /// From here on the selector shows this one.
+    /// Makes the selector forward this capture.
     func activate(_ selector: Element) {
         if let selectorPad { selector.set("active-pad", GValueBox(object: selectorPad)) }
     }
@@ -160,7 +161,7 @@ final class Capture: @unchecked Sendable {
 
     func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }
 
-    /// Once: false the second time.
+    /// Marks the capture as lost. Returns false if it already was.
     func lose() -> Bool {
         state.withLock { state in
             defer { state.isLost = true }
@@ -171,7 +172,7 @@ final class Capture: @unchecked Sendable {
     var hasDelivered: Bool { state.withLock(\.hasDelivered) }
 }
 
-/// What stops the element, as it goes onto the bus.
+/// An error that stops the element and is posted on the bus.
 struct ElementFailure: Error {
     let problem: ElementProblem
     init(_ code: ElementProblem.Code, _ text: String) { problem = ElementProblem(code, text) }

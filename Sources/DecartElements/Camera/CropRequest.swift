@@ -1,15 +1,15 @@
-// Which part of the camera's picture is used: what the user asked for, and then what has the model's shape. Pure
-// arithmetic on sizes; margins are even, for subsampled chroma.
+// Computes the part of the camera's frame to use: first the user's crop, then the model's aspect ratio. Pure arithmetic
+// on sizes; crops start at even pixels, because chroma is subsampled.
 import GStreamerKit
 
 enum CropRequest: Sendable, Equatable {
     case all
-    /// In the camera's own pixels.
+    /// Pixels of the camera's frame, before rotation.
     case area(left: Int, top: Int, width: Int, height: Int)
-    /// Of what is displayed.
+    /// Aspect ratio as displayed.
     case ratio(Int, Int)
 
-    /// nil when the text is neither empty, nor `left,top,width,height`, nor `16:9`.
+    /// Returns nil if the text is neither empty, nor `left,top,width,height`, nor an aspect ratio such as `16:9`.
     init?(_ text: String) {
         func numbers(_ separator: Character) -> [Int] {
             let parts = text.split(separator: separator, omittingEmptySubsequences: false)
@@ -28,7 +28,7 @@ enum CropRequest: Sendable, Equatable {
     }
 }
 
-/// What is cut off each side.
+/// Pixels to crop at each side.
 struct Margins: Sendable, Equatable {
     var left = 0
     var top = 0
@@ -36,12 +36,12 @@ struct Margins: Sendable, Equatable {
     var bottom = 0
 }
 
-/// The geometry of one stream of pictures.
+/// Geometry of a video stream.
 struct PictureShape: Sendable, Equatable {
     var width: Int
     var height: Int
     var pixelAspectRatio: (Int, Int)
-    /// A tag turns it by 90 or 270 degrees.
+    /// An orientation tag rotates the frame by 90 or 270 degrees.
     var isTurned: Bool
 
     static func == (a: PictureShape, b: PictureShape) -> Bool {
@@ -49,20 +49,20 @@ struct PictureShape: Sendable, Equatable {
             && a.isTurned == b.isTurned
     }
 
-    /// What remains of `request`.
+    /// Returns the margins around the requested part.
     func margins(_ request: CropRequest) -> Margins {
         switch request {
         case .all: return Margins()
         case .ratio(let across, let down): return margins(toFill: (across, down), within: Margins())
         case .area(let left, let top, let wide, let high):
-            // At least two pixels remain, wherever the area lies.
+            // The area is clamped so that at least two pixels remain.
             let (x, y) = (min(left, max(0, width - 2)) & ~1, min(top, max(0, height - 2)) & ~1)
             return Margins(
                 left: x, top: y, right: max(0, width - x - (wide & ~1)), bottom: max(0, height - y - (high & ~1)))
         }
     }
 
-    /// More off the sides, so that the rest has the displayed shape of `target`.
+    /// Enlarges `margins` so that the rest has the displayed aspect ratio of `target`.
     func margins(toFill target: (width: Int, height: Int), within margins: Margins) -> Margins {
         let rest = remains(margins)
         let cut = Cropping(

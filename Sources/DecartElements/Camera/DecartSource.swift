@@ -1,7 +1,8 @@
-// `decartsrc`: a camera whose pictures come out transformed. Capture, crop, mirror and `decarttransform` in one bin, with
-// all properties and signals of the latter.
+// The element `decartsrc`: a camera whose frames come out transformed. It combines capture, crop, mirror and
+// `decarttransform` in one bin, with all properties and signals of the latter.
 //
-// Lock order: none is held while another is taken, nor while anything is emitted, posted or set.
+// Lock order: no lock is held while another is taken, nor while a signal is emitted, a message posted or a property
+// set.
 import DecartProtocol
 import GStreamerKit
 import Synchronization
@@ -28,7 +29,7 @@ final class DecartSource: ElementImplementation {
 
     // MARK: Settings and state
 
-    /// What is there from the beginning; captures and the preview come and go.
+    /// The elements that exist from the beginning; captures and the preview come and go.
     private struct Parts: Sendable {
         let transform: CarriedElement
         let mirror: Element
@@ -36,7 +37,7 @@ final class DecartSource: ElementImplementation {
         let stage: PictureStage
         let camera: CameraSwitch
 
-        /// What the stage makes of pictures follows what the model wants.
+        /// Crops to the shape that the model takes now.
         func updateShape() { stage.set(target: (transform.element.implementation as? DecartTransform)?.shape) }
     }
 
@@ -46,7 +47,7 @@ final class DecartSource: ElementImplementation {
         var preview: PreviewBranch?
         var microphone: Microphone?
         var sound: GhostPad?
-        /// Why the element could not be put together, told when it is started.
+        /// Error of `build`, posted when the element is started.
         var buildError: GStreamerError?
     }
     private let state = Mutex(State())
@@ -69,7 +70,7 @@ final class DecartSource: ElementImplementation {
         } catch { state.withLock { $0.buildError = error } }
         guard let source else { return }
         handle.unowned.add(source)
-        // What was sent before the end still comes back: the preview ends with that, not before it.
+        // Frames sent before EOS still come back, so the preview ends when the output does.
         source.addProbe(.downstreamEvent) { [weak self] item in
             if case .event(let event) = item, event.kind == .eos { self?.state.withLock(\.preview)?.end() }
             return .pass
@@ -108,7 +109,7 @@ final class DecartSource: ElementImplementation {
             tee: tee, stage: stage, camera: camera)
     }
 
-    /// The transform's `audio_src` comes and goes with the negotiation.
+    /// Forwards the transform's `audio_src`, which comes and goes with the negotiation.
     private func forwardSound(of transform: Element) {
         transform.connect("pad-added") { [weak self] arguments in
             guard let self, let pad = arguments.first?.pad, pad.name == "audio_src",
@@ -164,7 +165,7 @@ final class DecartSource: ElementImplementation {
         switch name {
         case "mirror": parts.mirror.set("mode", settings.mirror.nick)
         case "position":
-            // With a camera, the mirror follows when it delivers.
+            // A camera sets the mirror's position when its first frame arrives.
             if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
@@ -198,14 +199,14 @@ final class DecartSource: ElementImplementation {
         parts.updateShape()
     }
 
-    /// The camera is let go when black goes out in its place.
+    /// With `mute-releases-camera`, the camera is closed while black frames are sent in its place.
     private func applyMute(_ parts: Parts) {
         let releases = state.withLock(\.settings.muteReleasesCamera)
         parts.camera.setMuted(releases && parts.transform.value("mute-video")?.bool == true)
     }
 
     private func apply(_ orientation: TransformSettings.OrientationChoice, _ parts: Parts) {
-        // `auto` is decided by the stage, which sees the pictures; the session keeps what it has until then.
+        // The stage decides `auto` when it sees the frames; until then the session keeps its orientation.
         parts.stage.set(orientation: orientation)
         if orientation != .auto { parts.transform.element.set("orientation", orientation.rawValue) }
     }
@@ -235,7 +236,7 @@ final class DecartSource: ElementImplementation {
         return nil
     }
 
-    /// The property tells the side that was chosen last.
+    /// Makes `position` read as the side of the camera that was chosen last.
     private func follow(_ camera: Camera) {
         let changed = state.withLock { state in
             defer { state.settings.position = camera.side }
@@ -253,7 +254,7 @@ final class DecartSource: ElementImplementation {
         }
         switch change {
         case .readyToPaused:
-            // Decided once: where a session is watched the camera switch never runs.
+            // Read once for each start: while a session is watched, the camera switch never runs.
             let captures = state.withLock { $0.settings.subscribeToken == nil }
             guard start(parts, captures: captures) else { return .failure }
             let result = chainUp()
@@ -279,7 +280,7 @@ final class DecartSource: ElementImplementation {
         parts.transform.connectAnsweredSignals()
         let settings = state.withLock(\.settings)
         parts.stage.reset()
-        // With `auto` its output waits for the first picture.
+        // With `auto`, the transform's output waits for the first frame.
         parts.transform.element.set("orientation", settings.orientation.rawValue)
         parts.mirror.set("position", settings.position.nick)
         parts.updateShape()
@@ -321,9 +322,9 @@ final class DecartSource: ElementImplementation {
 
     // MARK: Events and messages
 
-    /// A camera's error is the camera's: others can take its place. A microphone's leaves the pictures. The children's
-    /// STATE_CHANGED messages are dropped as in `DecartTransform`. A LATENCY message goes on where it concerns an
-    /// output: the transform's own, and the camera's while there is a preview.
+    /// A camera's error does not end the element, because another camera can replace it, and without the microphone
+    /// video goes on. STATE_CHANGED messages of the children are dropped as in `DecartTransform`. A LATENCY message is
+    /// forwarded if it concerns an output: those of the transform itself, and the camera's while there is a preview.
     func handleMessage(_ message: Message) -> Message? {
         switch message.kind {
         case .stateChanged: return nil

@@ -1,18 +1,19 @@
-// Where the sound of `decartsrc` comes from: one source beside the cameras, there as long as the element runs, and given to
-// `decarttransform`, which takes sound for as long as this is linked. It knows devices; it must not know sessions.
+// The audio source of `decartsrc`. It exists while the element runs and is linked to the pad `audio_sink` that it
+// requests from `decarttransform`, which publishes audio as long as that pad exists. This file knows devices; it must
+// not know sessions.
 import GStreamerKit
 import Synchronization
 
-// @unchecked: elements and pads lock themselves; the rest belongs to the thread that changes the element's state.
+// @unchecked: elements and pads lock themselves; the rest is confined to the thread that changes the element's state.
 final class Microphone: @unchecked Sendable {
     private let bin = Bin(name: "microphone")
     private let output: GhostPad
-    /// As a message names it; nil where its errors are the user's.
+    /// Name of the microphone in messages; nil for a source that the user described, whose errors end the element.
     private let label: String?
     private var entry: Pad?
     private let isLost = Mutex(false)
 
-    /// nil where no sound is wanted.
+    /// Returns nil if no audio is wanted.
     init?(_ source: String) throws(ElementFailure) {
         let made: Element
         switch source {
@@ -29,7 +30,7 @@ final class Microphone: @unchecked Sendable {
             (made, label) = (element, device.displayName)
         default:
             do throws(GStreamerError) {
-                // As for pictures: what is not live comes at its own speed.
+                // clocksync paces a source that is not live, as for video.
                 made = try Bin(description: "\(source) ! clocksync sync-to-first=true", ghostUnlinkedPads: true)
             } catch {
                 throw ElementFailure(.resourceSettings, "audio-source cannot be made: \(error.message).")
@@ -44,7 +45,7 @@ final class Microphone: @unchecked Sendable {
         bin.add(output)
     }
 
-    /// The user's choice; a monitor of what the machine plays is nobody's microphone.
+    /// The system's default, or else the first one. A monitor captures what the machine plays and is no microphone.
     private static var defaultDevice: Device? {
         let monitor = DeviceMonitor()
         if let caps = try? Caps(AudioInput.caps) { monitor.addFilter(classes: "Audio/Source", caps: caps) }
@@ -52,7 +53,7 @@ final class Microphone: @unchecked Sendable {
         return devices.first { $0.properties?["is-default"]?.bool == true } ?? devices.first
     }
 
-    /// Before the element starts.
+    /// Called before the element starts.
     func attach(to element: Bin, _ transform: Element) throws(ElementFailure) {
         guard let entry = transform.requestPad("audio_sink") else {
             throw ElementFailure(
@@ -67,7 +68,7 @@ final class Microphone: @unchecked Sendable {
         }
     }
 
-    /// When the element has stopped.
+    /// Called after the element has stopped.
     func remove(from element: Bin, _ transform: Element) {
         bin.setLockedState(true)
         bin.setState(.null)
@@ -79,8 +80,8 @@ final class Microphone: @unchecked Sendable {
         element.remove(bin)
     }
 
-    /// Whether an error is a microphone's, without which pictures go on; of another source it ends the element. The text of a
-    /// warning the first time.
+    /// Handles an error. A microphone's error leaves video running and comes with the text of a warning the first time;
+    /// an error of any other source ends the element.
     func takesOver(_ message: Message) -> (isOurs: Bool, warning: String?) {
         guard let label, message.isFrom(within: bin) else { return (false, nil) }
         let isFirst = isLost.withLock { isLost in

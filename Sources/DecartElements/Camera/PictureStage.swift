@@ -1,9 +1,9 @@
-// Between the capture and the mirror: cuts the picture to what the user asked for and to the shape that is sent, so that
-// the preview shows what the service sees. It knows pictures; it must not know devices or sessions.
+// The stage between capture and mirror: crops frames to the part that the user asked for and to the aspect ratio that
+// is sent, so that the preview shows what the service gets. It knows frames; it must not know devices or sessions.
 import GStreamerKit
 import Synchronization
 
-// @unchecked: elements lock themselves; what changes is in the mutex.
+// @unchecked: elements lock themselves; mutable state is in the mutex.
 final class PictureStage: @unchecked Sendable {
     let elements: [Element]
     private let crop: Element
@@ -11,7 +11,8 @@ final class PictureStage: @unchecked Sendable {
     private struct State {
         var request = CropRequest.all
         var orientation = TransformSettings.OrientationChoice.auto
-        /// Of the model, in landscape or portrait; nil: the shape stays (letterbox and stretch keep all of the picture).
+        /// The model's size, in landscape or portrait; nil keeps the shape, because letterbox and stretch use the whole
+        /// frame.
         var target: (width: Int, height: Int)?
         var input: VideoInfo?
         var tags = TaggedOrientation()
@@ -21,21 +22,22 @@ final class PictureStage: @unchecked Sendable {
     private let state = Mutex(State())
     private let onShape: @Sendable (_ isPortrait: Bool) -> Void
 
-    /// - Parameter onShape: on the streaming thread, before the first picture that is displayed higher than wide, or no
-    ///   longer, and only while the orientation is `auto`.
+    /// - Parameter onShape: called on the streaming thread, only while the orientation is `auto`: before the first
+    ///   frame, and before the display orientation changes between portrait and landscape.
     init(onShape: @escaping @Sendable (_ isPortrait: Bool) -> Void) throws(GStreamerError) {
         self.onShape = onShape
         let unify = try Element(factory: "videoconvert", name: "camera-unify")
         let plain = try Element(factory: "capsfilter", name: "camera-plain")
         crop = try Element(factory: "videocrop", name: "camera-crop")
-        // What videocrop can cut and the mirror can turn; a camera's usual formats pass untouched.
+        // Formats that videocrop can crop and the mirror can flip; the usual formats of a camera pass without
+        // conversion.
         let both = Set(Mirror.formats).intersection(InputChain.plainFormats)
         plain.set("caps", caps: try Caps("video/x-raw, format=(string){ \(both.sorted().joined(separator: ", ")) }"))
         elements = [unify, plain, crop]
         for element in elements { element.set("qos", false) }
     }
 
-    /// Everything that comes by `source`, which feeds the first of the elements, is looked at.
+    /// Installs the probe on `source`, the pad that feeds the first of the elements.
     func watch(_ source: Pad) {
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             switch item {
@@ -58,7 +60,7 @@ final class PictureStage: @unchecked Sendable {
         }
     }
 
-    /// Before another start.
+    /// Called before another start.
     func reset() {
         state.withLock {
             ($0.input, $0.isPortrait) = (nil, nil)
@@ -71,14 +73,14 @@ final class PictureStage: @unchecked Sendable {
         case .caps:
             guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
             state.withLock { $0.input = info }
-            // Margins of the old size may leave nothing of the new one.
+            // Margins for the old size may leave nothing of the new one.
             applyGeometry()
         case .streamStart, .tag: state.withLock { $0.tags.take(event) }
         default: break
         }
     }
 
-    /// The streaming thread, between frames.
+    /// Runs on the streaming thread, between frames.
     private func applyGeometry() {
         let (margins, shape) = state.withLock { state -> (Margins?, Bool?) in
             guard let input = state.input else { return (nil, nil) }

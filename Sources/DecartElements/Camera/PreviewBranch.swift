@@ -1,5 +1,5 @@
-// The pad `preview`: the local picture as it is sent. Its reader may be slow or stand still: it loses pictures then, and
-// the camera loses none.
+// The pad `preview`: local video as it is sent. If its consumer is slow or blocks, the preview drops frames and the
+// camera does not.
 import GStreamerKit
 
 // @unchecked: elements and pads lock themselves.
@@ -29,7 +29,7 @@ final class PreviewBranch: @unchecked Sendable {
         try branch.link(sink)
     }
 
-    /// EOS behind what is queued.
+    /// Sends EOS after the queued frames.
     func end() { queue.staticPad("sink")?.send(Event.eos()) }
 
     func remove(from bin: Bin) {

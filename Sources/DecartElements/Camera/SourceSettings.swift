@@ -1,4 +1,5 @@
-// What the user set on `decartsrc`, and the properties that show it. All others are those of `decarttransform`.
+// The settings of `decartsrc` itself and the properties that expose them. All other properties are those of
+// `decarttransform`.
 import DecartProtocol
 import GStreamerKit
 
@@ -12,9 +13,9 @@ struct SourceSettings: Sendable {
     var mirror = MirrorSettings.Mode.off
     var orientation = TransformSettings.OrientationChoice.auto
     var captureCaps: Caps?
-    /// Of a session to watch: there is nothing to capture then.
+    /// Token of a session to watch; nothing is captured then.
     var subscribeToken: Secret?
-    /// As the user wrote it; a text that is no crop counts as none.
+    /// The text as the user wrote it; one that cannot be parsed crops nothing.
     var crop = ""
     var muteReleasesCamera = false
 

@@ -1,11 +1,11 @@
 internal import CFlipKernels
 import GStreamerKit
 
-/// Flips frames plane by plane, in place where both are one.
+/// Flips frames plane by plane, in place if source and target share memory.
 enum FrameFlip {
     private static let level = decart_flip_best_level()
 
-    /// False when a plane is missing, shorter than it should be, or of a kind that is not known.
+    /// Returns false if a plane is missing, is shorter than its layout says, or has an unknown pixel unit.
     static func run(_ flip: Flip, _ source: VideoFrameRef, into target: VideoFrameRef) -> Bool {
         for index in 0..<source.planeCount {
             guard let from = source.plane(index), let to = target.plane(index), from.layout == to.layout,
@@ -16,7 +16,7 @@ enum FrameFlip {
                 decart_flip_plane_horizontally(
                     to.base, to.stride, from.base, from.stride, from.layout.columns, from.layout.rows, unit, level)
             case .topToBottom:
-                // Rows change places within their field: the other one belongs to another time.
+                // Rows are swapped within their field only: the two fields were captured at different times.
                 let fields = source.isInterlaced ? 2 : 1
                 for field in 0..<fields {
                     decart_flip_plane_vertically(

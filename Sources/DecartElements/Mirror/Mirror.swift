@@ -1,7 +1,7 @@
-// `mirror`: what a front camera sees, as people know it from a mirror. In display orientation: where a tag says that the
-// picture is shown turned by 90 or 270 degrees, its rows change places instead of its columns. (A rotation that swaps the
-// sides turns the one flip into the other, whether it is itself flipped or not; any other leaves it what it is. So tags
-// need not be rewritten.)
+// The element `mirror` shows a front camera's video the way a mirror would. It flips in display orientation: if a tag
+// says that the frame is displayed rotated by 90 or 270 degrees, it swaps rows instead of columns. (A rotation that
+// swaps the sides turns the one flip into the other, whether it is itself flipped or not; any other rotation leaves the
+// flip as it is. So the tags need not be rewritten.)
 import GStreamerKit
 import Synchronization
 
@@ -20,7 +20,7 @@ final class Mirror: VideoFilterImplementation {
         ],
         properties: MirrorSettings.specs, make: { Mirror($0) })
 
-    /// In system memory only: what cannot be mapped must fail to negotiate.
+    /// System memory only: memory that cannot be mapped must fail to negotiate.
     static let caps = """
         video/x-raw, format=(string){ \(formats.joined(separator: ", ")) }, width=(int)[ 1, max ], height=(int)[ 1, max ], \
         framerate=(fraction)[ 0, max ]
@@ -42,7 +42,7 @@ final class Mirror: VideoFilterImplementation {
         var settings = MirrorSettings()
         var orientation = TaggedOrientation()
         var size = (width: 0, height: 0)
-        /// For the frame in hand.
+        /// Flip of the frame in progress: a property may change between `changesFrames` and `transformed`.
         var flip = Flip.leftToRight
 
         var nextFlip: Flip? {

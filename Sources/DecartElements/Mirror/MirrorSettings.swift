@@ -1,4 +1,4 @@
-// What the user set on `mirror`, and the properties that show it.
+// The settings of `mirror` and the properties that expose them.
 import GStreamerKit
 
 struct MirrorSettings: Sendable {

@@ -1,7 +1,7 @@
 import GStreamerKit
 
-/// The `image-orientation` that holds for a stream. A tag list replaces the one before it of the same scope, and what is
-/// said of the stream counts more than what is said of the whole medium, as in videoflip.
+/// The current `image-orientation` of a stream. A tag list replaces the previous one of the same scope, and a stream
+/// tag takes precedence over a global one, as in videoflip.
 struct TaggedOrientation: Sendable {
     private var streamID: String?
     private var ofStream: ImageRotation?
@@ -12,7 +12,7 @@ struct TaggedOrientation: Sendable {
     mutating func take(_ event: Event) {
         switch event.kind {
         case .streamStart:
-            // The same stream again, as after a seek, keeps its tags.
+            // The same stream ID again, as after a seek, keeps its tags.
             if event.streamID == nil || event.streamID != streamID { self = TaggedOrientation() }
             streamID = event.streamID
         case .tag:

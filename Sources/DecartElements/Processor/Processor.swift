@@ -1,8 +1,9 @@
-// One processor: the user's elements in a bin of their own, between converters and on a thread of their own. What goes in
-// comes out in the same size. It knows pictures; it must not know others of its kind, nor sessions.
+// One processor: the user's elements in a bin of their own, between converters and on a streaming thread of their own.
+// Frames come out in the size in which they went in. This file knows frames; it must not know other processors or
+// sessions.
 //
-// The user's elements may do anything: fail, stand still, never start. Nothing that may block in them runs on another
-// thread than theirs, or than this processor's queue.
+// The user's elements may do anything: fail, block, never start. Calls that may block in them are made only on their
+// own threads or on this processor's queue.
 import DecartSession
 import Dispatch
 import GStreamerKit
@@ -11,14 +12,14 @@ import Synchronization
 // @unchecked: elements and pads lock themselves; the rest is in the mutex.
 final class Processor: @unchecked Sendable {
     struct Handlers: Sendable {
-        /// On the processor's thread.
+        /// Called on the processor's streaming thread.
         var onPicture: @Sendable (Processor, EncoderFrame) -> Void
-        /// It is slower than the pictures come: one was lost.
+        /// The processor is slower than the input, and its queue dropped a frame.
         var onDrop: @Sendable (Processor) -> Void
         var onEnd: @Sendable (Processor, _ why: String) -> Void
     }
 
-    /// As the user wrote it.
+    /// The description as the user wrote it.
     let text: String
     private let handlers: Handlers
     private let work = DispatchQueue(label: "decart-processor")
@@ -34,21 +35,21 @@ final class Processor: @unchecked Sendable {
         var parts: Parts?
         var isLive: Bool
         var isOver = false
-        /// The last that went in.
+        /// The last caps event that went in.
         var caps: Event?
         var newest: ClockTime?
-        /// Pictures that went in since one came out, and for how many looks there have been too many.
+        /// Frames that went in since one came out, and the number of checks in a row that found too many of them.
         var unanswered = 0
         var silence = 0
-        /// Of what comes out.
+        /// Segment and frame size of the output.
         var segment: Event?
         var size = (width: 0, height: 0)
     }
     private let state: Mutex<State>
 
-    /// How many pictures may be under way in it before its silence counts, and for how many looks that may last.
+    /// Frames that may be in flight in the processor before its silence counts, and the checks for which that may last.
     private static let patience = (pictures: 2, looks: 8)
-    /// ms, between two looks.
+    /// Time between two checks, ms.
     static let interval = 250
 
     init(_ text: String, isLive: Bool, _ handlers: Handlers) {
@@ -57,9 +58,10 @@ final class Processor: @unchecked Sendable {
         state = Mutex(State(isLive: isLive))
     }
 
-    // MARK: Life
+    // MARK: Life cycle
 
-    /// On the processor's own queue: makes the elements, puts them into `parent` and starts them. `done` is told why not.
+    /// Creates the elements, adds them to `parent` and starts them, on the processor's own queue. `done` gets the
+    /// error.
     func start(in parent: Bin, _ done: @escaping @Sendable (GStreamerError?) -> Void) {
         work.async { [self] in
             do throws(GStreamerError) {
@@ -73,7 +75,7 @@ final class Processor: @unchecked Sendable {
 
     private func build(in parent: Bin) throws(GStreamerError) {
         let (first, last) = ("\(Self.ownPrefix)-queue", "\(Self.ownPrefix)-sized")
-        // Linked by gst-launch itself: it knows which of an element's pads take pictures.
+        // The parser of gst-launch links the whole chain, because it finds out which pads of an element take video.
         let bin = try Bin(
             description: """
                 queue name=\(first) ! videoconvert ! \(text) ! videoconvert name=\(Self.ownPrefix)-converted \
@@ -82,7 +84,7 @@ final class Processor: @unchecked Sendable {
         guard let queue = bin.child(named: first), let sized = bin.child(named: last), let sink = queue.staticPad("sink"),
             let between = queue.staticPad("src"), let source = sized.staticPad("src")
         else { throw GStreamerError(.badDescription, "it is no chain of elements") }
-        // Its sinks and sources are nobody else's affair.
+        // A source or sink in the description must not turn the element itself into a source or sink.
         bin.suppressSourceAndSinkFlags()
         bin.set("async-handling", true)
         queue.set("max-size-buffers", 2)
@@ -92,7 +94,7 @@ final class Processor: @unchecked Sendable {
             if let self, self.state.withLock(\.isLive) { self.handlers.onDrop(self) }
             return nil
         }
-        // On the processor's thread, in order with the pictures.
+        // Runs on the processor's streaming thread, in order with the frames.
         between.addProbe(.downstreamEvent) { [weak self] item in
             if case .event(let event) = item, let caps = event.caps { self?.keepSize(of: caps) }
             return .pass
@@ -116,7 +118,7 @@ final class Processor: @unchecked Sendable {
             queue.set("leaky", state.isLive ? "downstream" : "no")
             return !state.isOver
         }
-        // While it is locked, the parent's own changes of state do not wait for what blocks here.
+        // While the state is locked, state changes of the parent do not wait for elements that block here.
         bin.setLockedState(true)
         if isWanted { parent.add(bin) }
         let isStarted = isWanted && bin.syncStateWithParent()
@@ -127,7 +129,8 @@ final class Processor: @unchecked Sendable {
         }
     }
 
-    /// At once for pictures and for the parent's state; its own threads end when they do.
+    /// Takes effect immediately for frames and for the parent's state changes. The elements go down on the processor's
+    /// queue, which then calls `done`.
     func remove(_ done: @escaping @Sendable () -> Void) {
         let bin = state.withLock { state in
             state.isOver = true
@@ -143,14 +146,15 @@ final class Processor: @unchecked Sendable {
     private func takeDown(_ bin: Bin) {
         bin.setLockedState(true)
         bin.removeFromParent()
-        // Lets go whoever waits to put a picture in.
+        // Unblocks a thread that is pushing a frame in.
         entry.push(Event.flushStart())
         bin.setState(.null)
         entry.setActive(false)
         exit.setActive(false)
     }
 
-    /// Whether it ends with this message. A warning of our own elements is of pictures that are not what they are said to be.
+    /// True if the message ends the processor. A warning does so only from our own elements, which post it for frames
+    /// that do not match their caps.
     func fails(by message: Message) -> Bool {
         posted(message) && (message.kind == .error || message.sourceName.hasPrefix(Self.ownPrefix))
     }
@@ -158,7 +162,7 @@ final class Processor: @unchecked Sendable {
 
     private func posted(_ message: Message) -> Bool { state.withLock(\.parts?.bin).map { message.isFrom(within: $0) } ?? false }
 
-    /// Pictures of a live input are never held up; any other loses none.
+    /// A live input is never blocked, so the queue drops frames; for any other input the queue blocks and drops none.
     func set(live: Bool) {
         let queue = state.withLock { state in
             state.isLive = live
@@ -167,7 +171,7 @@ final class Processor: @unchecked Sendable {
         queue?.set("leaky", live ? "downstream" : "no")
     }
 
-    // MARK: In (the input's thread)
+    // MARK: Input (the input's streaming thread)
 
     func take(_ frame: EncoderFrame, _ caps: Event) {
         guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
@@ -184,7 +188,8 @@ final class Processor: @unchecked Sendable {
         guard isReady else { return }
         if changes { entry.push(caps) }
         if isFirst { entry.push(Event.timeSegment()) }
-        // Of the picture before. An element that fails has said more in a message by then.
+        // Because of the queue, the result belongs to an earlier frame. An element that fails has posted a better
+        // message by then.
         switch entry.push(buffer) {
         case .ok, .flushing: break
         case .notNegotiated: handlers.onEnd(self, "it does not take these pictures, or gives none that can be converted")
@@ -194,11 +199,11 @@ final class Processor: @unchecked Sendable {
         }
     }
 
-    /// No pictures come for a while, which is not its fault.
+    /// Resets the watchdog: no frames come for a while, which is not the processor's fault.
     func rest() { state.withLock { ($0.unanswered, $0.silence) = (0, 0) } }
 
-    /// One more look: whether pictures have gone in and none has come out for too long. Looks are counted, and not time,
-    /// in which the whole process may have stood still.
+    /// Called at each check. Returns true if frames have gone in and none has come out for too long. It counts checks
+    /// instead of time, because the whole process may have been suspended.
     func isSilent() -> Bool {
         state.withLock { state in
             state.silence = state.unanswered > Self.patience.pictures ? state.silence &+ 1 : 0
@@ -206,7 +211,7 @@ final class Processor: @unchecked Sendable {
         }
     }
 
-    // MARK: Out (the processor's thread)
+    // MARK: Output (the processor's streaming thread)
 
     private func keepSize(of caps: Caps) {
         guard let info = VideoInfo(caps: caps), let sized = state.withLock(\.parts?.sized),
@@ -228,7 +233,7 @@ final class Processor: @unchecked Sendable {
 
     private func cameOut(_ buffer: Buffer) {
         let frame = state.withLock { state -> EncoderFrame? in
-            // A picture from the future would stand in the way of all that come until then.
+            // Frames must leave in rising order, so one with a time in the future would block all frames until then.
             guard !state.isOver, let time = buffer.pts.flatMap({ state.segment?.runningTime(of: $0) }),
                 let newest = state.newest, time <= newest
             else { return nil }

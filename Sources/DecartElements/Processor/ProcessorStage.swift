@@ -1,6 +1,6 @@
-// Which processor works on the pictures before they are encoded, if any. A new one is started beside what is there and
-// takes over with its first picture; one that fails is bypassed, with a warning. It knows pictures and the bus; it must not
-// know sessions.
+// Manages the processor that works on frames before they are encoded, if there is one. A new processor starts alongside
+// the current one and takes over with its first frame; one that fails is bypassed, with a warning. This file knows
+// frames and the bus; it must not know sessions.
 //
 // No lock is held in a call-out.
 import DecartSession
@@ -9,26 +9,26 @@ import GStreamerKit
 import Synchronization
 
 final class ProcessorStage: Sendable {
-    /// What has become of the property's value.
+    /// State of the processor that the property describes.
     enum Condition: String, Sendable { case none, starting, active, bypassed }
 
     private struct State {
-        /// While the element runs, and not longer.
+        /// Set only while the element runs.
         var element: Bin?
         var condition = Condition.none
         var isLive = true
-        /// Of the pictures that arrive.
+        /// Caps of the arriving frames.
         var caps: Event?
         var lastArrived: ClockTime?
-        /// Of those that left here, whether processed or not.
+        /// Running time of the last frame that left, processed or not.
         var lastPassed: ClockTime?
         var current: Processor?
         var coming: Processor?
-        /// What `coming` may still take to start, in looks at it; nil once it has.
+        /// Checks left for `coming` to start; nil once it has started.
         var startsWithin: Int?
-        /// Pictures wait for the first processor, so that none goes out without it.
+        /// Frames are withheld until the first processor delivers, so that none is sent unprocessed.
         var holds = false
-        /// On their way out: what they still say is nobody's trouble.
+        /// Processors being removed, whose bus messages are ignored.
         var leaving: [Processor] = []
 
         var all: [Processor] { [current, coming].compactMap { $0 } }
@@ -39,7 +39,7 @@ final class ProcessorStage: Sendable {
     }
     private let state = Mutex(State())
     private let timer = PeriodicTimer("decart-processors")
-    /// What is being started or taken down.
+    /// Entered while a processor is being started or removed.
     private let busy = DispatchGroup()
     private struct Handlers {
         var onPicture: (@Sendable (Processor, EncoderFrame) -> Void)?
@@ -47,31 +47,33 @@ final class ProcessorStage: Sendable {
     }
     private let handlers = Mutex(Handlers())
 
-    /// How long a processor may take to start, in looks at it.
+    /// Start timeout of a processor, in checks.
     private static let startPatience = 5000 / Processor.interval
 
-    /// A picture comes out of a processor, on its thread; whether it goes on is to be asked of `passes`.
+    /// Sets the handler for a processor's frames, called on its streaming thread. The handler must let `passes` decide
+    /// whether a frame goes on.
     func onPicture(_ handler: @escaping @Sendable (Processor, EncoderFrame) -> Void) {
         handlers.withLock { $0.onPicture = handler }
     }
 
-    /// A picture was lost because the processor is too slow.
+    /// Sets the handler for frames that were dropped because the processor is too slow.
     func onDrop(_ handler: @escaping @Sendable () -> Void) { handlers.withLock { $0.onDrop = handler } }
 
     var condition: Condition { state.withLock(\.condition) }
 
-    // MARK: With the element
+    // MARK: State changes
 
-    /// On the way up: returns when the processor is started, so that the first picture meets it, or has failed.
+    /// Called in READY to PAUSED. Returns when the processor has started, so that it gets the first frame, or has
+    /// failed.
     func start(_ text: String?, element: ElementHandle) {
         state.withLock { $0.element = element.retained }
         guard let text else { return }
         bring(text, holds: true)
-        // Longer than its looks take: by then it has been given up.
+        // Longer than the start timeout, so a processor that does not start has been given up by then.
         _ = busy.wait(timeout: .now() + .milliseconds(Processor.interval &* (Self.startPatience &+ 2)))
     }
 
-    /// On the way down; waits a little for the processor's threads, which may stand anywhere.
+    /// Called in PAUSED to READY. Waits only 300 ms for the processors' threads, which may be blocked anywhere.
     func stop() {
         timer.stop()
         let processors = state.withLock { state in
@@ -84,7 +86,7 @@ final class ProcessorStage: Sendable {
         _ = busy.wait(timeout: .now() + .milliseconds(300))
     }
 
-    /// nil for none. While the element runs; the same text again is another try.
+    /// Replaces the processor while the element runs; nil removes it. The same text again is another attempt.
     func change(to text: String?) {
         if let text { return bring(text, holds: false) }
         remove(
@@ -102,12 +104,12 @@ final class ProcessorStage: Sendable {
         for processor in processors { processor.set(live: live) }
     }
 
-    /// Pictures are not to be waited for: the element pauses, or is muted.
+    /// Resets the watchdogs: no frames are to be expected, because the element pauses or is muted.
     func rest() {
         for processor in state.withLock(\.all) { processor.rest() }
     }
 
-    // MARK: Processors that come and go
+    // MARK: Starting and removing processors
 
     private func bring(_ text: String, holds: Bool) {
         let processor = Processor(
@@ -161,10 +163,10 @@ final class ProcessorStage: Sendable {
         for processor in processors where processor.isSilent() { fail(processor, "it gives no pictures") }
     }
 
-    /// Any thread. Pictures go on without it, and without one that was to be replaced by it.
+    /// Any thread. Frames go on unprocessed: the processor that this one was to replace is removed as well.
     private func fail(_ processor: Processor, _ why: String) {
         let (element, processors) = state.withLock { state -> (Bin?, [Processor]) in
-            // What was to be replaced may fail while nobody minds.
+            // A processor that is about to be replaced fails silently.
             if state.current === processor, state.coming != nil {
                 state.current = nil
                 return (nil, [processor])
@@ -188,7 +190,7 @@ final class ProcessorStage: Sendable {
         if counts { handlers.withLock(\.onDrop)?() }
     }
 
-    /// Whether a child's error or warning is a processor's end.
+    /// Handles an error or warning of a child. Returns true if it ends a processor, also one that is being removed.
     func takesOver(_ message: Message) -> Bool {
         let processors = state.withLock { $0.all + $0.leaving }
         guard let processor = processors.first(where: { $0.fails(by: message) }) else { return false }
@@ -196,22 +198,23 @@ final class ProcessorStage: Sendable {
         return true
     }
 
-    /// "streaming stopped, reason not-negotiated (-4)" is all that says what has happened, where it is there.
+    /// The debug text, such as "streaming stopped, reason not-negotiated (-4)", is often the only hint at the cause.
     private static func words(_ message: Message) -> String {
         let text = message.problem?.text ?? "it fails"
         let reason = message.problem?.debug.split(separator: "\n").last { $0.contains("reason ") }
         return "\(message.sourceName): \(text)" + (reason.map { " (\($0.drop { !$0.isLetter }))" } ?? "")
     }
 
-    // MARK: Pictures
+    // MARK: Frames
 
-    /// The input's thread.
+    /// Runs on the input's streaming thread.
     func take(caps: Event) { state.withLock { $0.caps = caps } }
 
-    /// The input's thread: whether the picture is a processor's affair and not to go on as it is.
+    /// Runs on the input's streaming thread. Returns true if the frame goes through a processor, or is withheld for
+    /// one, and must not go on as it is.
     func take(_ frame: EncoderFrame) -> Bool {
         let (caps, current, coming, holds) = state.withLock { state in
-            // Another stream, or a jump back: what passed before says nothing any more.
+            // A new stream or a seek backwards: the times of earlier frames no longer count.
             if let time = frame.runningTime, let last = state.lastArrived, time < last { state.lastPassed = nil }
             state.lastArrived = frame.runningTime
             return (state.caps, state.current, state.coming, state.holds)
@@ -222,10 +225,11 @@ final class ProcessorStage: Sendable {
         return current != nil || holds
     }
 
-    /// While it leaves: a picture goes on as it is.
+    /// Called while an unprocessed frame leaves.
     func passed(_ frame: EncoderFrame) { state.withLock { $0.lastPassed = frame.runningTime } }
 
-    /// While it is about to leave: whether a processor's picture goes on. The first one of a new processor makes it the one.
+    /// Called while a processor's frame is about to leave; true if it goes on. The first frame of a new processor makes
+    /// that one the current processor.
     func passes(_ frame: EncoderFrame, from processor: Processor) -> Bool {
         let (passes, former) = state.withLock { state -> (Bool, Processor?) in
             var former: Processor?

@@ -1,28 +1,29 @@
-// Which sent frames carry a number, and what their return tells. A value: time comes with each call.
+// Decides which sent frames carry a latency marker, and interprets the markers that come back. A value without a clock:
+// time is an argument of each call.
 package import GStreamerKit
 
-/// As few frames as keep the delay known: some at the start and after a change, then one every two seconds.
+/// Marks as few frames as keep the delay known: some at the start and after a change, then one every two seconds.
 package struct MarkerLedger: Sendable {
     private struct Entry {
         var number: UInt16
         var time: ClockTime
         var isAnswered = false
     }
-    /// Enough for half a minute at the quick pace: a model may take its time with the first picture.
+    /// Half a minute at the quick pace: a model may take long for its first frame.
     private static let capacity = 256
     private static let quick: ClockTime = 110_000_000
     private static let slow: ClockTime = 2_000_000_000
-    /// Marks in a row after the first answer, or after one that says that the delay has changed.
+    /// Frames marked in a row after the first answer, or after an answer that shows a changed delay.
     package static let burst = 5
-    /// Pictures without any answer after which none is expected.
+    /// Received frames without any answer after which none is expected.
     package static let patience = 30
 
     private enum Pace {
-        /// Until the first answer.
+        /// No answer yet.
         case searching
         case settling(left: Int)
         case keeping
-        /// As it seems there will be none; a few more, slowly.
+        /// Answers seem to stay away: a few more marks, slowly.
         case doubting(left: Int)
         case silent
     }
@@ -33,13 +34,13 @@ package struct MarkerLedger: Sendable {
     private var picturesWithout = 0
     private var delays = DelayFilter(window: MarkerLedger.burst)
 
-    /// - Parameter isSilent: nobody will answer.
+    /// - Parameter isSilent: the service is known not to return markers.
     package init(firstNumber: UInt16, isSilent: Bool = false) {
         nextNumber = firstNumber
         pace = isSilent ? .silent : .searching
     }
 
-    /// For a frame that is sent: its number, if it is to have one.
+    /// Returns the number to stamp into a frame that is being sent, or nil if it gets none.
     package mutating func number(forFrameAt time: ClockTime) -> UInt16? {
         guard let interval else { return nil }
         if let last = lastTime, time >= last, time &- last < interval { return nil }
@@ -63,17 +64,17 @@ package struct MarkerLedger: Sendable {
         }
     }
 
-    /// One of ours: whatever else looks like a number is left alone.
+    /// True if this ledger issued the number. Anything else that reads as a marker is part of the image.
     package func contains(_ number: UInt16) -> Bool { entries.contains { $0.number == number } }
 
-    /// When the frame of that number was taken; once for each.
+    /// Returns the time of the sent frame with that number: once, nil for each further answer.
     package mutating func answer(_ number: UInt16) -> ClockTime? {
         guard let index = entries.lastIndex(where: { $0.number == number }), !entries[index].isAnswered else { return nil }
         entries[index].isAnswered = true
         return entries[index].time
     }
 
-    /// What an answer came to. Returns the delay that counts from now on.
+    /// Takes the delay of an answered mark. Returns the filtered delay.
     package mutating func measured(_ delay: Int64) -> Int64 {
         let before = delays.value
         let now = delays.add(delay)
@@ -86,7 +87,7 @@ package struct MarkerLedger: Sendable {
         return now
     }
 
-    /// A picture came without a number. True once: when it shows that no answers will come.
+    /// Called for each received frame without a number. Returns true once: when no answer is to be expected any more.
     package mutating func pictureWithoutNumber() -> Bool {
         guard delays.value == nil, picturesWithout < Self.patience else { return false }
         picturesWithout += 1
@@ -98,9 +99,9 @@ package struct MarkerLedger: Sendable {
     package var delay: Int64? { delays.value }
 }
 
-/// The median of the last few: one late picture moves nothing.
+/// The median of the last few delays, so that a single late frame has no effect.
 package struct DelayFilter: Sendable {
-    /// More than this is another delay and no jitter.
+    /// A larger difference, ns, is a change of the delay, not jitter.
     package static let tolerance: UInt64 = 30_000_000
     private let window: Int
     private var samples: [Int64] = []

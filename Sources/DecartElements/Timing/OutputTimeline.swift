@@ -1,15 +1,16 @@
-// The time line of what leaves: that of arrival, or, moved back by the measured delay, that of the input. A value.
+// The time line of the output: the frames' arrival time or, shifted back by the measured delay, the input's running
+// time. A value.
 package import GStreamerKit
 
 package struct OutputTimeline: Sendable {
-    /// Least latency to report; nil where frames keep the time of their arrival.
+    /// Minimum latency to report, ns; nil if frames keep their arrival time.
     private let minimum: ClockTime?
-    /// By which arrival is moved back, ns; it follows `target`, a little with each frame.
+    /// Subtracted from arrival times, ns; approaches `target` a little with each frame.
     private var shift: Int64 = 0
     private var target: Int64?
-    /// The newest media path whose delay is known.
+    /// `rank` of the newest media path with a known delay.
     private var settledRank = -1
-    /// Only ever rises: sinks that were told once are told again only when they must be.
+    /// Latency that the delay has required so far, with a reserve, ns. It only rises, so that sinks adapt rarely.
     private var promised: ClockTime = 0
     private var hasShown = false
 
@@ -17,15 +18,15 @@ package struct OutputTimeline: Sendable {
 
     package var isCapture: Bool { minimum != nil }
 
-    /// Whether pictures of this media path can be shown at their right time.
+    /// True if the delay of this media path is known, so that its frames can be timestamped.
     package func isSettled(rank: Int) -> Bool { !isCapture || settledRank >= rank }
 
-    /// The delay of a media path's pictures, from the input's running time to their arrival.
-    /// - Parameter base: latency from arrival on.
-    /// - Returns: whether more latency has to be reported than was so far.
+    /// Takes the measured delay of a media path, from a frame's running time at the input to its arrival, ns.
+    /// - Parameter base: latency after arrival, ns.
+    /// - Returns: true if a higher latency must be reported than before.
     package mutating func settle(_ delay: Int64, rank: Int, base: ClockTime) -> Bool {
         guard isCapture, rank >= settledRank else { return false }
-        // Another path is another delay: nothing to be smoothed.
+        // Another media path has a delay of its own, so there is nothing to smooth.
         if rank > settledRank || !hasShown { shift = delay }
         settledRank = rank
         target = delay
@@ -35,7 +36,7 @@ package struct OutputTimeline: Sendable {
         return true
     }
 
-    /// What the LATENCY query is answered.
+    /// The answer to a LATENCY query, ns.
     package func latency(base: ClockTime) -> ClockTime {
         guard isCapture else { return base }
         return max(floor(base), Self.sum(base, target ?? 0))
@@ -43,10 +44,11 @@ package struct OutputTimeline: Sendable {
 
     private func floor(_ base: ClockTime) -> ClockTime { max(promised, minimum ?? 0, base) }
 
-    /// Where what arrived then belongs; also what the line stands at by that running time.
+    /// Returns the output time of a frame that arrived at `time`, which for the current running time is the position
+    /// now.
     package func moved(_ time: ClockTime, base: ClockTime) -> ClockTime { Self.move(time, by: shift(base: base)) }
 
-    /// By how much arrival is moved back, ns; before anything is measured, as far as the least latency allows.
+    /// Offset subtracted from arrival times, ns. Before the first measurement: the minimum latency minus `base`.
     package func shift(base: ClockTime) -> Int64 {
         guard isCapture else { return 0 }
         let least = latency(base: base)
@@ -59,7 +61,8 @@ package struct OutputTimeline: Sendable {
         shift >= 0 ? time &- min(time, shift.magnitude) : time &+ shift.magnitude
     }
 
-    /// A frame has left. Small changes of the delay are spread over several; a large one is true, and counts at once.
+    /// Called when a frame has left. Spreads a small change of the delay over several frames; a large one is real and
+    /// applies at once.
     package mutating func frameLeft(interval: ClockTime) {
         hasShown = true
         guard let target else { return }
@@ -74,8 +77,9 @@ package struct OutputTimeline: Sendable {
     }
 }
 
-/// What sound goes by: a change of the pictures' delay counts when it has lasted for a second, for samples left out are
-/// heard, and a picture or two that come late are not seen. Not so at the beginning, when a service warms up.
+/// The shift for audio. It follows a change of the video delay only after that has lasted for a second: dropped samples
+/// are audible, while one or two late frames are not visible. In the first seconds of measuring, while a service warms
+/// up, it follows at once.
 package struct SteadyShift: Sendable {
     private static let patience: ClockTime = 1_000_000_000
     private static let warmUp: ClockTime = 5_000_000_000

@@ -1,10 +1,10 @@
-// `timestamps=capture`: how long a picture is on its way, by a number stamped into one that is sent and found in one
-// that comes back. It knows pixels and running times; it must not know sessions or sockets.
+// `timestamps=capture`: measures how long a frame is in flight, by a number stamped into a sent frame and found in a
+// returned one. This file knows pixels and running times; it must not know sessions or sockets.
 import DecartProtocol
 import GStreamerKit
 import Synchronization
 
-/// What the media paths of one run share.
+/// State shared by the media paths of one run.
 final class CaptureTiming: Sendable {
     let element: ElementHandle
     private let output: VideoOutput
@@ -16,10 +16,10 @@ final class CaptureTiming: Sendable {
         self.output = output
     }
 
-    /// ns, from the input's running time to the decoded picture; nil before it was measured.
+    /// Time from a frame's input running time until it is decoded, ns; nil before the first measurement.
     var glassToGlassTime: Int64? { glassToGlass.withLock(\.value) }
 
-    /// The service was seen not to answer: no further picture is spoilt.
+    /// The service has been found not to return markers, so no further frame is stamped.
     var isSilent: Bool { isUnanswered.load(ordering: .relaxed) }
 
     func measured(_ time: Int64) {
@@ -41,15 +41,15 @@ final class CaptureTiming: Sendable {
     }
 }
 
-/// Of one media path: the input's thread stamps, the decoder's reads.
+/// The markers of one media path: the input's thread stamps, the decoder's thread reads.
 final class PictureMarks: Sendable {
     private struct State {
         var ledger: MarkerLedger
-        /// Of the pictures that are sent.
+        /// Format of the sent frames.
         var video: (width: Int, height: Int, info: VideoInfo)?
-        /// From the input's running time to the moment at which the frame is sent.
+        /// Time from a frame's running time until it is sent, ns.
         var lag: Int64 = 0
-        /// The last one returned, which covers the marker in the next.
+        /// The last returned frame, whose pixels cover the marker of the next one.
         var picture: Buffer?
         var hasSent = false
         var isEstimated = false
@@ -57,7 +57,7 @@ final class PictureMarks: Sendable {
     private let state: Mutex<State>
     private let rank: Int
     private let timing: CaptureTiming
-    /// Finds the network's round-trip time out, later and elsewhere.
+    /// Queries the network's round-trip time; the answer comes later, on another thread.
     private let askRoundTrip: @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
 
     init(
@@ -71,9 +71,9 @@ final class PictureMarks: Sendable {
             State(ledger: MarkerLedger(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
     }
 
-    // MARK: What is sent
+    // MARK: Sent frames
 
-    /// The frame as it is to be sent; one with a number is a copy.
+    /// Returns the frame to send: a stamped copy if it gets a number, else the frame itself.
     func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {
         let now = timing.element.unowned.currentRunningTime
         let marked = state.withLock { state -> (UInt16, VideoInfo)? in
@@ -93,9 +93,10 @@ final class PictureMarks: Sendable {
         return isStamped == true ? copy : frame
     }
 
-    // MARK: What comes back (the decoder's thread)
+    // MARK: Received frames (the decoder's thread)
 
-    /// Nil: the picture may go on as it is.
+    /// Evaluates the marker of a decoded frame. Returns a copy with the marker covered, or nil if the frame can go on
+    /// unchanged.
     func read(_ picture: Buffer, _ video: VideoInfo) -> Buffer? {
         guard video.hasPlainLuma else { return nil }
         let found = picture.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
@@ -132,13 +133,14 @@ final class PictureMarks: Sendable {
         let wasSilent = timing.isSilent
         let (isOver, hasSent, lag) = state.withLock { state in
             state.picture = picture
-            // Where silence is known, or nothing is sent, the first picture is as good as the last of them.
+            // If the service is known not to return markers, or nothing is sent, further frames would tell no more than
+            // the first.
             let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.ledger.delay == nil
             if isFirst { state.isEstimated = true }
             return (isFirst || state.hasSent && state.ledger.pictureWithoutNumber(), state.hasSent, state.lag)
         }
         guard isOver else { return }
-        // Somebody else's pictures: all that is known of them is when they come.
+        // A viewer receives frames of another client: only their arrival time is known.
         guard hasSent else { return timing.settle(0, rank: rank) }
         timing.unanswered()
         askRoundTrip { [rank, timing] roundTrip in
@@ -148,7 +150,7 @@ final class PictureMarks: Sendable {
 }
 
 extension Buffer {
-    /// Nil when the picture cannot be mapped. Memory that others hold as well is copied before it is written.
+    /// Returns nil if the frame cannot be mapped. Writing copies memory that is shared with other buffers first.
     fileprivate func withLuma<R>(_ video: VideoInfo, writable: Bool, _ body: (LatencyMarker.Luma) -> R) -> R? {
         let result = withVideoPlanes(video, writable: writable) { planes -> R? in
             guard let plane = planes.first,
