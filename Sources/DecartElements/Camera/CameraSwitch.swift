@@ -306,8 +306,8 @@ final class CameraSwitch: @unchecked Sendable {
 
     // MARK: Hot-plugging and failures
 
-    /// Handles an error; true if it is a camera's, which another one can replace. An error of any other source ends the
-    /// element.
+    /// Handles an error. Returns true for that of a camera, which another one can replace, and of a capture being
+    /// removed; an error of any other source ends the element.
     func takesOver(_ message: Message) -> Bool {
         let (captures, leaving, isRunning) = state.withLock {
             ([$0.current, $0.coming].compactMap { $0 }, $0.leaving, $0.isRunning)

@@ -323,8 +323,8 @@ final class DecartSource: ElementImplementation {
     // MARK: Events and messages
 
     /// A camera's error does not end the element, because another camera can replace it, and without the microphone
-    /// video goes on. STATE_CHANGED messages of the children are dropped as in `DecartTransform`. A LATENCY message is
-    /// forwarded if it concerns an output: those of the transform itself, and the camera's while there is a preview.
+    /// video goes on. STATE_CHANGED messages of the children are dropped as in `DecartTransform`. LATENCY messages of
+    /// the transform itself are forwarded, those of other children only while there is a preview.
     func handleMessage(_ message: Message) -> Message? {
         switch message.kind {
         case .stateChanged: return nil

@@ -67,7 +67,7 @@ package struct MarkerLedger: Sendable {
     /// True if this ledger issued the number. Anything else that reads as a marker is part of the image.
     package func contains(_ number: UInt16) -> Bool { entries.contains { $0.number == number } }
 
-    /// Returns the time of the sent frame with that number: once, nil for each further answer.
+    /// Returns the running time of the sent frame with that number; nil if it is unknown or was answered before.
     package mutating func answer(_ number: UInt16) -> ClockTime? {
         guard let index = entries.lastIndex(where: { $0.number == number }), !entries[index].isAnswered else { return nil }
         entries[index].isAnswered = true

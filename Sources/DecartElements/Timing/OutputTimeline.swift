@@ -18,7 +18,7 @@ package struct OutputTimeline: Sendable {
 
     package var isCapture: Bool { minimum != nil }
 
-    /// True if the delay of this media path is known, so that its frames can be timestamped.
+    /// True if frames of this media path can be timestamped: its delay is known, or arrival times are used.
     package func isSettled(rank: Int) -> Bool { !isCapture || settledRank >= rank }
 
     /// Takes the measured delay of a media path, from a frame's running time at the input to its arrival, ns.
@@ -44,8 +44,8 @@ package struct OutputTimeline: Sendable {
 
     private func floor(_ base: ClockTime) -> ClockTime { max(promised, minimum ?? 0, base) }
 
-    /// Returns the output time of a frame that arrived at `time`, which for the current running time is the position
-    /// now.
+    /// Returns the output time of a frame that arrived at `time`; for the current running time, that is the output
+    /// position.
     package func moved(_ time: ClockTime, base: ClockTime) -> ClockTime { Self.move(time, by: shift(base: base)) }
 
     /// Offset subtracted from arrival times, ns. Before the first measurement: the minimum latency minus `base`.

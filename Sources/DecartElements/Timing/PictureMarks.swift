@@ -19,7 +19,7 @@ final class CaptureTiming: Sendable {
     /// Time from a frame's input running time until it is decoded, ns; nil before the first measurement.
     var glassToGlassTime: Int64? { glassToGlass.withLock(\.value) }
 
-    /// The service has been found not to return markers, so no further frame is stamped.
+    /// The service has been found not to return markers: media paths created from now on stamp no frames.
     var isSilent: Bool { isUnanswered.load(ordering: .relaxed) }
 
     func measured(_ time: Int64) {
