@@ -26,7 +26,8 @@ extension ElementTests {
             }
         }
 
-        /// The output is one continuous stream from the start of the pad: each buffer begins where the last one ended.
+        /// The output is one continuous stream from the start of the pad: each buffer begins where the last one ended,
+        /// so that no sink inserts or drops samples.
         @Test func samplesFollowOneAnother() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in
@@ -159,7 +160,8 @@ extension ElementTests {
             }
         }
 
-        /// A reconnect keeps the audio pad and its stream; each gap in the samples is marked as a discontinuity.
+        /// A reconnect keeps the audio pad and its stream, so that downstream stays linked; each gap in the samples is
+        /// marked as a discontinuity.
         @Test func aReconnectKeepsThePad() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "max-retries=5 fallback=freeze")) { pipeline in
@@ -274,7 +276,7 @@ extension ElementTests {
 
         // MARK: Blocked inputs and sinks
 
-        /// A live input must never block: while there is no session its audio is dropped.
+        /// A live source must never block: while there is no session its audio is dropped.
         @Test func aLiveInputIsNeverHeldUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "auto-connect=false")) { pipeline in
@@ -385,7 +387,8 @@ extension ElementTests {
             }
         }
 
-        /// Audio that is not live waits for the session and is then paced by the clock.
+        /// Audio that is not live waits for the session and is then paced by the clock; otherwise it would arrive in
+        /// one burst.
         @Test func whatIsNotLiveIsPaced() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(

@@ -67,7 +67,7 @@ extension ElementTests {
             }
         }
 
-        /// A source that is not live, such as a file, is paced by its timestamps.
+        /// A source that is not live, such as a file, must play at its own rate, not as fast as it can be read.
         @Test func aSourceThatIsNotLiveIsPaced() throws {
             let source = TransformPipeline.source("is-live=false")
             try StandIn.run { standIn in

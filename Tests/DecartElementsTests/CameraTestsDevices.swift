@@ -79,7 +79,7 @@ extension ElementTests {
             }
         }
 
-        /// The model here is 320 × 176 at 20 fps.
+        /// The chosen format needs the least scaling and frame dropping for the model, here 320 × 176 at 20 fps.
         @Test(arguments: [
             // The smallest format that covers it.
             (
@@ -324,7 +324,8 @@ extension ElementTests {
             }
         }
 
-        /// Fails as v4l2src does: an error and EOS come before the monitor reports that the device is gone.
+        /// A camera that fails is replaced and not selected again by itself. It fails as v4l2src does: an error and EOS
+        /// come before the monitor reports that the device is gone.
         @Test func aCameraThatFailsIsReplacedAndNotTakenAgain() throws {
             var broken = Self.front
             broken.then = "identity error-after=40"
@@ -355,7 +356,8 @@ extension ElementTests {
             }
         }
 
-        /// Signals and hotplug from several threads, while the element starts and stops, leave it usable.
+        /// Signals and hotplug on several threads, while the element starts and stops, neither deadlock nor leave it
+        /// unusable.
         @Test func anythingAtAnyTime() throws {
             try run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)

@@ -177,8 +177,8 @@ extension ElementTests {
             }
         }
 
-        /// A phone held upright delivers landscape frames with an orientation tag; the sent frame is rotated
-        /// accordingly.
+        /// A phone held upright delivers landscape frames with an orientation tag: the sent frame is rotated by the
+        /// element, the preview by its sink.
         @Test func aTagTurnsThePicture() throws {
             let tags = " ! taginject tags=\\\"image-orientation=rotate-90\\\""
             let turned = try Reference.picture(

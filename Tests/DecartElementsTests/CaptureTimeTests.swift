@@ -118,8 +118,8 @@ extension ElementTests {
             }
         }
 
-        /// A delay above min-latency is reported once; after that no LATENCY message follows, and a synchronised sink
-        /// goes on.
+        /// A delay above min-latency is reported once, so that a synchronised sink does not drop frames; no further
+        /// LATENCY message follows.
         @Test func aLongDelayIsReported() throws {
             try run("timestamps=capture min-latency=100", delay: 600) { _, pipeline, frames in
                 pipeline.output.set("sync", true)
@@ -139,7 +139,7 @@ extension ElementTests {
             }
         }
 
-        /// Timestamps stay monotonic through a reconnect, and match the input's again afterwards.
+        /// Timestamps rise through a reconnect, and match the input's again in the new session.
         @Test func itHoldsThroughAReconnect() throws {
             try run("timestamps=capture max-retries=5 fallback=freeze") { standIn, pipeline, frames in
                 pipeline.play()
@@ -159,7 +159,7 @@ extension ElementTests {
             }
         }
 
-        /// A frame rate fixed downstream gives a grid on the input's timeline.
+        /// A frame rate fixed downstream puts the frames on a regular grid, but on the input's timeline.
         @Test func aRateOfDownstreamsOwn() throws {
             try run("timestamps=capture", downstream: "video/x-raw,framerate=30/1") { _, pipeline, frames in
                 pipeline.play()
@@ -172,7 +172,7 @@ extension ElementTests {
             }
         }
 
-        /// A service that does not return markers costs one warning, but no frames.
+        /// A service that returns no markers costs one warning, but frames still leave the element.
         @Test func aServiceThatDoesNotAnswer() throws {
             try run("timestamps=capture", answers: false, prompt: "cyberpunk") { standIn, pipeline, _ in
                 pipeline.play()

@@ -38,7 +38,8 @@ extension ElementTests {
             }
         }
 
-        /// Noise makes each encoder exceed the user's max-bitrate for ten seconds.
+        /// An encoder above max-bitrate must not make congestion control skip frames. Ten seconds of noise make each
+        /// codec exceed it.
         @Test(arguments: [("vp8", 400_000), ("h264", 20_000), ("vp9", 60_000)])
         func anOvershootOfTheMaximumCostsNoFrame(codec: String, maximum: Int) throws {
             let (before, after) = try run(
@@ -50,7 +51,7 @@ extension ElementTests {
             #expect(abs((after.sent - before.sent) - (after.arrived - before.arrived)) <= 3)
         }
 
-        /// The default test pattern at the models' size must pass at full rate from the start bitrate on.
+        /// The default test pattern in the models' size passes without skipped frames, from the start bitrate on.
         @Test(arguments: ["vp8", "h264", "vp9"])
         func theStandardPictureKeepsItsRate(codec: String) throws {
             let (before, after) = try run(
@@ -75,7 +76,7 @@ extension ElementTests {
             return gst_element_register(nil, name, 0, type) != 0 ? name : nil
         }()
 
-        /// One warning per run of the element, however many sessions it has.
+        /// An encoder whose bitrate cannot be set is reported by one warning per run, however many sessions there are.
         @Test func anEncoderThatDoesNotFollowTheTargetIsTold() throws {
             let encoder = try #require(Self.foreignEncoder)
             try StandIn.run { standIn in

@@ -66,7 +66,7 @@ extension ElementTests {
             }
         }
 
-        /// A viewer stays in the session and sees the same interruption.
+        /// A viewer sees what the session shows: it stays connected through the pause and needs no new token.
         @Test(arguments: returns) func aViewerStays(output: Fault.Output, seconds: Double) throws {
             let expected = try Reference.input().applying(prompt: Self.prompt)
             try StandIn.run { standIn in
@@ -95,8 +95,8 @@ extension ElementTests {
             }
         }
 
-        /// A cause that concerns the user is a warning immediately, and a permanent error once the service closes the
-        /// session.
+        /// The user must learn why the generation ended: a warning immediately, and a permanent error once the service
+        /// closes.
         @Test(arguments: [
             ("insufficient_credits", "INSUFFICIENT_CREDITS"), ("moderation_violation", "MODERATION_VIOLATION"),
         ])

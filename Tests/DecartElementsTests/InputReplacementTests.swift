@@ -71,7 +71,7 @@ extension ElementTests {
             }
         }
 
-        /// An orientation tag of one stream must not apply to the next stream.
+        /// An orientation tag belongs to its stream and must not rotate the next one.
         @Test func anotherStreamHasOtherTags() throws {
             let (one, two) = (try Reference.input(), try otherPicture())
             let turned = try Reference.picture(

@@ -81,7 +81,8 @@ extension ElementTests {
             }
         }
 
-        /// Decoders allocate whole blocks, set caps to the visible size and add a crop meta for the visible part.
+        /// Decoders allocate whole blocks, set caps to the visible size and add a crop meta: the crop rectangle must be
+        /// mirrored too.
         @Test(arguments: [false, true])
         func aBufferLargerThanItsCaps(_ shared: Bool) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in

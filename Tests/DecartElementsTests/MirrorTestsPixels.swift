@@ -104,7 +104,8 @@ extension ElementTests {
             }
         }
 
-        /// Every instruction set of this machine, at every row length in which a vector block can end.
+        /// Runs each instruction set of this machine at every row length in which a vector block can end: such tails
+        /// are where kernels err.
         @Test(arguments: 0..<6)
         func everyKernel(_ unit: Int) throws {
             let unit = decart_flip_unit(UInt32(unit))

@@ -94,7 +94,7 @@ extension ElementTests {
             }
         }
 
-        /// A sink that blocks for a while loses old frames, and its latency does not grow.
+        /// A sink that blocks for a while costs old frames, but no latency.
         @Test func aSlowSinkGetsTheNewestFrames() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in

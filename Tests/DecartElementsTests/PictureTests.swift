@@ -35,7 +35,7 @@ extension ElementTests {
             }
         }
 
-        /// The candidates of a direct connection are in the answer, or trickle in messages after it.
+        /// The candidates of a direct connection are in the answer or trickle in after it; both must connect.
         @Test(arguments: [false, true]) func candidatesMayTrickle(trickles: Bool) throws {
             let raw = try Reference.input()
             try StandIn.run {

@@ -317,7 +317,8 @@ extension ElementTests {
             }
         }
 
-        /// Property changes from several threads, while the element starts, pauses and stops, leave it usable.
+        /// Property changes on several threads, while the element starts, pauses and stops, neither deadlock nor leave
+        /// it unusable.
         @Test func anythingAtAnyTime() throws {
             let texts = [Self.flip, nil, Self.mirror, "no-such-element", "identity error-after=2", "valve drop=true", "", "tee ! queue"]
             try StandIn.run { standIn in

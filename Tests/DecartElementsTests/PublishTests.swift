@@ -45,7 +45,8 @@ extension ElementTests {
             }
         }
 
-        /// The session survives for longer than the media watchdog's timeout.
+        /// A withdrawn track stops the media, which must not trigger the media watchdog: the wait is longer than its
+        /// timeout.
         @Test func theSessionLivesWithoutIt() throws {
             let shown = try shown()
             let lego = try Reference.input().applying(prompt: "lego")

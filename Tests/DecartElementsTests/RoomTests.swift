@@ -251,7 +251,7 @@ extension ElementTests {
             }
         }
 
-        /// `auto` adds almost nothing to a direct service's time to first frame.
+        /// Detection by `auto` must cost a direct service next to nothing until its first frame.
         @Test func autoIsAsFastAsADirectConnection() throws {
             func times(_ transport: String) throws -> [Int] {
                 try StandIn.run({ $0.transports = [.webrtc] }) { standIn in

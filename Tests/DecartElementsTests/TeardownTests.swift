@@ -40,8 +40,9 @@ extension ElementTests {
             for delay in [0, 5, 50] { try stopAfter(milliseconds: delay, url: "wss://nobody.invalid", mayFail: true) { true } }
         }
 
-        /// Stalls after so many frames of the service. 0: WebSocket upgraded. 2: greeted, initial state sent. 3: state
-        /// acknowledged, offer sent. 4: answered, no candidates. 5 and 6: some candidates.
+        /// NULL must not wait for the service. The proxy stalls after so many messages. 0: WebSocket open. 2: ready and
+        /// session ID received, initial state sent. 3: state acknowledged, offer sent. 4: answered, no candidates. 5
+        /// and 6: some candidates.
         @Test(arguments: 0...6) func whileTheServiceOwesAnAnswer(frames: Int) throws {
             try StandIn.run { standIn in
                 for delay in [0, 120] {

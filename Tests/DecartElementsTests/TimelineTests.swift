@@ -96,8 +96,8 @@ import Testing
         #expect(at(8000, 450) == 450 && at(8020, 447) == 450)
     }
 
-    /// Impossible delays and times: the latency never falls below the configured minimum or a reported value, and no
-    /// time leaves its range.
+    /// Delays and times that no clock gives must not overflow: the latency never falls below the configured minimum or
+    /// a reported value, and a time moves only within its range.
     @Test func senselessDelaysStayWithinTheBounds() {
         let minimum = 60_000 * Self.ms
         var line = capture(minimum: 60_000)

@@ -5,7 +5,7 @@ import Testing
 
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackTests {
-        /// Muted video is black frames, transformed by the service like any other; they keep the session alive.
+        /// Muted video is black frames, which keep the session alive; the service transforms them like any other.
         @Test func blackGoesOutAndTheSessionLives() throws {
             let raw = try Reference.input()
             let shown = raw.applying(prompt: "film noir")

@@ -183,7 +183,7 @@ extension ElementTests {
             }
         }
 
-        /// A temporary refusal is retried, as for any session.
+        /// A temporary refusal (HTTP 500) is retried as for any session, whereas 404 is final.
         @Test func aBusyServiceIsAskedAgain() throws {
             try withSession { standIn, _, token in
                 try standIn.server.setFaults([Fault(parsing: "http_500:count=2")])
