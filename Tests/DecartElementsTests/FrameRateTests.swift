@@ -61,7 +61,7 @@ extension ElementTests {
             #expect(after.skipped == before.skipped)
         }
 
-        /// A subclass of vp8enc, so that the element does not know the name of its bitrate property.
+        /// A subclass of vp8enc under another factory name: the element does not know the name of its bitrate property.
         private static let foreignEncoder: String? = {
             let name = "foreignvp8enc"
             guard ElementTests.isReady, let known = gst_element_factory_find("vp8enc") else { return nil }

@@ -41,7 +41,7 @@ extension ElementTests {
                         #expect(standIn.wait { $0.first?.isGenerating == false })
                         #expect(pipeline.wait(until: isBlack))
                         #expect(eventually { pipeline.connectionState == "connected" })
-                        // The input goes on being sent.
+                        // Input frames are still sent during the pause.
                         let sent = pipeline.count("frames-sent")
                         #expect(pipeline.waitForFrames(10))
                         #expect(eventually { pipeline.count("frames-sent") > sent })

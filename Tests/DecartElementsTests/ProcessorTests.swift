@@ -66,7 +66,8 @@ extension ElementTests {
             }
         }
 
-        /// The element that takes the video need not be the first one, and the processor may convert format and size.
+        /// The pad that takes video need not be the first unlinked one (textoverlay also has a text pad), and the
+        /// processor may convert format and size.
         @Test(arguments: [
             ("videoflip video-direction=vert ! textoverlay text=live font-desc=\"Sans, 40\"", 30.0),
             ("video/x-raw,format=BGRA ! videoflip video-direction=vert ! videoconvert ! video/x-raw,format=GBR", 6),

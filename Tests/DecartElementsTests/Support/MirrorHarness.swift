@@ -25,7 +25,7 @@ final class MirrorHarness: Sendable {
             self?.upstreamEvents.withLock { $0.append(event) }
             return .handled(true)
         }
-        // Announces support for video metas downstream, as an ordinary sink does.
+        // Answers ALLOCATION queries with support for video metas, as an ordinary sink does.
         gst_pad_set_query_function_full(
             sink.raw.assumingMemoryBound(to: GstPad.self),
             { pad, parent, query in

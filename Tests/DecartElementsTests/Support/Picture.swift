@@ -36,7 +36,7 @@ struct Picture: Sendable, Equatable {
         self.init(width: width, height: height, planes: copied)
     }
 
-    /// Returns what the stand-in makes of this frame.
+    /// Returns this frame as the stand-in transforms it.
     func applying(_ look: Look) -> Picture {
         // Three separate arrays: overlapping access to elements of one array is not allowed.
         var (luma, blue, red) = (planes[0], planes[1], planes[2])

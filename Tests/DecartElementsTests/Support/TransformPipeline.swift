@@ -163,8 +163,8 @@ final class TransformPipeline: @unchecked Sendable {
 
     @discardableResult func play() -> StateChangeReturn { pipeline.setState(.playing) }
 
-    /// Makes a pipeline, runs the body, sets the pipeline to NULL (within a second), and checks that the element is
-    /// finalised.
+    /// Makes a pipeline, runs the body and sets the pipeline to NULL. Checks that this takes less than a second and
+    /// that the element is finalised.
     static func run(
         _ make: @autoclosure () throws -> TransformPipeline, sourceLocation: SourceLocation = #_sourceLocation,
         _ body: (TransformPipeline) throws -> Void

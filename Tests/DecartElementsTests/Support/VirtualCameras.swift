@@ -26,7 +26,7 @@ enum VirtualCameras {
     // @unchecked: holds pointers to GStreamer objects, which lock themselves.
     fileprivate struct State: @unchecked Sendable {
         var cameras: [VirtualCamera] = []
-        /// Set while a monitor has started the provider.
+        /// Nil unless a monitor has started the provider.
         var provider: UnsafeMutablePointer<GstDeviceProvider>?
         /// Owned GstDevice references, stored as integers.
         var devices: [(id: String, device: UInt)] = []
