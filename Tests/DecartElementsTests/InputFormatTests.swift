@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// Raw video in any format reaches the service in the model's size, and the output shows it undistorted.
+    /// Raw video in any format reaches the service in the model's size, and the output shows it as expected.
     @Suite(.serialized, .timeLimit(.minutes(5))) struct InputFormatTests {
         static let prompt = "film noir"
 
