@@ -4,7 +4,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// Sound beside the picture, by samples.
+    /// Audio alongside video, checked sample by sample.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct AudioTests {
         @Test func aToneComesBack() throws {
             try StandIn.run { standIn in
@@ -26,7 +26,8 @@ extension ElementTests {
             }
         }
 
-        /// One stream of samples, each where the last one ended, from the beginning of the pad to the end of the input.
+        /// The output is one continuous stream from the start of the pad: each buffer begins where the last one ended,
+        /// so that no sink inserts or drops samples.
         @Test func samplesFollowOneAnother() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in
@@ -37,7 +38,7 @@ extension ElementTests {
                     #expect(sound.wait { $0.buffers > before.buffers + 100 })
                     let seen = sound.seen.value
                     #expect(seen.holes.isEmpty, "\(seen.holes)")
-                    // With the picture's time, and no later than it is said to be.
+                    // Audio timestamps follow the pipeline's running time, as the video's do.
                     let now = try #require(pipeline.pipeline.currentRunningTime)
                     let delay = Int64(now) - Int64(try #require(seen.end))
                     #expect(delay < 1_000_000_000 && delay > -200_000_000, "\(delay) ns")
@@ -47,7 +48,8 @@ extension ElementTests {
             }
         }
 
-        /// While PLAYING, three times: the picture goes on, the session is the same, and nothing stays.
+        /// Adds and removes audio in PLAYING three times: video goes on, the session stays, and no pad or thread is
+        /// left.
         @Test func itComesAndGoes() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
@@ -69,7 +71,7 @@ extension ElementTests {
                         #expect(pipeline.transform.staticPad("audio_sink") == nil)
                         branch.end()
                         #expect(pipeline.waitForFrames(10), "round \(round)")
-                        // What the first one leaves to the connection is there to be used again.
+                        // The first branch may start threads that the connection keeps for the next one.
                         if round == 0 {
                             threads = Process.threadCount
                         } else {
@@ -88,7 +90,7 @@ extension ElementTests {
         @Test func thereIsOneOfEach() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    // In NULL and, given back, in PLAYING.
+                    // The first round is in NULL; the second, after the release, in PLAYING.
                     for _ in 0..<2 {
                         let first = try #require(pipeline.transform.requestPad("audio_sink"))
                         #expect(try requestAgain(pipeline.transform) == nil)
@@ -102,7 +104,7 @@ extension ElementTests {
             }
         }
 
-        /// By the template: asked by the name of a pad that is there, GStreamer complains itself.
+        /// Requests by template, because GStreamer itself logs a critical for a request by the name of an existing pad.
         private func requestAgain(_ transform: Element) throws -> UnsafeMutablePointer<GstPad>? {
             let element = transform.raw.assumingMemoryBound(to: GstElement.self)
             let template = try #require(gst_element_get_pad_template(element, "audio_sink"))
@@ -133,7 +135,7 @@ extension ElementTests {
             }
         }
 
-        /// `publish-audio`: nothing is sent, and what leaves the element is one stream of sound all the same.
+        /// While `publish-audio` withdraws the track nothing is sent, yet downstream gets one continuous audio stream.
         @Test func theTrackIsWithdrawnAndComesBack() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "publish-audio=false")) { pipeline in
@@ -158,7 +160,8 @@ extension ElementTests {
             }
         }
 
-        /// The service dies and comes back: one stream of sound, with silence in between.
+        /// A reconnect keeps the audio pad and its stream, so that downstream stays linked; each gap in the samples is
+        /// marked as a discontinuity.
         @Test func aReconnectKeepsThePad() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "max-retries=5 fallback=freeze")) { pipeline in
@@ -169,7 +172,7 @@ extension ElementTests {
                     let start = ContinuousClock.now
                     standIn.server.closeSessions(code: 1011)
                     #expect(standIn.wait { $0.count == 2 && $0.last?.isGenerating == true })
-                    // On the new way: it has been silent, or what came before is over.
+                    // Audio of the new connection, so that the tone below is no remainder of the old one.
                     let received = pipeline.count("audio-buffers-received")
                     #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-received") > received + 20 })
                     #expect(sound.waitForTone(440))
@@ -183,7 +186,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: Ends
+        // MARK: End of stream and teardown
 
         @Test func theEndOfThePictureEndsTheSound() throws {
             try StandIn.run { standIn in
@@ -232,7 +235,7 @@ extension ElementTests {
                     pad.send(Event.streamStart(id: "another", groupID: Event.nextGroupID()))
                     pad.send(Event.caps(try Caps("audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)1, layout=(string)interleaved")))
                     pad.send(Event.timeSegment())
-                    // The source may have been told while it was flushing, and then has ended its task.
+                    // The source may have pushed during the flush, got FLUSHING and ended its task.
                     branch.source.setState(.ready)
                     branch.source.syncStateWithParent()
                     #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-sent") > before + 50 })
@@ -254,7 +257,7 @@ extension ElementTests {
                         #expect(pipeline.takeProblems().isEmpty)
                     }
                 }
-                // And again with the same element, by way of READY.
+                // The same element also restarts, through READY and through NULL.
                 try TransformPipeline.run(try .init(standIn)) { pipeline in
                     for round in 0..<3 {
                         let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
@@ -271,9 +274,9 @@ extension ElementTests {
             }
         }
 
-        // MARK: What stands still
+        // MARK: Blocked inputs and sinks
 
-        /// Without a session, or with one that takes no sound, whoever gives it is not held up.
+        /// A live source must never block: while there is no session its audio is dropped.
         @Test func aLiveInputIsNeverHeldUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "auto-connect=false")) { pipeline in
@@ -295,7 +298,7 @@ extension ElementTests {
                     let sound = try branch.sound()
                     #expect(sound.waitForTone(440))
                     branch.pauseSink()
-                    // What comes meanwhile waits in the output.
+                    // Audio that arrives meanwhile queues in the output, which counts it as late.
                     let late = pipeline.count("audio-buffers-late")
                     #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
                     branch.release()
@@ -331,7 +334,7 @@ extension ElementTests {
             }
         }
 
-        /// It waits for both: silence fills what nobody says.
+        /// A muxer waits for data on every pad, so silence replaces audio that does not arrive.
         @Test func aMuxerGoesOnWithoutSound() throws {
             try TemporaryFolder.with { folder in
                 let file = folder.path("both.mkv")
@@ -384,7 +387,8 @@ extension ElementTests {
             }
         }
 
-        /// A file: it waits for the session, and comes at the clock's pace.
+        /// Audio that is not live waits for the session and is then paced by the clock; otherwise it would arrive in
+        /// one burst.
         @Test func whatIsNotLiveIsPaced() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
@@ -425,7 +429,7 @@ extension ElementTests {
                     #expect(sound.waitForTone(660))
                     #expect(pipeline.pipeline.setState(.ready) == .success)
                     #expect(pipeline.transform.staticPad("audio_src") == nil)
-                    // Another time, and this time none.
+                    // Plays once more, now without an audio source.
                     pipeline.transform.set("audio-source", GValueBox("none"))
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))

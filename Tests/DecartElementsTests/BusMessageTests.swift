@@ -3,11 +3,12 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// The bus carries the element's own messages, and few of its children's.
+    /// The bus carries the element's own messages and only few of its children's.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct BusMessageTests {
         private static let downstream = "capsfilter name=rate caps=video/x-raw"
 
-        /// A start, a lost session and another one.
+        /// Applications see no STATE_CHANGED or LATENCY message of inner elements, neither at the start nor at a
+        /// reconnect.
         @Test func theChildrensStatesAndLatenciesStayInside() throws {
             try StandIn.run { standIn in
                 try StallingProxy.with(to: standIn, frames: .max) { proxy in
@@ -34,7 +35,7 @@ extension ElementTests {
             }
         }
 
-        /// One frame is part of the latency: at another rate of the output it is another one.
+        /// One frame interval is part of the latency, so a new output frame rate requires a LATENCY message.
         @Test func anotherLatencyIsTold() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "noir", downstream: Self.downstream)) { pipeline in
@@ -69,7 +70,7 @@ extension ElementTests {
                     #expect(counts.first == 1, "\(counts)")
                     #expect((counts.last ?? 0) >= 30, "\(counts)")
                     #expect(zip(counts, counts.dropFirst()).allSatisfy { $0 < $1 }, "\(counts)")
-                    // The first at once, and five a second.
+                    // One report immediately, then at most five a second.
                     #expect(counts.count <= 2 + Int((time / .seconds(1)) * 5), "\(counts.count) reports in \(time)")
                 }
             }

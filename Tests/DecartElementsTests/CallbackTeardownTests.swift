@@ -3,14 +3,14 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// An application takes its pipeline down in a callback and lets go of it: whatever called back must not touch the
-    /// element any more, and calls nobody back after that.
+    /// An application may take its pipeline to NULL and release it inside a callback: the code that made the callback
+    /// must not touch the element afterwards, and no other callback may follow.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct CallbackTeardownTests {
         enum Callback: String, Sendable, CaseIterable {
             case stateNotification, elementMessage, progressMessage, promptResult, encoderSetup, keyRequest
         }
 
-        /// The pipeline's last reference, which the first callback takes away once the pipeline is started.
+        /// Owns the pipeline's last reference; the first callback after the start releases it.
         private final class Owner: Sendable {
             let pipeline = Watched<Pipeline?>(nil)
             let isStarted = Watched(false)
@@ -107,7 +107,8 @@ extension ElementTests {
             }
         }
 
-        /// The application lets go of the element when NULL has returned: what a timer does just then must be over.
+        /// An application may release the element once NULL has returned, so NULL must wait for a timer callback in
+        /// progress.
         @Test func statisticsAreNotPostedAfterNull() throws {
             try SilentServer.with { server in
                 try TransformPipeline.run(

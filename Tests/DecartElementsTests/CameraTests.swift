@@ -5,9 +5,10 @@ import Synchronization
 import Testing
 
 extension ElementTests {
-    /// `decartsrc` with sources that are no cameras, and what it carries of decarttransform.
+    /// `decartsrc` with sources that are not cameras, and the properties and signals that it shares with
+    /// decarttransform.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct CameraTests {
-        /// The picture of the tests, from a description.
+        /// The standard test pattern as a value of `source`.
         static let still = "source=\"\(TransformPipeline.liveSource)\""
 
         @Test(arguments: [("off", false), ("auto", true), ("on", true)])
@@ -59,14 +60,14 @@ extension ElementTests {
                     let preview = PictureWatch(
                         try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                     pipeline.play()
-                    // The snow in a corner of it is never the same.
+                    // The noise in one corner of the pattern differs in every frame.
                     #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir"), within: 12))
                     #expect(preview.seen.read(\.sizes) == ["320x176"])
                 }
             }
         }
 
-        /// A file, say: it comes at its own speed.
+        /// A source that is not live, such as a file, must play at its own rate, not as fast as it can be read.
         @Test func aSourceThatIsNotLiveIsPaced() throws {
             let source = TransformPipeline.source("is-live=false")
             try StandIn.run { standIn in
@@ -80,7 +81,7 @@ extension ElementTests {
                     let time = measured { #expect(preview.waitForFrames(20)) }
                     #expect(time > .milliseconds(700), "20 frames of 50 ms each took \(time)")
                     #expect(pipeline.waitForFrames(5))
-                    // Also when it begins anew later on.
+                    // Pacing also holds after the capture was stopped and started again.
                     pipeline.transform.emit("stop-capture")
                     _ = pipeline.collect(milliseconds: 1500)
                     pipeline.transform.emit("start-capture")
@@ -94,7 +95,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: What it carries
+        // MARK: Proxied properties and signals
 
         private func properties(_ factory: String) throws -> [String: (type: UInt, flags: UInt32)] {
             let element = try Element(factory: factory)
@@ -119,7 +120,7 @@ extension ElementTests {
             #expect(carried.count > 40)
             for (name, property) in carried {
                 let found = try #require(own[name], "decartsrc has no \(name)")
-                // There it can be set too: the token of a session to watch.
+                // `subscribe-token` is also writable here, up to READY (1 << 10): decartsrc can watch another session.
                 let flags = property.flags | (name == "subscribe-token" ? UInt32(G_PARAM_WRITABLE.rawValue) | 1 << 10 : 0)
                 #expect(found.type == property.type && found.flags == flags, "\(name)")
             }
@@ -197,7 +198,7 @@ extension ElementTests {
                 let told = Watched<[String]>([])
                 try TransformPipeline.run(try TransformPipeline(description: description)) { pipeline in
                     let source = pipeline.transform
-                    // Nobody answers, and there is no key.
+                    // Nothing handles `request-api-key` yet, so there is no key.
                     #expect(pipeline.play() == .failure)
                     #expect(pipeline.waitForError()?.name == "resource 15")
                     pipeline.pipeline.setState(.null)
@@ -234,7 +235,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: Life
+        // MARK: Lifecycle
 
         @Test func itIsALiveSource() throws {
             try #require(ElementTests.isReady)

@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// Cameras by way of GstDeviceMonitor: found, listed, chosen, switched, unplugged.
+    /// Cameras found through GstDeviceMonitor: listing, selection, switching and hotplug.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct CameraTestsDevices {
         private static let size = "width=320,height=176,framerate=20/1"
         static let front = VirtualCamera(
@@ -43,7 +43,7 @@ extension ElementTests {
             return pipeline.waitForPicture((mirrored ? picture.mirrored : picture).applying(prompt: "film noir"))
         }
 
-        // MARK: Finding
+        // MARK: Discovery
 
         @Test(arguments: [ElementState.null, .playing]) func devicesAreListed(state: ElementState) throws {
             let mapping = "device-positions=\"<(string)\\\"USB = Webcam=back\\\">\""
@@ -79,22 +79,22 @@ extension ElementTests {
             }
         }
 
-        /// For a model of 320 × 176 at 20.
+        /// The chosen format needs the least scaling and frame dropping for the model, here 320 × 176 at 20 fps.
         @Test(arguments: [
-            // The smallest that covers it.
+            // The smallest format that covers it.
             (
                 "width=1280,height=720,framerate=30/1 width=640,height=360,framerate=30/1 width=160,height=88,framerate=30/1",
                 "640x360", 30
             ),
-            // In either orientation.
+            // Either orientation covers it.
             ("width=1280,height=720,framerate=30/1 width=180,height=320,framerate=30/1", "180x320", 30),
-            // Else the largest.
+            // Otherwise the largest.
             ("width=160,height=88,framerate=30/1 width=300,height=170,framerate=30/1", "300x170", 30),
-            // A larger one that is fast enough counts more than a smaller one that is not.
+            // A larger format that is fast enough precedes a smaller one that is not.
             ("width=320,height=176,framerate=10/1 width=640,height=360,framerate=25/1", "640x360", 25),
-            // Else the fastest.
+            // Otherwise the fastest.
             ("width=320,height=176,framerate=5/1 width=640,height=360,framerate=15/1", "640x360", 15),
-            // The slowest that is fast enough, and just what is wanted where it can be chosen.
+            // The slowest rate that is fast enough, or the model's exact rate if a range contains it.
             ("width=320,height=176,framerate=(fraction){10/1,24/1,60/1}", "320x176", 24),
             ("width=320,height=176,framerate=(fraction)[1/1,60/1]", "320x176", 20),
             ("width=[16,1920],height=[16,1080],framerate=(fraction)[1/1,60/1]", "320x176", 20),
@@ -114,7 +114,7 @@ extension ElementTests {
 
         @Test func jpegIsDecoded() throws {
             var camera = Self.front
-            // Not from YUV: jpegenc takes its samples for those of the full range, whatever they are.
+            // RGB, because jpegenc takes YUV samples as full range whatever their caps say.
             (camera.caps, camera.raw) = ("image/jpeg,\(Self.size)", "video/x-raw,format=RGB,\(Self.size)")
             try run([camera]) { pipeline, _ in
                 pipeline.play()
@@ -122,7 +122,8 @@ extension ElementTests {
             }
         }
 
-        /// Two providers may offer the same one.
+        /// Two providers may offer the same camera, such as V4L2's and PipeWire's; `switch-camera` must not select it
+        /// twice.
         @Test func aCameraIsListedOnce() throws {
             var again = Self.front
             again.name = "The Same Camera"
@@ -183,7 +184,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: Changing
+        // MARK: Switching
 
         @Test func switchingKeepsTheSession() throws {
             try run([Self.front, Self.back], "mirror=auto", preview: true) { pipeline, standIn in
@@ -285,7 +286,7 @@ extension ElementTests {
                 pipeline.transform.emit("stop-capture")
                 #expect(eventually { pipeline.transform.string("current-device") == nil })
                 let count = watch.seen.read(\.count)
-                // The last picture stays, and the session.
+                // The last frame and the session stay.
                 #expect(pipeline.waitForFrames(60))
                 #expect(watch.seen.read(\.count) == count)
                 pipeline.transform.emit("start-capture")
@@ -296,7 +297,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: Unplugging
+        // MARK: Hotplug
 
         @Test func whenUnpluggedTheNextOneTakesOver() throws {
             try run([Self.front, Self.back, Self.webcam], "mirror=auto fallback=freeze") { pipeline, standIn in
@@ -304,7 +305,7 @@ extension ElementTests {
                 pipeline.play()
                 #expect(isShown(Self.front, mirrored: true, pipeline))
                 let start = ContinuousClock.now
-                // The same side first.
+                // A camera without a known position counts as front, so it precedes the one at the back.
                 VirtualCameras.unplug(Self.front.id)
                 #expect(isShown(Self.webcam, mirrored: true, pipeline))
                 let warning = try #require(pipeline.waitForProblem(.warning))
@@ -323,7 +324,8 @@ extension ElementTests {
             }
         }
 
-        /// As v4l2src does it: an error and the end of the stream, before anybody says that the device is gone.
+        /// A camera that fails is replaced and not selected again by itself. It fails as v4l2src does: an error and EOS
+        /// come before the monitor reports that the device is gone.
         @Test func aCameraThatFailsIsReplacedAndNotTakenAgain() throws {
             var broken = Self.front
             broken.then = "identity error-after=40"
@@ -332,7 +334,7 @@ extension ElementTests {
                 #expect(isShown(Self.back, pipeline))
                 #expect(pipeline.waitForProblem(.warning)?.text.contains("Front Camera") == true)
                 #expect(pipeline.transform.emit("list-devices")?.structures?.count == 1)
-                // Whoever asks for it may try.
+                // An explicit selection retries the failed camera.
                 #expect(pipeline.transform.emit("select-device", [GValueBox("Front Camera")])?.bool == true)
                 #expect(eventually { pipeline.transform.string("current-device") == Self.front.id })
                 #expect(eventually(seconds: 10) { pipeline.transform.string("current-device") == Self.back.id })
@@ -354,7 +356,8 @@ extension ElementTests {
             }
         }
 
-        /// From several threads, while it starts and stops.
+        /// Signals and hotplug on several threads, while the element starts and stops, neither deadlock nor leave it
+        /// unusable.
         @Test func anythingAtAnyTime() throws {
             try run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)
@@ -377,7 +380,7 @@ extension ElementTests {
                 target.setState(.null)
                 _ = pipeline.takeProblems()
                 VirtualCameras.set([Self.front])
-                // A switch before the end may have left the other side, where no camera is now.
+                // An earlier `switch-camera` may have set the position to back, where no camera is left.
                 pipeline.transform.set("position", "front")
                 pipeline.play()
                 #expect(isShown(Self.front, pipeline))

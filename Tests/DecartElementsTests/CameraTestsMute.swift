@@ -3,7 +3,8 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// `mute-releases-camera`: nobody is filmed, and the camera's light is out, while the picture is muted.
+    /// `mute-releases-camera` closes the camera while video is muted, so that nothing is filmed and the camera's light
+    /// is off.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct CameraTestsMute {
         private static let (front, back) = (CameraTestsDevices.front, CameraTestsDevices.back)
 
@@ -31,7 +32,7 @@ extension ElementTests {
             pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false }
         }
 
-        /// A virtual camera that is open is an element of its own.
+        /// An open virtual camera has a videotestsrc in the pipeline.
         private func isOpen(_ pipeline: TransformPipeline) -> Bool {
             pipeline.pipeline.allElements.contains { $0.factoryName == "videotestsrc" }
         }
@@ -65,7 +66,7 @@ extension ElementTests {
                 pipeline.transform.set("mute-video", true)
                 #expect(isBlack(pipeline))
                 #expect(isOpen(pipeline) && pipeline.transform.string("current-device") == Self.front.id)
-                // And counts from now on.
+                // The property also takes effect while muted.
                 pipeline.transform.set("mute-releases-camera", true)
                 #expect(eventually { !isOpen(pipeline) })
                 pipeline.transform.set("mute-releases-camera", false)
@@ -129,7 +130,7 @@ extension ElementTests {
                 #expect(isShown(Self.front, pipeline))
                 pipeline.transform.set("mute-video", true)
                 #expect(eventually { !isOpen(pipeline) })
-                // Somebody else has taken it meanwhile.
+                // Another application has taken the camera meanwhile.
                 var broken = Self.front
                 broken.then = "identity error-after=1"
                 VirtualCameras.unplug(Self.front.id)
@@ -164,7 +165,7 @@ extension ElementTests {
                 target.setState(.null)
                 _ = pipeline.takeProblems()
                 VirtualCameras.set([Self.front])
-                // A switch before the end may have left the other side, where no camera is now.
+                // An earlier `switch-camera` may have set the position to back, where no camera is left.
                 source.set("position", "front")
                 pipeline.play()
                 #expect(isShown(Self.front, pipeline))

@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// What is cut, turned and shown locally.
+    /// Cropping and orientation of the captured video, and its local preview.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct CameraTestsPreview {
         private static func still(_ width: Int, _ height: Int, _ tail: String = "") -> String {
             "source=\"\(TransformPipeline.source(caps: "format=I420,width=\(width),height=\(height),framerate=20/1"))\(tail)\""
@@ -68,7 +68,7 @@ extension ElementTests {
             }
         }
 
-        /// A window that is dragged, or a paused sink: the session must not notice.
+        /// A blocked preview sink, such as a window being dragged, must not stall the session.
         @Test func aPreviewThatStandsStillHoldsNobodyUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
@@ -79,7 +79,8 @@ extension ElementTests {
                     let count = Watched(0)
                     pad.addProbe(.buffer) { _ in
                         count.change { $0 += 1 }
-                        // After it has prerolled, without which nothing plays.
+                        // The first buffers pass, because the pipeline reaches PLAYING only after the sink has
+                        // prerolled.
                         if count.value > 2 { _ = isHeld.wait(seconds: 20) { !$0 } }
                         return .pass
                     }
@@ -100,7 +101,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForPicture(expected))
                     #expect(preview.wait(for: expected))
-                    // All of it is to be seen: nothing may be cut off.
+                    // Letterbox shows the whole frame, so nothing may be cropped.
                     pipeline.transform.set("fit", "letterbox")
                     #expect(
                         preview.seen.wait(seconds: 10) {
@@ -113,7 +114,7 @@ extension ElementTests {
         @Test(arguments: [
             ("160,88,320,176", "videocrop left=160 top=88 right=160 bottom=88", "320x176"),
             ("0,0,160,88", "videocrop right=480 bottom=264", "160x88"),
-            // More than there is.
+            // A crop beyond the edge is clamped.
             ("480,0,4000,88", "videocrop left=480 bottom=264", "160x88"),
             ("20:11", "identity", "640x352"),
         ])
@@ -176,7 +177,8 @@ extension ElementTests {
             }
         }
 
-        /// A phone that is held upright: its sensor lies, and a tag says so.
+        /// A phone held upright delivers landscape frames with an orientation tag: the sent frame is rotated by the
+        /// element, the preview by its sink.
         @Test func aTagTurnsThePicture() throws {
             let tags = " ! taginject tags=\\\"image-orientation=rotate-90\\\""
             let turned = try Reference.picture(
@@ -188,7 +190,7 @@ extension ElementTests {
                     let preview = try watch(pipeline)
                     pipeline.play()
                     #expect(pipeline.waitForPicture(turned.mirrored, within: 8))
-                    // Turned by whoever shows it.
+                    // The preview keeps the sensor's orientation: its sink applies the tag.
                     #expect(preview.seen.value.sizes == ["320x176"])
                 }
                 standIn.expectGoodConduct()

@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(3))) struct CapsChangeTests {
-        /// The middle capsfilter is what a test changes; conversions before it do as they are told.
+        /// The capsfilter `in` is what a test changes; videotestsrc adapts to it.
         private static func source(_ caps: String) -> String {
             "videotestsrc is-live=true pattern=\(TransformPipeline.pattern) ! capsfilter name=in caps=\"video/x-raw,\(caps)\""
         }
@@ -59,7 +59,7 @@ extension ElementTests {
             }
         }
 
-        /// A file writer trusts what caps say: as many frames a second as they promise.
+        /// A file muxer trusts the frame rate in the caps, so exactly that many frames must leave the element.
         @Test(arguments: [10, 40]) func downstreamMayFixTheFrameRate(rate: Int) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
@@ -83,7 +83,7 @@ extension ElementTests {
         @Test func whatDownstreamCannotTakeIsAnError() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, downstream: "capsfilter name=only")) { pipeline in
-                    // After it is linked, for then nobody could.
+                    // Set after linking, because with these caps the link would fail.
                     try #require(pipeline.pipeline.child(named: "only")).set("caps", caps: try Caps("video/x-raw,format=RGBA"))
                     pipeline.play()
                     let error = try #require(pipeline.waitForError())

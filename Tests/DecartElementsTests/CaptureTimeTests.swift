@@ -5,9 +5,9 @@ import Testing
 extension ElementTests {
     /// `timestamps=capture`: a returned frame carries the running time of the input frame that it shows.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct CaptureTimeTests {
-        /// No multiple of a frame: the stand-in would waver between two.
+        /// Not a multiple of the frame interval: otherwise the stand-in's delay would alternate between two frames. ms.
         private static let delay = 320
-        /// A frame of the test pipelines, ms.
+        /// Frame interval of the test pipelines, ms.
         private static let frame = 50.0
 
         private func run(
@@ -54,7 +54,7 @@ extension ElementTests {
                 let found = spread(shown.map(\.difference))
                 print("capture: \(found), the first \(shown.prefix(5).map(\.difference))")
                 #expect(abs(found.median) < Self.frame / 2)
-                // From the first one on; a loaded machine may hold one or two up.
+                // Timestamps are right from the first frame on; a loaded machine may delay a few.
                 #expect(shown.count { abs($0.difference) > Self.frame * 1.2 } <= 5, "\(shown.map { Int($0.difference) })")
                 #expect(standIn.sessions.first?.request.wantsLatencyMarker == true)
                 #expect(frames.markedCount == 0)
@@ -66,7 +66,8 @@ extension ElementTests {
             }
         }
 
-        /// What the mark covered is what was there before.
+        /// The element covers a returned marker with the same corner of the previous frame, so that no marker is
+        /// visible.
         @Test func theMarkIsNotSeen() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
@@ -86,7 +87,8 @@ extension ElementTests {
                     }
                     pipeline.play()
                     #expect(corners.wait(seconds: 30) { $0.count >= 120 })
-                    // Nothing was there before the first one: it shows what is above. The marker differs by about 60.
+                    // No previous frame exists for the first one: its corner shows the rows above. A marker would
+                    // differ by about 60.
                     let found = corners.value
                     #expect(found.dropFirst().allSatisfy { $0 < 15 }, "\(found.map { Int($0) })")
                     #expect(pipeline.count("glass-to-glass-time") > 0)
@@ -116,7 +118,8 @@ extension ElementTests {
             }
         }
 
-        /// More is reported when it is needed, once, and a sink in time goes on.
+        /// A delay above min-latency is reported once, so that a synchronised sink does not drop frames; no further
+        /// LATENCY message follows.
         @Test func aLongDelayIsReported() throws {
             try run("timestamps=capture min-latency=100", delay: 600) { _, pipeline, frames in
                 pipeline.output.set("sync", true)
@@ -136,7 +139,7 @@ extension ElementTests {
             }
         }
 
-        /// The time line goes on through a session that is made anew, and is right again afterwards.
+        /// Timestamps rise through a reconnect, and match the input's again in the new session.
         @Test func itHoldsThroughAReconnect() throws {
             try run("timestamps=capture max-retries=5 fallback=freeze") { standIn, pipeline, frames in
                 pipeline.play()
@@ -148,7 +151,7 @@ extension ElementTests {
                 print("after a reconnect: \(found)")
                 #expect(abs(found.median) < Self.frame)
                 expectRising(pipeline)
-                // What stood in for them meanwhile is on the same line.
+                // The fallback frames in between are on the same timeline.
                 let times = pipeline.current.times.compactMap { $0 }
                 let gap = zip(times, times.dropFirst()).map { $1 &- $0 }.max() ?? 0
                 #expect(gap < 400_000_000, "\(gap)")
@@ -156,7 +159,7 @@ extension ElementTests {
             }
         }
 
-        /// Downstream's own rate: the grid is that of the input's time.
+        /// A frame rate fixed downstream puts the frames on a regular grid, but on the input's timeline.
         @Test func aRateOfDownstreamsOwn() throws {
             try run("timestamps=capture", downstream: "video/x-raw,framerate=30/1") { _, pipeline, frames in
                 pipeline.play()
@@ -169,7 +172,7 @@ extension ElementTests {
             }
         }
 
-        /// One warning, and frames all the same.
+        /// A service that returns no markers costs one warning, but frames still leave the element.
         @Test func aServiceThatDoesNotAnswer() throws {
             try run("timestamps=capture", answers: false, prompt: "cyberpunk") { standIn, pipeline, _ in
                 pipeline.play()
@@ -184,7 +187,7 @@ extension ElementTests {
             }
         }
 
-        /// An input that waits for the session keeps its own times, from zero.
+        /// An input that is not live waits for the session and keeps its own timestamps, from zero.
         @Test func aFileKeepsItsTimes() throws {
             try run("timestamps=capture", source: TransformPipeline.source("num-buffers=60")) { _, pipeline, frames in
                 pipeline.play()
@@ -202,7 +205,7 @@ extension ElementTests {
 }
 
 extension Picture {
-    /// Mean absolute difference of the luma where a marker stands.
+    /// Returns the mean absolute luma difference in the marker's area.
     fileprivate func cornerDifference(from other: Picture) -> Double {
         guard width == other.width, height == other.height else { return .infinity }
         var sum = 0

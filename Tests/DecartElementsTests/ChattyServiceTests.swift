@@ -4,18 +4,18 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// A service that talks without end costs neither memory nor messages without bound, and NULL does not wait for
-    /// what it has said.
+    /// A service that sends messages without end cannot grow memory or flood the bus, and NULL does not wait for the
+    /// backlog.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct ChattyServiceTests {
         private static func tick(_ seconds: Int, padding: Int = 0) -> [UInt8] {
             let pad = String(repeating: "x", count: padding)
             return StallingProxy.frame(
                 [UInt8](#"{"type":"generation_tick","seconds":\#(seconds),"pad":"\#(pad)"}"#.utf8))
         }
-        /// A signal response that holds nothing but 1000 bytes of an unknown field.
+        /// A LiveKit SignalResponse that holds only an unknown field of 1000 bytes.
         private static let roomFrame = StallingProxy.frame(
             [0xc2, 0x3e, 0xe8, 0x07] + [UInt8](repeating: 0x78, count: 1000), isText: false)
-        /// 32 MiB; sockets hold some of it.
+        /// 32 MiB of 1 KiB messages; the socket buffers hold some of it.
         private static let flood = 32 << 10
 
         private func run(_ body: (TransformPipeline, StallingProxy) throws -> Void) throws {
@@ -33,7 +33,7 @@ extension ElementTests {
             }
         }
 
-        /// The first `generation-seconds` holds the session's queue until it is released.
+        /// Blocks the session's queue in the first `generation-seconds` notification until it is released.
         private final class Holder: Sendable {
             let isHeld = Watched(false)
             let isReleased = Watched(false)
@@ -51,7 +51,8 @@ extension ElementTests {
             func release() { isReleased.change { $0 = true } }
         }
 
-        /// - Parameter connection: 1 is the room's.
+        /// Expects back-pressure: the element stops reading from the socket while a handler blocks.
+        /// - Parameter connection: 0 is the control channel, 1 the room.
         private func expectHeldBack(_ frame: [UInt8], connection: Int) throws {
             try run { pipeline, proxy in
                 let holder = Holder(pipeline.transform)
@@ -61,7 +62,7 @@ extension ElementTests {
                 let taken = proxy.inject(frame, times: Self.flood, connection: connection)
                 #expect(taken < Self.flood * 3 / 4, "\(taken) messages were taken while none was handled")
                 holder.release()
-                // The session goes on: the reader has resumed, and the last word arrives.
+                // The reader has resumed: the last message arrives and the session goes on.
                 #expect(proxy.inject(frame, times: 1, connection: connection) == 1)
                 #expect(proxy.inject(Self.tick(424_242), times: 1) == 1)
                 let hasArrived = eventually(seconds: 60) {
@@ -114,7 +115,7 @@ extension ElementTests {
                     }
                     #expect(hasArrived, "the last tick does not arrive")
                 }
-                // Fifty at once and twenty a second.
+                // A burst of fifty, then twenty a second.
                 let budget = 60 + Int((time / .seconds(1)) * 20)
                 #expect(posted.value <= budget, "\(posted.value) messages in \(time)")
             }

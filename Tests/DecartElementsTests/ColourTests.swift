@@ -3,10 +3,10 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// The way there and back keeps colours, whatever matrix and range the input has.
+    /// A round trip keeps colours, whatever matrix and range the input has.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct ColourTests {
-        /// How samples stand for colours, as ITU-R BT.601 and BT.709 define it. Not by videoconvert, whose fast ways are
-        /// up to 5 code values off.
+        /// Mapping between samples and colours as ITU-R BT.601 and BT.709 define it. videoconvert is no reference: its
+        /// fast paths are off by up to 5 code values.
         struct Encoding: Sendable, CustomTestStringConvertible {
             let colorimetry: String
             let red: Double
@@ -21,7 +21,7 @@ extension ElementTests {
                 Encoding(colorimetry: "1:3:5:1", red: 0.2126, blue: 0.0722, isFullRange: true),
             ]
 
-            /// 0 … 255 each.
+            /// R, G and B, each 0...255.
             func rgb(_ sample: (luma: Double, blue: Double, red: Double)) -> [Double] {
                 let y = isFullRange ? sample.luma : (sample.luma - 16) * 255 / 219
                 let scale = isFullRange ? 1 : 255.0 / 224
@@ -33,7 +33,7 @@ extension ElementTests {
             }
         }
 
-        /// Code values by which a bar's mean may be off.
+        /// Largest accepted error of a bar's mean, code values.
         private static let limit = 3.0
 
         @Test(arguments: Encoding.all) func barsComeBackInTheirColours(encoding: Encoding) throws {
@@ -54,7 +54,7 @@ extension ElementTests {
                         return .pass
                     }
                     pipeline.play()
-                    // The encoder needs some frames to get a still picture right.
+                    // The encoder needs some frames to converge on a still frame.
                     #expect(pipeline.waitForFrames(15))
                     let frame = try #require(pipeline.current.latest)
                     #expect(frame.caps.contains("colorimetry=(string)bt601"))

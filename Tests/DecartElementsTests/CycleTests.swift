@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 extension ElementTests {
-    /// Many sessions, one after the other, in a process of their own: what other tests leave running does not count there.
+    /// Many sessions one after another, in a child process, where other tests leave no threads or descriptors to count.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct CycleTests {
         private static let variable = "DECART_TEST_CYCLES"
         private static var isChild: Bool { getenv(variable) != nil }
@@ -15,17 +15,17 @@ extension ElementTests {
             try inChild("manySessionsLeaveNothing", cycles: 75, manySessions)
         }
 
-        /// Cameras that are switched, unplugged and let go, previews that come and go.
+        /// Camera switching, hotplug, released captures and previews leave nothing behind.
         @Test func manyCamerasLeaveNothing() throws {
             try inChild("manyCamerasLeaveNothing", cycles: 8, manyCameras)
         }
 
-        /// Processors that come, go, fail and stand still.
+        /// Processors that are set, replaced, fail or block leave nothing behind.
         @Test func manyProcessorsLeaveNothing() throws {
             try inChild("manyProcessorsLeaveNothing", cycles: 6, manyProcessors)
         }
 
-        /// Sound that is there from the beginning, or comes and goes.
+        /// Audio, from the start or added and removed later, leaves nothing behind.
         @Test func manySoundsLeaveNothing() throws {
             try inChild("manySoundsLeaveNothing", cycles: 8, manySounds)
         }
@@ -44,8 +44,8 @@ extension ElementTests {
                         "ElementTests.CycleTests/\(name)",
                     ],
                     environment: [
-                        // One arena: how sixteen of them fill up is the allocator's chance, and hides what stays (10 MiB
-                        // over the first 100 cycles, 0.3 MiB over the next 200).
+                        // One malloc arena: otherwise the fill of sixteen arenas hides a leak (10 MiB over the first
+                        // 100 cycles, 0.3 MiB over the next 200).
                         Self.variable: String(cycles), "MALLOC_ARENA_MAX": "1", "GST_DEBUG": "GST_TRACER:7", "GST_DEBUG_FILE": log, "GST_DEBUG_NO_COLOR": "1",
                         "GST_TRACERS": "leaks(filters=\"GstElement,GstPad,GstBus,GstBuffer,GstEvent,GstCaps\")",
                     ],
@@ -58,7 +58,7 @@ extension ElementTests {
             }
         }
 
-        /// The child's part.
+        /// Runs in the child process.
         private func manySessions() throws {
             let count = getenv(Self.variable).flatMap { Int(String(cString: $0)) } ?? 75
             try StandIn.run { standIn in
@@ -70,10 +70,10 @@ extension ElementTests {
                     }
                     #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } })
                     if cycle == 10 { early = Figures() }
-                    // Caches, pools and code have found their size by then.
+                    // Caches, pools and lazily loaded code have reached their size by then.
                     if cycle == count / 3 { middle = Figures() }
                 }
-                // Pools let go of threads and what is theirs only when those have had nothing to do for some seconds.
+                // Thread pools release idle threads, and what those hold, only after some seconds.
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
@@ -81,8 +81,8 @@ extension ElementTests {
                 print("cycle 10: \(early); \(count / 3): \(middle); \(count): \(end)")
                 #expect(end.descriptors <= early.descriptors)
                 #expect(end.threads <= early.threads)
-                // A room takes four connections of this process, a direct path two.
-                // Caches and pools still grow a little; this process is the service too, which keeps a record of each session.
+                // A room has four peer connections in this process, a direct session two. Caches and pools still grow a
+                // little, and the service in this process keeps a record of each session.
                 #expect(end.allocated - middle.allocated < (count - count / 3) * (40 << 10))
                 #expect(end.resident - middle.resident < (MediaWay.current.isRoom ? 6 : 3) << 20)
                 standIn.expectGoodConduct()
@@ -157,13 +157,13 @@ extension ElementTests {
                             if processor.contains("standing") { #expect(eventually { standing.note(in: pipeline.pipeline) }) }
                             expect(condition)
                         }
-                        // The end finds one that is just being started, or stands still.
+                        // NULL comes while one processor is being started, or while one blocks.
                         pipeline.transform.set(
                             "processor", GValueBox(cycle % 2 == 0 ? ProcessorTests.flip : "identity sleep-time=500000"))
                     }
                     if cycle <= 2 { early = Figures() }
                 }
-                // One that stands still is only taken down when it moves on.
+                // A blocked processor is only taken down when its streaming thread returns.
                 #expect(eventually(seconds: 20) { standing.isGone })
                 _ = eventually(seconds: 20) {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
@@ -207,12 +207,12 @@ extension ElementTests {
             Self.tellWhatIsAlive()
         }
 
-        /// Elements called "standing", until the last one has gone.
+        /// Counts the elements named "standing" until the last one is finalised.
         private final class Standing: Sendable {
             private let count = Atomic(0)
             var isGone: Bool { count.load(ordering: .acquiring) == 0 }
 
-            /// False: there is none.
+            /// Returns false if there is no such element.
             func note(in bin: Bin) -> Bool {
                 guard let element = bin.child(named: "standing") else { return false }
                 count.wrappingAdd(1, ordering: .acquiringAndReleasing)
@@ -242,7 +242,7 @@ extension ElementTests {
             var description: String { "\(descriptors) fds, \(threads) threads, \(resident >> 10) KiB, \(allocated >> 10) KiB in use" }
         }
 
-        /// The leaks tracer writes its list when GStreamer is shut down, which nothing but the end of a process may do.
+        /// The leaks tracer writes its list in gst_deinit, after which the process cannot use GStreamer again.
         private static func tellWhatIsAlive() {
             guard let symbol = dlsym(nil, "gst_deinit") else {
                 Issue.record("no gst_deinit")

@@ -2,9 +2,9 @@ import GStreamerKit
 import Testing
 
 extension ElementTests {
-    /// What the far side sends may be anything: a decoder that gives up is replaced, and the pipeline never hears of it.
+    /// The remote peer may send anything: a decoder that fails is replaced, and the pipeline gets no error.
     @Suite(.serialized, .timeLimit(.minutes(1))) struct DecoderFailureTests {
-        /// The decoder that is there, another one than `old`: while one replaces the other there is none.
+        /// Waits for a decoder other than `old`; during a replacement there is none.
         private func decoder(in pipeline: TransformPipeline, after old: Element? = nil) throws -> Element {
             let found = eventually(seconds: 10) { current(pipeline).map { $0.raw != old?.raw } ?? false }
             #expect(found)

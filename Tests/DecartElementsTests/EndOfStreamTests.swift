@@ -11,7 +11,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
                     #expect(pipeline.wait { $0.isEnded })
-                    // What was sent came back before the end.
+                    // Frames in flight came back before EOS.
                     #expect(pipeline.count("frames-sent") - pipeline.frames <= 2)
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
                     #expect(standIn.wait(seconds: 2) { $0.allSatisfy { !$0.isOpen } }, "the session stays open")

@@ -4,9 +4,10 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// What cannot work is one error with the right name and a sentence that says what to do.
+    /// Each configuration or connection that cannot work posts exactly one error, with the right code and a text that
+    /// names the remedy.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct FailureTests {
-        // GStreamer's numbers: GstResourceError and GstStreamError in their headers.
+        // Codes of GstResourceError.
         static let notFound = "resource 3"
         static let openReadWrite = "resource 7"
         static let settings = "resource 13"
@@ -28,7 +29,7 @@ extension ElementTests {
                 #expect(error.text.last.map { ".!?".contains($0) } == true, "\(error.text)", sourceLocation: sourceLocation)
                 let said = error.text + error.debug + (error.details?.description ?? "")
                 #expect(!said.contains(TransformPipeline.key), sourceLocation: sourceLocation)
-                // The source may complain that its stream ended for no reason; the element itself speaks once.
+                // The source may post "streaming stopped"; the element itself posts one error.
                 let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
                 #expect(errors.count == 1, "\(errors.map(\.text))", sourceLocation: sourceLocation)
                 #expect(pipeline.frames == 0, sourceLocation: sourceLocation)
@@ -71,7 +72,7 @@ extension ElementTests {
         }
 
         @Test func aRefusedConnection() throws {
-            // Bound and closed again: nobody listens there.
+            // The port was bound and closed again, so that connections to it are refused.
             let server = try SilentServer(.opens)
             server.close()
             try expectError(

@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// What leaves the element while the service sends nothing: never the raw input, unless the user asked for just that.
+    /// Output while the service sends nothing: never the raw input, unless `fallback=passthrough` is set.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct FallbackTests {
         @Test(arguments: ["freeze", "black"]) func beforeTheFirstPictureItIsBlack(fallback: String) throws {
             let raw = try Reference.input()
@@ -49,7 +49,7 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForPicture(raw, within: 3))
-                    // And no longer than it is asked to.
+                    // Passthrough ends with the property.
                     pipeline.transform.set("fallback", "black")
                     #expect(pipeline.wait { $0.latest?.picture.planes[0].allSatisfy { $0 == 16 } == true })
                     pipeline.forbid(raw)

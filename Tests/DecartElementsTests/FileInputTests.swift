@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// Input that is not live: paced by the clock, nothing lost.
+    /// Input that is not live is paced by the clock and loses no frame.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct FileInputTests {
         private static let frameCount = 40
 
@@ -16,7 +16,8 @@ extension ElementTests {
             let start = clock.now
             #expect(pipeline.wait(seconds: 20) { $0.isEnded }, "no EOS", sourceLocation: sourceLocation)
             let time = clock.now - start
-            // 40 frames at 20 a second: the last is due 1.95 s after the first; EOS follows in a second, or two when busy.
+            // 40 frames at 20 fps: the last is due 1.95 s after the first; EOS follows within one second, or two on a
+            // busy machine.
             let due = Duration.milliseconds(50 * (count - 1))
             #expect(time > due - .milliseconds(400), "took \(time)", sourceLocation: sourceLocation)
             #expect(time < due + .seconds(2), "took \(time)", sourceLocation: sourceLocation)
@@ -25,7 +26,7 @@ extension ElementTests {
             #expect(stats.int("frames-dropped") == 0, sourceLocation: sourceLocation)
             #expect(stats.int("frames-skipped") == 0, sourceLocation: sourceLocation)
             #expect(stats.int("frames-sent") == count, sourceLocation: sourceLocation)
-            // The encoder may not have been asked for one or two of the last before the session was over.
+            // The session may end before the last one or two frames are encoded.
             #expect(pipeline.frames >= count - 2, "\(pipeline.frames) came back", sourceLocation: sourceLocation)
             #expect(pipeline.frames <= count, sourceLocation: sourceLocation)
             let session = try #require(standIn.sessions.first, sourceLocation: sourceLocation)
@@ -82,7 +83,7 @@ extension ElementTests {
                     let skipped = try #require(stats.int("frames-skipped"))
                     #expect(stats.int("frames-dropped") == 0)
                     #expect(sent + skipped == 90)
-                    // 1.5 s at 20 a second.
+                    // 1.5 s at 20 fps.
                     #expect((29...32).contains(sent), "\(sent)")
                 }
             }

@@ -3,9 +3,10 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// How a picture of another shape is brought to the model's, seen through passthrough.
+    /// Fits a frame of another aspect ratio into the model's size; without a prompt the service returns the frame
+    /// unchanged.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct FitTests {
-        /// Twice as high as the session is: 320 × 352 for 320 × 176.
+        /// 320 × 352, twice as high as the session's 320 × 176.
         private static let tall = TransformPipeline.source(caps: "format=I420,width=320,height=352,framerate=20/1")
         private static let tallOnce = TransformPipeline.source(
             "num-buffers=1", caps: "format=I420,width=320,height=352,framerate=20/1")
@@ -70,7 +71,7 @@ extension ElementTests {
                     + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1")
             let source = TransformPipeline.liveSource + " ! taginject tags=\"image-orientation=\(tag),title=kept\""
             try StandIn.run { standIn in
-                // Landscape whatever the input's shape: the picture is what is looked at here.
+                // Landscape, whatever the input's orientation: this test compares content only.
                 try TransformPipeline.run(
                     try .init(standIn, "fit=stretch orientation=landscape", source: source)
                 ) { pipeline in

@@ -4,16 +4,16 @@ import GStreamerKit
 import Testing
 
 extension ElementTests {
-    /// A flush upstream while the element stops must not let its input wait once more: NULL would never return.
+    /// A flush from upstream while the element stops must not make its input block again: NULL would never return.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct FlushWhileStoppingTests {
-        /// An input that is not live, pushed by the test.
-        // @unchecked: used on its queue after init, and the pad locks itself.
+        /// An input that is not live; the test pushes its buffers.
+        // @unchecked: after `init` only the queue uses it, except for FLUSH_START; the pad locks itself.
         private final class Feed: @unchecked Sendable {
             private let pad = Pad(name: "feed", direction: .source)
             private let queue = DispatchQueue(label: "feed")
             private let caps: String
             private let size: Int
-            /// Buffers that do not wait inside the element any more.
+            /// Buffers whose push has returned.
             let returned = Watched(0)
 
             init(into sink: Pad, caps: String, size: Int) throws {
@@ -27,7 +27,7 @@ extension ElementTests {
                 try pad.link(sink)
             }
 
-            /// A stream and a buffer of it, which may have to wait inside the element.
+            /// Starts a stream and pushes a buffer, which may block inside the element.
             func begin() {
                 queue.async { [self] in
                     pad.push(Event.streamStart(id: "feed", groupID: Event.nextGroupID()))
@@ -44,8 +44,8 @@ extension ElementTests {
                 returned.change { $0 += 1 }
             }
 
-            /// As a flushing seek does: returns after the FLUSH_STOP, the buffer behind it comes from the feed's
-            /// thread.
+            /// Flushes as a flushing seek does: FLUSH_STOP is sent before this returns, and the next buffer follows on
+            /// the feed's thread.
             func flushAndGoOn() {
                 pad.push(Event.flushStart())
                 queue.sync { _ = pad.push(Event.flushStop()) }
@@ -53,7 +53,8 @@ extension ElementTests {
             }
         }
 
-        /// A thread that hangs in NULL holds the pipeline's lock: no test after it could end either.
+        /// Traps if NULL hangs: the hanging thread holds the pipeline's state lock, so the test process could never
+        /// end.
         private func expectDown(_ isDown: Watched<Bool>) {
             if !isDown.wait(seconds: 10, until: { $0 }) { fatalError("NULL hangs") }
         }
@@ -67,7 +68,7 @@ extension ElementTests {
             #expect(
                 eventually { pipeline.count(counter) == 1 }, "the buffer does not arrive",
                 sourceLocation: sourceLocation)
-            // NULL tells of the session's end after it has woken the input and before the pads are deactivated.
+            // NULL notifies the end of the session after it has woken the input and before the pads are deactivated.
             let isFlushed = Watched(false)
             let handler = pipeline.transform.connect("notify::connection-state") { [weak pipeline] _ in
                 guard let pipeline, !isFlushed.value else { return nil }

@@ -3,7 +3,7 @@ import Dispatch
 import Synchronization
 import Testing
 
-/// The order of frames, and that no lock is held while one is handed over.
+/// Frames keep their order, and no lock is held while one is delivered.
 @Suite(.timeLimit(.minutes(1))) struct FrameLineTests {
     private final class Log: Sendable {
         private let frames = Mutex<[Int]>([])
@@ -11,7 +11,7 @@ import Testing
         func add(_ frame: Int) { frames.withLock { $0.append(frame) } }
     }
 
-    /// The delivery of one frame may lead to another one: with a lock held that would never return.
+    /// A delivery may pass another frame to the line; with a lock held that would deadlock.
     @Test func aFrameMayComeWhileOneIsHandedOver() {
         let (line, order) = (FrameLine<Int>(), Log())
         func pass(_ frame: Int) -> Bool {
@@ -43,12 +43,13 @@ import Testing
         #expect(isHeld.wait(timeout: .now() + 10) == .success)
         for frame in 2...20 {
             let isTaken = line.pass({ frame }) { _ in Issue.record("two threads hand frames over") }
-            // The one that is being handed over does not wait; sixteen do.
+            // The frame being delivered does not count; sixteen may wait.
             #expect(isTaken == (frame <= 17), "\(frame)")
         }
         mayGoOn.signal()
         #expect(isDone.wait(timeout: .now() + 10) == .success)
-        // The rest is for the next who comes, who is not held up for ever either.
+        // One thread delivers at most eight frames and leaves the rest to the next caller, which is not held up for
+        // long either.
         #expect(order.now == Array(1...8))
         _ = line.pass({ 99 }) { frame in order.add(frame) }
         _ = line.pass({ nil }) { frame in order.add(frame) }

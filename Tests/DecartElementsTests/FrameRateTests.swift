@@ -4,12 +4,13 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// On a network that carries everything no frame is given up.
+    /// No frame is skipped on a network that carries everything.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct FrameRateTests {
         private struct Counts {
             var arrived: Int
             var sent: Int
-            /// Frames that the rate limit took: above what was asked for, that is the ladder's work.
+            /// Frames removed by the rate limit. The input is not faster than the configured rate, so an increase means
+            /// that the degradation ladder lowered it.
             var skipped: Int
             var dropped: Int
 
@@ -20,7 +21,7 @@ extension ElementTests {
             }
         }
 
-        /// What `frames` more at the input came to, from the first frame that the service returned.
+        /// Returns the counters before and after `frames` further input frames; starts at the first returned frame.
         private func run(_ frames: Int, _ properties: String, source: String) throws -> (before: Counts, after: Counts) {
             try StandIn.run { standIn in
                 var counts: (before: Counts, after: Counts)?
@@ -37,7 +38,8 @@ extension ElementTests {
             }
         }
 
-        /// Noise, of which each encoder makes more than the maximum that the user set, for ten seconds.
+        /// An encoder above max-bitrate must not make congestion control skip frames. Ten seconds of noise make each
+        /// codec exceed it.
         @Test(arguments: [("vp8", 400_000), ("h264", 20_000), ("vp9", 60_000)])
         func anOvershootOfTheMaximumCostsNoFrame(codec: String, maximum: Int) throws {
             let (before, after) = try run(
@@ -45,11 +47,11 @@ extension ElementTests {
                 source: "videotestsrc pattern=snow is-live=true ! video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1")
             #expect(after.skipped == before.skipped)
             #expect(after.dropped == before.dropped)
-            // Some may be on their way at either end.
+            // A few may be in flight at either end.
             #expect(abs((after.sent - before.sent) - (after.arrived - before.arrived)) <= 3)
         }
 
-        /// The standard picture in the size of the models, from the start value of the target on.
+        /// The default test pattern in the models' size passes without skipped frames, from the start bitrate on.
         @Test(arguments: ["vp8", "h264", "vp9"])
         func theStandardPictureKeepsItsRate(codec: String) throws {
             let (before, after) = try run(
@@ -59,7 +61,7 @@ extension ElementTests {
             #expect(after.skipped == before.skipped)
         }
 
-        /// An encoder whose bitrate property has a name that is not known here.
+        /// A subclass of vp8enc under another factory name: the element does not know the name of its bitrate property.
         private static let foreignEncoder: String? = {
             let name = "foreignvp8enc"
             guard ElementTests.isReady, let known = gst_element_factory_find("vp8enc") else { return nil }
@@ -74,7 +76,7 @@ extension ElementTests {
             return gst_element_register(nil, name, 0, type) != 0 ? name : nil
         }()
 
-        /// One warning while the element runs, however many sessions it has.
+        /// An encoder whose bitrate cannot be set is reported by one warning per run, however many sessions there are.
         @Test func anEncoderThatDoesNotFollowTheTargetIsTold() throws {
             let encoder = try #require(Self.foreignEncoder)
             try StandIn.run { standIn in

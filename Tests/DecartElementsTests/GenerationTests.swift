@@ -3,11 +3,11 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// The service ends the generation and starts it again: one session, one dial, and the output never stops.
+    /// The service ends the generation and starts it again: one session, no reconnect, and the output never stops.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct GenerationTests {
         private static let prompt = "film noir"
-        /// Ways in which this run's kind of session brings the output back, and how long it is away: once for longer than
-        /// the media watchdog waits.
+        /// Ways in which the service brings its output back in this run's transport, each with the pause in seconds.
+        /// One pause exceeds the media watchdog's timeout.
         private static let returns: [(output: Fault.Output, seconds: Double)] =
             switch MediaWay.current {
             case .older, .webrtc: [(.same, 7), (.newSSRC, 1.5), (.offer, 1.5), (.newMID, 1.5)]
@@ -34,14 +34,14 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(expected))
                     #expect(eventually { pipeline.connectionState == "generating" })
                     let (id, session) = (pipeline.transform.string("session-id"), try #require(standIn.sessions.first))
-                    // Twice: what was moved once can move again.
+                    // Twice, because a track that moved once can move again.
                     for round in 1...2 {
                         let away = round == 1 ? seconds : 1.5
                         try inject("generation_restart:delay=\(away),output=\(output.rawValue)", standIn)
                         #expect(standIn.wait { $0.first?.isGenerating == false })
                         #expect(pipeline.wait(until: isBlack))
                         #expect(eventually { pipeline.connectionState == "connected" })
-                        // Our frames go on all the time.
+                        // Input frames are still sent during the pause.
                         let sent = pipeline.count("frames-sent")
                         #expect(pipeline.waitForFrames(10))
                         #expect(eventually { pipeline.count("frames-sent") > sent })
@@ -66,7 +66,7 @@ extension ElementTests {
             }
         }
 
-        /// Who watches sees what the session shows.
+        /// A viewer sees what the session shows: it stays connected through the pause and needs no new token.
         @Test(arguments: returns) func aViewerStays(output: Fault.Output, seconds: Double) throws {
             let expected = try Reference.input().applying(prompt: Self.prompt)
             try StandIn.run { standIn in
@@ -95,7 +95,8 @@ extension ElementTests {
             }
         }
 
-        /// A cause that the user must hear of: at once a warning, and with the close an error that is final.
+        /// The user must learn why the generation ended: a warning immediately, and a permanent error once the service
+        /// closes.
         @Test(arguments: [
             ("insufficient_credits", "INSUFFICIENT_CREDITS"), ("moderation_violation", "MODERATION_VIOLATION"),
         ])

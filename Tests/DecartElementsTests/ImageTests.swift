@@ -76,7 +76,7 @@ extension ElementTests {
                     default: file
                     }
                 try StandIn.run { standIn in
-                    // At the start an error: what was asked for cannot be shown.
+                    // An invalid image is an error at the start, because the requested result is impossible.
                     try TransformPipeline.run(try .init(standIn, "reference-image=\(path)")) { pipeline in
                         #expect(pipeline.play() == .failure)
                         let error = try #require(pipeline.waitForError())
@@ -85,7 +85,7 @@ extension ElementTests {
                         #expect(error.name == FailureTests.settings)
                     }
                     #expect(standIn.sessions.isEmpty)
-                    // Later a warning: what is shown stays.
+                    // Later it is a warning, and the current prompt stays.
                     try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1))

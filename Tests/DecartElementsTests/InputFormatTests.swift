@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// Whatever raw video comes in, the service gets the model's size and the user a picture that is right.
+    /// Raw video in any format reaches the service in the model's size, and the output shows it as expected.
     @Suite(.serialized, .timeLimit(.minutes(5))) struct InputFormatTests {
         static let prompt = "film noir"
 
@@ -11,7 +11,7 @@ extension ElementTests {
             source: String, _ properties: String = "fit=stretch orientation=landscape", reference: String? = nil, within limit: Double = 7,
             sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
-            // Stretched, as the plain pipeline does it.
+            // Stretched, as the reference pipeline scales it.
             let raw = try Reference.picture(reference ?? source.replacing("is-live=true", with: "num-buffers=1"))
             let expected = raw.applying(prompt: Self.prompt)
             try StandIn.run { standIn in
@@ -36,7 +36,7 @@ extension ElementTests {
 
         @Test(arguments: [(641, 361), (17, 9), (1, 1), (1920, 1080), (3, 200), (320, 177)])
         func everySizeIsTaken(size: (Int, Int)) throws {
-            // Grey has no noise at edges that two ways of scaling would place differently.
+            // The "film noir" look is grey, which leaves no chroma noise at edges that two scalers place differently.
             try expect(
                 source: TransformPipeline.source(caps: "format=I420,width=\(size.0),height=\(size.1),framerate=20/1"),
                 within: 10)
@@ -49,7 +49,7 @@ extension ElementTests {
                 reference: source.replacing("is-live=true", with: "num-buffers=1"))
         }
 
-        /// Whatever stands in the way of the network: the source keeps its pace and the newest frames are sent.
+        /// A slow encoder must not block a live source: it keeps its pace, and the newest frames are sent.
         @Test func aLiveInputIsNeverHeldUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
@@ -71,7 +71,7 @@ extension ElementTests {
         }
 
         @Test func pixelsThatAreNotSquareAreAccountedFor() throws {
-            // 160 × 176 with pixels twice as wide as high has the session's shape: nothing is cut off.
+            // 160 × 176 with a pixel aspect ratio of 2:1 has the session's shape, so that nothing is cropped.
             try expect(
                 source: TransformPipeline.source(
                     caps: "format=I420,width=160,height=176,framerate=20/1,pixel-aspect-ratio=2/1"), "fit=crop",

@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// Another source in front of decarttransform while it plays: the session must not notice.
+    /// Replaces the source in front of decarttransform in PLAYING: the session, its offers and the output caps stay.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct InputReplacementTests {
         private static let other =
             "videotestsrc is-live=true pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1 ! identity"
@@ -58,7 +58,7 @@ extension ElementTests {
                     old.setLockedState(true)
                     old.setState(.null)
                     before.unlink(sink)
-                    // Nothing comes for a while; what was there last stays.
+                    // No input arrives for a while; the last frame stays.
                     #expect(pipeline.waitForFrames(20))
                     let next = try Bin(description: Self.other, ghostUnlinkedPads: true)
                     pipeline.pipeline.add(next)
@@ -71,7 +71,7 @@ extension ElementTests {
             }
         }
 
-        /// What the first one's tags said is not true of the second one.
+        /// An orientation tag belongs to its stream and must not rotate the next one.
         @Test func anotherStreamHasOtherTags() throws {
             let (one, two) = (try Reference.input(), try otherPicture())
             let turned = try Reference.picture(

@@ -3,11 +3,11 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// A white flash and a beep at the same running time, once a second, there and back.
+    /// A white flash and a beep enter at the same running time, once a second, and must leave together.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct LipSyncTests {
         private static let period: UInt64 = 1_000_000_000
         private static let length: UInt64 = 100_000_000
-        /// ITU-R BT.1359: what is not noticed.
+        /// ITU-R BT.1359: threshold of detectability when audio leads, ms.
         private static let limit = 45.0
         private static let beep =
             "audiotestsrc name=tone is-live=true wave=sine freq=1000 volume=0.5 samplesperbuffer=480 ! audio/x-raw,rate=48000,channels=1"
@@ -15,7 +15,7 @@ extension ElementTests {
             "is-live=true", caps: "format=I420,\(TransformPipeline.size),framerate=20/1"
         ).replacing("pattern=\(TransformPipeline.pattern)", with: "pattern=black")
 
-        /// ms; flash minus beep, and flash minus the running time at which it was put in.
+        /// Offsets in ms: flash minus beep, and flash minus the running time at which it entered.
         private struct Found {
             var apart: [Double] = []
             var flashes: [Double] = []

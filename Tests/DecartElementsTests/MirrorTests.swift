@@ -4,12 +4,12 @@ import Synchronization
 import Testing
 
 extension ElementTests {
-    /// When `mirror` mirrors, and what it does with buffers, metas and events.
+    /// Conditions under which `mirror` flips, and its treatment of buffers, metas and events.
     @Suite(.timeLimit(.minutes(1)))
     struct MirrorElement {
         private static let picture = try? RawPicture("I420", 34, 18)
 
-        /// What was done to the picture; nil when it is none of them.
+        /// The flip that was applied to the pushed frame.
         private enum Result { case untouched, leftToRight, topToBottom }
 
         private func pushed(_ harness: MirrorHarness) throws -> Result? {
@@ -48,7 +48,7 @@ extension ElementTests {
                     #expect(mirror.bool("active") == active)
                     #expect(try pushed(harness) == (active ? .leftToRight : .untouched), "\(mode) \(position)")
                 }
-                // Only changes are told.
+                // `notify::active` is emitted only for changes.
                 #expect(seen.withLock { $0 } == [true, false, true, false, true, false])
             }
         }
@@ -100,7 +100,7 @@ extension ElementTests {
             #expect(try pushed(harness) == .topToBottom)
             harness.restart()
             try harness.set(#require(Self.picture))
-            // Tags were of the stream that ended, settings are the user's.
+            // Tags belong to the stream that ended; settings are kept.
             #expect(try pushed(harness) == .leftToRight)
             harness.close()
         }
@@ -122,7 +122,8 @@ extension ElementTests {
             }
         }
 
-        /// What it is for: displayed by an element that obeys the tag, the picture is the mirrored one.
+        /// The purpose of following the tag: behind an element that applies it, the displayed frame is mirrored left to
+        /// right.
         @Test(arguments: [
             "rotate-0", "rotate-90", "rotate-180", "rotate-270", "flip-rotate-0", "flip-rotate-90", "flip-rotate-180",
             "flip-rotate-270",
@@ -137,7 +138,7 @@ extension ElementTests {
                 try MirrorHarness.run(description) { harness in
                     harness.pushTag(orientation: tag)
                     try harness.set(picture)
-                    // videoflip acts on a new direction from its second frame on.
+                    // videoflip applies a new direction only from its second frame on.
                     _ = harness.push(try picture.buffer(meta: false))
                     displayed.append(try #require(harness.push(try picture.buffer(meta: false))).copiedBytes)
                 }
@@ -151,17 +152,17 @@ extension ElementTests {
                 try harness.set(#require(Self.picture))
                 harness.pushTag(orientation: "rotate-90", global: true)
                 #expect(try pushed(harness) == .topToBottom)
-                // The stream's counts more, whatever comes later.
+                // A stream tag takes precedence over a global one, whatever comes later.
                 harness.pushTag(orientation: "rotate-0")
                 #expect(try pushed(harness) == .leftToRight)
                 harness.pushTag(orientation: "rotate-270", global: true)
                 #expect(try pushed(harness) == .leftToRight)
-                // A list without it takes it back.
+                // A tag list without an orientation removes the orientation.
                 harness.pushTag(orientation: nil)
                 #expect(try pushed(harness) == .topToBottom)
                 harness.pushTag(orientation: nil, global: true)
                 #expect(try pushed(harness) == .leftToRight)
-                // The same stream keeps its tags, another one begins without.
+                // A repeated STREAM_START keeps the tags; one with another stream ID clears them.
                 harness.pushTag(orientation: "rotate-90")
                 harness.push(Event.streamStart(id: "stream", groupID: 2))
                 #expect(try pushed(harness) == .topToBottom)
@@ -172,14 +173,15 @@ extension ElementTests {
 
         // MARK: Threads
 
-        /// Each frame is either mirrored or not, whole, while others turn the knobs; and the last word counts.
+        /// Other threads change mode and position meanwhile: each frame is flipped whole or not at all, and the last
+        /// setting counts.
         @Test func anyThreadMayTurnIt() throws {
             try MirrorHarness.run("decartmirror name=it") { harness in
                 let picture = try #require(Self.picture)
                 try harness.set(picture)
                 let mirror = try harness.element("it")
                 let done = Atomic(false)
-                // Samples: what a copy has between its rows is nobody's.
+                // Samples only, because the padding between the rows of a copy is undefined.
                 let untouched = picture.samples(picture.bytes)
                 let mirrored = picture.samples(picture.flipped(.leftToRight))
                 let turned = picture.samples(picture.flipped(.topToBottom))
@@ -225,7 +227,7 @@ extension ElementTests {
 
         // MARK: Allocation
 
-        /// Upstream hears downstream's own answer, mirrored or not: what it allocates may be handed on.
+        /// Upstream gets downstream's own answer, flipping or not, because its buffers may be passed on downstream.
         @Test func allocationIsDownstreamsMatter() throws {
             for mode in ["off", "on"] {
                 try MirrorHarness.run("decartmirror mode=\(mode)") { harness in

@@ -3,7 +3,7 @@ import GStreamerKit
 import Testing
 
 extension ElementTests {
-    /// What buffers say of their picture, and buffers that say what is not so.
+    /// Metas that describe the frame, and video metas that contradict the buffer's memory.
     @Suite(.timeLimit(.minutes(1)))
     struct MirrorMetas {
         private struct Rectangle: Equatable {
@@ -81,7 +81,8 @@ extension ElementTests {
             }
         }
 
-        /// As decoders give them: memory in whole blocks, caps of the part that is seen, a crop meta that says which.
+        /// Decoders allocate whole blocks, set caps to the visible size and add a crop meta: the crop rectangle must be
+        /// mirrored too.
         @Test(arguments: [false, true])
         func aBufferLargerThanItsCaps(_ shared: Bool) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
@@ -99,7 +100,8 @@ extension ElementTests {
             }
         }
 
-        /// A meta that promises more memory than there is costs its frame, not the host.
+        /// A video meta that claims more memory than the buffer has costs its frame, never a crash of the host
+        /// application.
         @Test(arguments: ["I420", "RGB", "P010_10LE"])
         func aMetaThatLies(_ format: String) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in

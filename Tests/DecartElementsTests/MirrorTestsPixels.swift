@@ -4,7 +4,8 @@ import GStreamerKit
 import Testing
 
 extension ElementTests {
-    /// Exact pixels: against the plain way, against videoflip where it knows the format, and every kernel by itself.
+    /// Exact samples, against the reference flip, against videoflip where it knows the format, and for every kernel
+    /// alone.
     @Suite(.timeLimit(.minutes(2)))
     struct MirrorPixels {
         static let formats = [
@@ -16,7 +17,7 @@ extension ElementTests {
             "P010_10LE", "P010_10BE", "P012_LE", "P012_BE", "P016_LE", "P016_BE",
         ]
 
-        /// Shorter than any vector, around their sizes and multiples, odd and even.
+        /// Widths shorter than any vector, and around the vector sizes and their multiples, odd and even.
         static let sizes = [
             (1, 1), (2, 2), (3, 5), (5, 2), (15, 3), (16, 4), (17, 6), (31, 5), (32, 2), (33, 3), (47, 4), (48, 5),
             (64, 6),
@@ -48,7 +49,7 @@ extension ElementTests {
             }
         }
 
-        /// A row may change places with one of its own field only; columns do not care.
+        /// A row may be swapped only with a row of its own field; a horizontal flip ignores fields.
         @Test(arguments: ["I420", "NV12", "YUY2", "RGBA"])
         func interlaced(_ format: String) throws {
             for (turned, height) in [(false, 9), (true, 8), (true, 9), (true, 10), (true, 1)] {
@@ -67,21 +68,21 @@ extension ElementTests {
             let what: Comment =
                 "\(picture.format) \(picture.width)x\(picture.height), strides \(picture.strides), \(axis)"
 
-            // In place: the same memory, and nothing beside the picture touched.
+            // Writable: flipped in place, and no byte outside the frame changes.
             let buffer = try picture.buffer(meta: picture.hasOwnLayout)
             let raw = buffer.raw
             let inPlace = try #require(harness.push(buffer), what)
             #expect(inPlace.raw == raw, what)
             #expect(same(inPlace.copiedBytes, expected), what)
 
-            // Shared: another buffer, and the shared one as it was.
+            // Shared: the output is another buffer, and the input stays unchanged.
             let shared = try harness.pushShared(try picture.buffer(meta: picture.hasOwnLayout))
             #expect(!shared.isSameBuffer, what)
             #expect(same(shared.input, picture.bytes), what)
             #expect(same(try picture.samples(of: shared.output), picture.samples(expected)), what)
         }
 
-        /// videoflip knows nothing of us.
+        /// videoflip is an independent implementation: it would reveal an error that element and reference flip share.
         @Test(arguments: formats)
         func asVideoflipDoes(_ format: String) throws {
             guard !format.hasPrefix("P01"), !["Y42B", "NV16", "VYUY", "Y444_16LE", "Y444_16BE"].contains(format) else {
@@ -103,7 +104,8 @@ extension ElementTests {
             }
         }
 
-        /// All instruction sets that this machine has, at every length of row that their blocks can end in.
+        /// Runs each instruction set of this machine at every row length in which a vector block can end: such tails
+        /// are where kernels err.
         @Test(arguments: 0..<6)
         func everyKernel(_ unit: Int) throws {
             let unit = decart_flip_unit(UInt32(unit))

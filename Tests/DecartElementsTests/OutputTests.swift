@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// The source pad as GStreamer's conventions want it.
+    /// The source pad follows GStreamer's conventions for a live source.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct OutputTests {
         @Test func eventsComeInOrderAndTimesRise() throws {
             try StandIn.run { standIn in
@@ -18,9 +18,9 @@ extension ElementTests {
                     #expect(times.count == seen.times.count)
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
                     #expect(seen.discontinuities.first == 0)
-                    // On the pipeline's running time. rtpjitterbuffer counts from the first frame's arrival: if that frame was
-                    // late (it starts encoder and decoder), the next ones are ahead until the buffer has followed, which takes
-                    // it two seconds (111 ms seen on a busy machine).
+                    // Timestamps are in the pipeline's running time. rtpjitterbuffer counts from the first frame's
+                    // arrival: if that frame was late (it starts encoder and decoder), the next ones are ahead until
+                    // the jitter buffer has adapted, which takes two seconds (111 ms seen on a busy machine).
                     let now = try #require(pipeline.transform.currentRunningTime)
                     let last = try #require(times.last)
                     let behind = Int64(bitPattern: now &- last)
@@ -94,7 +94,7 @@ extension ElementTests {
             }
         }
 
-        /// A sink that stands still for a while costs old frames and no latency.
+        /// A sink that blocks for a while costs old frames, but no latency.
         @Test func aSlowSinkGetsTheNewestFrames() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
@@ -109,7 +109,7 @@ extension ElementTests {
                     isHeld.change { $0 = true }
                     let late = pipeline.count("frames-late")
                     #expect(eventually(seconds: 10) { pipeline.count("frames-late") >= late + 10 })
-                    // Read while the sink is still held: what waited rushes in as soon as it is not.
+                    // Read while the sink is still blocked: the queued frames arrive as soon as it is released.
                     let held = pipeline.frames
                     isHeld.change { $0 = false }
                     isFree.change { $0 = true }

@@ -4,7 +4,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// The main job: what comes out is what the service makes of what went in, and never what went in.
+    /// The main purpose: the output is what the service makes of the input, and never the input itself.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct PictureTests {
         @Test(arguments: ["film noir", "anime street", "Lego World", "cyberpunk", "a garden"])
         func theFirstFrameIsTransformed(prompt: String) throws {
@@ -19,7 +19,7 @@ extension ElementTests {
                     #expect(seen.leaks == 0)
                     let first = try #require(seen.first)
                     let latest = try #require(seen.latest)
-                    // One key frame has to do with few bits.
+                    // The first frame is a single keyframe with few bits, hence the wider limit.
                     #expect(first.picture.difference(from: expected) < 12)
                     #expect(latest.picture.difference(from: expected) < 6)
                     #expect(pipeline.takeProblems().isEmpty)
@@ -35,7 +35,7 @@ extension ElementTests {
             }
         }
 
-        /// Candidates of a direct connection are in the answer, or messages after it.
+        /// The candidates of a direct connection are in the answer or trickle in after it; both must connect.
         @Test(arguments: [false, true]) func candidatesMayTrickle(trickles: Bool) throws {
             let raw = try Reference.input()
             try StandIn.run {

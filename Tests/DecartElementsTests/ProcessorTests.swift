@@ -3,13 +3,13 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// `processor`: the user's elements between the input and the encoder.
+    /// `processor` puts the user's elements between the input and the encoder.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct ProcessorTests {
         private static let look = "film noir"
         static let flip = "videoflip video-direction=vert"
         private static let mirror = "videoflip video-direction=horiz"
 
-        /// What comes back of a picture that was processed so.
+        /// Returns the frame that comes back if the input passes this processor.
         private static func shown(_ processor: String?) throws -> Picture {
             let then = processor.map { " ! videoconvert ! \($0)" } ?? ""
             return try Reference.picture(TransformPipeline.source("num-buffers=1") + then).applying(prompt: look)
@@ -24,7 +24,7 @@ extension ElementTests {
             return zip(times, times.dropFirst()).allSatisfy { $0 < $1 } && standIn.sessions.count == 1
         }
 
-        // MARK: At work
+        // MARK: Processing
 
         @Test func noPictureGoesOutUnprocessed() throws {
             let plain = try Self.shown(nil)
@@ -66,7 +66,8 @@ extension ElementTests {
             }
         }
 
-        /// Which pad takes pictures is not always the first; formats and sizes are its own affair.
+        /// The pad that takes video need not be the first unlinked one (textoverlay also has a text pad), and the
+        /// processor may convert format and size.
         @Test(arguments: [
             ("videoflip video-direction=vert ! textoverlay text=live font-desc=\"Sans, 40\"", 30.0),
             ("video/x-raw,format=BGRA ! videoflip video-direction=vert ! videoconvert ! video/x-raw,format=GBR", 6),
@@ -92,7 +93,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
                     pipeline.play()
                     #expect(isShown(nil, pipeline))
-                    // A black bar over the lower third.
+                    // Draws a black bar over the lower third.
                     pipeline.transform.set("processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
                     #expect(
                         pipeline.wait {
@@ -109,7 +110,7 @@ extension ElementTests {
                     try .init(standIn, "processor=\"videoscale ! video/x-raw,width=88,height=88,pixel-aspect-ratio=1/1\"", prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
-                    // The square stands in the middle of what is sent, between borders.
+                    // The square is in the middle of the sent frame, between borders.
                     #expect(
                         pipeline.wait {
                             guard let picture = $0.latest?.picture else { return false }
@@ -138,13 +139,14 @@ extension ElementTests {
 
         @Test func mutedPicturesAreNotProcessed() throws {
             try StandIn.run { standIn in
-                // White, whatever comes in.
+                // Full brightness makes any input white.
                 try TransformPipeline.run(
                     try .init(standIn, "mute-video=true processor=\"videobalance brightness=1\"", prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
-                    // As long as silence of a processor may last, and longer.
+                    // Longer than a processor's timeout: a muted processor gets no frames, so its silence must not
+                    // bypass it.
                     #expect(pipeline.waitForMessage(seconds: 4) { $0.kind == .warning || $0.kind == .error } == nil)
                     #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
                     pipeline.transform.set("mute-video", false)
@@ -190,7 +192,7 @@ extension ElementTests {
             }
         }
 
-        /// A live input is not held up, and what was lost is counted.
+        /// A slow processor must not block a live input; the frames that it loses are counted as dropped.
         @Test func aSlowOneLosesPicturesAndHoldsNobodyUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
@@ -213,18 +215,18 @@ extension ElementTests {
         // MARK: Failing
 
         static let failing = [
-            // Not a description, or not of something that takes and gives pictures.
+            // Not a valid description, or not one that takes and produces video.
             "no-such-element", "videoflip !", "! ! !", "fakesink", "videotestsrc", "audioconvert",
             "videoflip no-such-property=1", "name=x", "\u{1}\u{7f}\"'\\",
-            // Fails while it plays.
+            // Fails in PLAYING.
             "identity error-after=5", "identity eos-after=5",
-            // Refuses these pictures, or gives others than it says.
+            // Refuses these frames, or produces others than its caps announce.
             "capsfilter caps=\"video/x-raw,width=17\"", "capssetter caps=\"video/x-raw,width=4000,height=4000\"",
-            // Does not start.
+            // Cannot start.
             "filesink location=/no/such/folder/x name=f identity",
-            // Gives nothing, at once or later, or stands still.
+            // Produces nothing, immediately or later, or blocks.
             "valve drop=true", "identity drop-probability=1", "identity sleep-time=8000000", "appsink name=s appsrc",
-            // From another time.
+            // Changes the timestamps.
             "identity datarate=1",
         ]
 
@@ -241,7 +243,7 @@ extension ElementTests {
             #expect(isShown(nil, pipeline), "\(processor)")
             #expect(pipeline.stats?.string("processor") == "bypassed")
             #expect(pipeline.transform.string("processor") == processor)
-            // Once, and never an error.
+            // One warning, and never an error.
             #expect(pipeline.takeProblems().count == 1, "\(pipeline.takeProblems())")
             #expect(isCalm(pipeline, standIn))
         }
@@ -269,7 +271,7 @@ extension ElementTests {
                     pipeline.transform.set("processor", GValueBox(processor))
                     #expect(pipeline.play() != .failure)
                     try expectBypass(processor, pipeline, standIn)
-                    // A better one is welcome.
+                    // A valid processor ends the bypass.
                     pipeline.transform.set("processor", GValueBox(Self.flip))
                     #expect(isShown(Self.flip, pipeline))
                 }
@@ -292,7 +294,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: The end
+        // MARK: Teardown
 
         @Test(arguments: [flip, "identity sleep-time=3000000", "valve drop=true", "identity error-after=3", "no-such-element"])
         func nullInEveryPhase(processor: String) throws {
@@ -316,7 +318,8 @@ extension ElementTests {
             }
         }
 
-        /// From several threads, while it starts, pauses and stops.
+        /// Property changes on several threads, while the element starts, pauses and stops, neither deadlock nor leave
+        /// it unusable.
         @Test func anythingAtAnyTime() throws {
             let texts = [Self.flip, nil, Self.mirror, "no-such-element", "identity error-after=2", "valve drop=true", "", "tee ! queue"]
             try StandIn.run { standIn in

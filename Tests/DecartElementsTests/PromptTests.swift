@@ -33,7 +33,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
                     pipeline.transform.set(together: [("enrich", GValueBox(true)), ("prompt", GValueBox("anime"))])
-                    // One that is told apart follows: by then all messages of the first are there.
+                    // A separate change follows: when it arrives, every message of the first one has arrived too.
                     pipeline.transform.set("prompt", GValueBox("lego"))
                     #expect(standIn.wait { $0.first?.prompts.last == "lego" })
                     #expect(standIn.sessions.first?.prompts == ["film noir", "anime", "lego"])
@@ -72,7 +72,7 @@ extension ElementTests {
                     #expect(pipeline.connectionState == "Ended by an error" || pipeline.connectionState == "error")
                 }
                 let session = try #require(standIn.sessions.first)
-                // In a room the refusal may come when the track is there already; no picture comes back.
+                // A room may refuse when the track is already published; even then no frame comes back.
                 #expect(session.offerCount == 0)
                 #expect(session.frameCount == 0)
                 standIn.expectGoodConduct()

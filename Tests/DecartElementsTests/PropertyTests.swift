@@ -118,7 +118,7 @@ extension ElementTests {
                     try check("PAUSED")
                     pipeline.play()
                     #expect(pipeline.waitForFrames(20))
-                    // Round trip and jitter come with the first RTCP reports.
+                    // Round-trip time and jitter need the first RTCP reports.
                     #expect(eventually(seconds: 10) { pipeline.count("round-trip-time") >= 0 })
                     try check("PLAYING")
                     let stats = try #require(pipeline.stats)
@@ -195,7 +195,7 @@ extension ElementTests {
                     #expect(dot.contains("GstDecartTransform"))
                     #expect(!dot.contains(TransformPipeline.key))
                     #expect(!dot.contains("credential-nobody-sees"))
-                    // How a room's token begins.
+                    // A room's token, a JWT, begins like this.
                     #expect(!dot.contains("eyJhbGciOi"))
                     #expect(pipeline.stats.map { !$0.description.contains(TransformPipeline.key) } == true)
                 }
@@ -228,8 +228,8 @@ extension ElementTests {
     }
 }
 
-/// Lends an element to a handler that the element itself keeps, until it is emptied.
-// @unchecked: set before the handler can run and emptied after it can.
+/// Passes an element to a handler that the element itself retains; emptying the box breaks the reference cycle.
+// @unchecked: set before the handler can run, and emptied when it can no longer run.
 final class ElementBox: @unchecked Sendable {
     var value: Element?
     init(_ value: Element) { self.value = value }

@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// `publish-video`: the track is withdrawn and comes back, the session stays.
+    /// `publish-video` withdraws the track and publishes it again, within one session.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct PublishTests {
         private static let look = "film noir"
 
@@ -45,7 +45,8 @@ extension ElementTests {
             }
         }
 
-        /// Longer than the watchdog waits for pictures.
+        /// A withdrawn track stops the media, which must not trigger the media watchdog: the wait is longer than its
+        /// timeout.
         @Test func theSessionLivesWithoutIt() throws {
             let shown = try shown()
             let lego = try Reference.input().applying(prompt: "lego")
@@ -56,7 +57,7 @@ extension ElementTests {
                     pipeline.transform.set("publish-video", false)
                     #expect(isGone(pipeline, standIn))
                     #expect(pipeline.waitForMessage(seconds: 9) { $0.kind == .error || $0.kind == .warning } == nil)
-                    // The last picture stays.
+                    // The last frame stays.
                     #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
                     pipeline.transform.set("prompt", GValueBox("lego"))
                     pipeline.transform.set("publish-video", true)
@@ -103,7 +104,7 @@ extension ElementTests {
             }
         }
 
-        /// The latest word counts, and a reconnect keeps it.
+        /// Rapid changes: the last value counts, and the session stays.
         @Test func anythingAtAnyTime() throws {
             let shown = try shown()
             try StandIn.run { standIn in

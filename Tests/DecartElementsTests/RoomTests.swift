@@ -5,9 +5,9 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// What only a room can do to an element; everything else is the same suite, run once for each way of the media.
+    /// Behaviour that exists only in a LiveKit room; the rest of the suite runs once for each transport.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct RoomTests {
-        /// With one connection in the run for it, else with two.
+        /// One peer connection in the `single` run, otherwise two.
         private static let room = "transport=\((MediaWay.current == .single ? .single : MediaWay.livekit).transport)"
         private static let retrying = "\(room) max-retries=5"
 
@@ -26,7 +26,7 @@ extension ElementTests {
             }
         }
 
-        /// Sent away, for whatever reason: a new room, with the prompt.
+        /// Removed from the room, for any reason, the element joins a new room with the same prompt.
         @Test(arguments: ["room_leave_disconnect", "room_leave_resume", "room_leave_reconnect", "room_restart"])
         func sentAway(fault: String) throws {
             try withFault("\(fault):at=1") { standIn, pipeline in
@@ -87,7 +87,7 @@ extension ElementTests {
             }
         }
 
-        /// NULL in every phase of a room: `TransformPipeline.run` checks that it takes less than a second.
+        /// NULL returns in every phase of a room; `TransformPipeline.run` checks that it takes less than a second.
         @Test func atAnyMoment() throws {
             var random = SeededRandom(seed: 11)
             for fault in ["", "room_info_slow:delay=5", "room_ice_none", "room_token_refused"] {
@@ -99,7 +99,7 @@ extension ElementTests {
             }
         }
 
-        /// Three sizes leave and the best one comes back; where there is little bit rate the lesser ones do.
+        /// Simulcast sends three layers and the best one comes back; at a low bitrate only the smaller layers are sent.
         @Test(arguments: [(3_500_000, "f h q", 1280), (400_000, "h q", 640)])
         func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
             try StandIn.run({ $0.transports = [.livekit] }) { standIn in
@@ -117,7 +117,7 @@ extension ElementTests {
             }
         }
 
-        /// Small pictures, and a service of the first generation, have one.
+        /// Small frames and direct connections have no simulcast layers.
         @Test(arguments: [("livekit", 320), ("webrtc", 1280)])
         func inOneSize(transport: String, width: Int) throws {
             try StandIn.run({ $0.transports = [.livekit, .webrtc] }) { standIn in
@@ -131,7 +131,7 @@ extension ElementTests {
             }
         }
 
-        /// Passthrough is asked for when the track is published, and once.
+        /// The passthrough request is sent exactly once, when the track is published.
         @Test func withoutAPromptPassthroughIsAskedForInTheRoom() throws {
             let raw = try Reference.input()
             try StandIn.run({ $0.transports = [.livekit] }) { standIn in
@@ -150,11 +150,11 @@ extension ElementTests {
             }
         }
 
-        // MARK: One connection, or two
+        // MARK: Single and dual peer connections
 
         private static let single = "transport=\(MediaWay.single.transport)"
 
-        /// Nobody asks for it unless it is wanted; it takes fewer threads and sockets.
+        /// A single connection is used only if `single-connection` requests it; it needs fewer threads and sockets.
         @Test func oneConnectionWhereItIsWanted() throws {
             let raw = try Reference.input()
             func visit(_ properties: String) throws -> (threads: Int, descriptors: Int, joins: [Int]) {
@@ -175,7 +175,8 @@ extension ElementTests {
             #expect(one.threads < two.threads && one.descriptors < two.descriptors)
         }
 
-        /// A server that does not know it: two connections, within the same attempt.
+        /// A server without support for a single connection answers 404 and gets two connections, within the same
+        /// attempt.
         @Test func aServerWithoutOneConnection() throws {
             let raw = try Reference.input()
             let (lines, expected) = (Watched<[String]>([]), raw.applying(prompt: "film noir"))
@@ -195,7 +196,7 @@ extension ElementTests {
             }
         }
 
-        /// NULL while the first offer is made, refused, or made anew.
+        /// NULL returns while the first offer of a single connection is made, refused or repeated.
         @Test func atAnyMomentOfOneConnection() throws {
             var random = SeededRandom(seed: 12)
             for serves in [true, false] {
@@ -210,9 +211,9 @@ extension ElementTests {
             }
         }
 
-        // MARK: What `auto` remembers
+        // MARK: Transport cache of `auto`
 
-        /// One session by `auto`, to its first picture.
+        /// Runs one session with `transport=auto` up to its first frame.
         private func visit(_ standIn: StandIn, _ properties: String = "", expecting way: String) throws {
             try TransformPipeline.run(try .init(standIn, "transport=auto \(properties)", prompt: "noir")) { pipeline in
                 pipeline.play()
@@ -232,7 +233,8 @@ extension ElementTests {
             }
         }
 
-        /// The service becomes another one between two sessions, and once more.
+        /// The service changes its transport between two sessions, and back: a stale cache entry must not prevent the
+        /// connection.
         @Test func aServiceThatChangedIsStillReached() throws {
             let port = try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
                 try visit(standIn, expecting: "webrtc")
@@ -249,7 +251,7 @@ extension ElementTests {
             }
         }
 
-        /// `auto` costs a direct service next to nothing.
+        /// Detection by `auto` must cost a direct service next to nothing until its first frame.
         @Test func autoIsAsFastAsADirectConnection() throws {
             func times(_ transport: String) throws -> [Int] {
                 try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
@@ -259,7 +261,7 @@ extension ElementTests {
                         try TransformPipeline.run(try .init(standIn, "transport=\(transport)", prompt: "noir")) { pipeline in
                             pipeline.play()
                             #expect(pipeline.waitForFrames(1))
-                            // The frame is seen here before the session has heard of it.
+                            // The probe here sees the frame before the session records it.
                             #expect(eventually { pipeline.count("time-to-first-frame") > 0 })
                             time = pipeline.count("time-to-first-frame")
                             #expect(pipeline.stats?.string("transport") == "webrtc")

@@ -6,7 +6,7 @@ import Testing
 import TurnServer
 
 extension ElementTests {
-    /// The ICE servers that a room names, with credentials as LiveKit's have them, on a path that also works without.
+    /// ICE servers announced by a room, with credentials in LiveKit's format; a direct path exists too.
     @Suite(.serialized, .timeLimit(.minutes(2)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
     struct RoomTestsRelay {
         private func relayed(_ pipeline: TransformPipeline) -> [Bool?] {
@@ -45,7 +45,7 @@ extension ElementTests {
             }
         }
 
-        /// The element may ask for it too, and the room's servers serve.
+        /// The element may force the relay itself, and then uses the room's servers.
         @Test func anElementThatInsistsOnTheRelay() throws {
             let turn = try TurnServer(temporaryUser: "us/er+=")
             var ice = RoomICE()
@@ -56,7 +56,8 @@ extension ElementTests {
             }
         }
 
-        /// Without a relay that works, nothing connects: no other path is tried, and no credential is told.
+        /// A forced relay that does not exist fails the connection: no other path is tried, and no credential is in the
+        /// error.
         @Test(arguments: ["false", "true"]) func aForcedRelayThatIsNotThere(single: String) throws {
             var ice = RoomICE()
             ice.servers = [
@@ -71,7 +72,7 @@ extension ElementTests {
             }
         }
 
-        /// One STUN server is asked: the room's.
+        /// Only one STUN server is used: the room's takes precedence over `stun-server`.
         @Test(arguments: ["false", "true"]) func theRoomsSTUNServerIsAsked(single: String) throws {
             let (ours, theirs) = (try LoopbackSocket(), try LoopbackSocket())
             var ice = RoomICE()

@@ -20,7 +20,7 @@ extension ElementTests {
                         #expect(one.current.leaks + other.current.leaks == 0)
                         one.play()
                         #expect(one.waitForFrames(5))
-                        // One that fails does not matter to the other either.
+                        // A failure of one element must not affect the other either.
                         one.transform.set("prompt", GValueBox("refuse-me"))
                         one.pipeline.setState(.null)
                         one.play()
@@ -98,7 +98,7 @@ extension ElementTests {
                         pipeline.remove(branch)
                         tee.releaseRequestPad(source)
                     }
-                    // Messages hold what they come from.
+                    // Messages retain the element that posted them.
                     while let message = bus.next(timeout: .zero) { #expect(message.kind != .error) }
                     let isGone = eventually { implementation == nil }
                     #expect(isGone, "round \(round)")

@@ -5,9 +5,9 @@ import Testing
 import WebRTCTransport
 
 extension ElementTests {
-    /// NULL at any moment returns within a second, whatever the other side does or does not do.
+    /// NULL at any moment returns within a second, whatever the service does or does not do.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct TeardownTests {
-        /// `TransformPipeline.run` checks the time.
+        /// Stops a pipeline in the phase that `until` waits for; `TransformPipeline.run` checks the time.
         private func stopAfter(
             milliseconds: Int, url: String, mayFail: Bool = false, sourceLocation: SourceLocation = #_sourceLocation, until: () -> Bool
         ) throws {
@@ -40,8 +40,9 @@ extension ElementTests {
             for delay in [0, 5, 50] { try stopAfter(milliseconds: delay, url: "wss://nobody.invalid", mayFail: true) { true } }
         }
 
-        /// 0: upgraded, no word yet. 2: greeted, state asked for. 3: acknowledged, offered. 4: answered, no candidates.
-        /// 5 and 6: some candidates.
+        /// NULL must not wait for the service. The proxy stalls after so many messages. 0: WebSocket open. 2: ready and
+        /// session ID received, initial state sent. 3: state acknowledged, offer sent. 4: answered, no candidates. 5
+        /// and 6: some candidates.
         @Test(arguments: 0...6) func whileTheServiceOwesAnAnswer(frames: Int) throws {
             try StandIn.run { standIn in
                 for delay in [0, 120] {
@@ -181,7 +182,7 @@ final class SilentSession: MediaSession {
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }
 
-/// SplitMix64: the same numbers on every run.
+/// SplitMix64, which gives the same numbers in every run.
 struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
     init(seed: UInt64) { state = seed }

@@ -2,7 +2,7 @@ import DecartElements
 import GStreamerKit
 import Testing
 
-/// On virtual time: no element, no clock.
+/// Tests in virtual time, without an element or a clock.
 @Suite struct TimelineTests {
     private static let ms: UInt64 = 1_000_000
     private static let base = 145 * ms
@@ -21,7 +21,7 @@ import Testing
     @Test func picturesWaitUntilTheirDelayIsKnown() {
         var line = capture()
         #expect(!line.isSettled(rank: 1))
-        // What stands in meanwhile is as late as the least latency allows.
+        // Fallback frames are moved back by the minimum latency minus the base latency meanwhile.
         #expect(line.moved(2000 * Self.ms, base: Self.base) == 1645 * Self.ms)
         #expect(line.moved(10, base: Self.base) == 0)
         _ = line.settle(300 * 1_000_000, rank: 1, base: Self.base)
@@ -75,7 +75,7 @@ import Testing
         line.frameLeft(interval: Self.interval)
         _ = line.settle(330 * 1_000_000, rank: 2, base: Self.base)
         #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
-        // The older one says something late.
+        // The older path's late measurement is ignored.
         _ = line.settle(900 * 1_000_000, rank: 1, base: Self.base)
         #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
     }
@@ -85,9 +85,9 @@ import Testing
         func at(_ time: UInt64, _ shift: Int64, measured: Bool = true) -> Int64 {
             steady.follow(shift * 1_000_000, isMeasured: measured, now: time * Self.ms) / 1_000_000
         }
-        // What is only assumed gives way at once, and all does while the service warms up.
+        // An assumed shift is replaced immediately, and during warm-up so is a measured one.
         #expect([at(0, 355, measured: false), at(20, 420), at(1000, 350), at(5020, 300)] == [355, 420, 350, 300])
-        // Half a second of late pictures is nothing, nor are a few ms.
+        // Late frames for half a second change nothing, nor does a difference of a few ms.
         var seen: [Int64] = []
         for time in stride(from: 6040, to: 6540, by: 20) as StrideTo<UInt64> { seen.append(at(time, 450)) }
         seen.append(at(6560, 303))
@@ -96,8 +96,8 @@ import Testing
         #expect(at(8000, 450) == 450 && at(8020, 447) == 450)
     }
 
-    /// Delays and times that no clock says: the latency never falls below what was asked for or promised, and time is only
-    /// ever moved within its range.
+    /// Delays and times that no clock gives must not overflow: the latency never falls below the configured minimum or
+    /// a reported value, and a time moves only within its range.
     @Test func senselessDelaysStayWithinTheBounds() {
         let minimum = 60_000 * Self.ms
         var line = capture(minimum: 60_000)
@@ -122,7 +122,7 @@ import Testing
 @Suite struct MarkerLedgerTests {
     private static let ms: UInt64 = 1_000_000
 
-    /// Frames at 25 a second that come back after `delay` ms, for so many seconds; what was marked, by its time in ms.
+    /// Feeds frames at 25 fps for `seconds`; each returns after `delay` ms. Returns the times of the marked frames, ms.
     private func run(
         _ ledger: inout MarkerLedger, from start: Int = 0, seconds: Int, delay: (Int) -> Int, answers: Bool = true
     ) -> [Int] {
@@ -146,7 +146,7 @@ import Testing
     @Test func fewFramesAreMarked() {
         var ledger = MarkerLedger(firstNumber: 65_534)
         let marked = run(&ledger, seconds: 20) { _ in 300 }
-        // 120 ms apart until the first answer, and five more; then one in two seconds.
+        // Every 120 ms until a few frames after the first answer, then once in two seconds.
         #expect(marked.filter { $0 < 1000 }.count <= 9)
         #expect(marked.filter { $0 >= 2000 }.count <= 10)
         #expect(marked.first == 0)

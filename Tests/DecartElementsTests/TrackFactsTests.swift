@@ -3,9 +3,9 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// What others know of our track, and what `stats` says about it.
+    /// Name, source and SID of the published track, as the service and `stats` report them.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackFactsTests {
-        /// As the stand-in was told it: `source name sid` in a room, `stream track` in an offer.
+        /// Tracks that the stand-in recorded: `source name sid` in a room, `stream track` in an offer.
         private func tracks(_ properties: String, name: String? = nil) throws -> (tracks: [String], sid: String?) {
             try StandIn.run { standIn in
                 var sid: String?
@@ -66,7 +66,7 @@ extension ElementTests {
                         #expect(before <= now && now - before < 2_000_000_000, "\(name): \(before) at \(now)")
                         #expect(eventually { stat(name) > before })
                     }
-                    // In PAUSED nothing moves.
+                    // Nothing changes in PAUSED.
                     pipeline.pipeline.setState(.paused)
                     _ = pipeline.collect(milliseconds: 500)
                     let last = stat("last-sample")

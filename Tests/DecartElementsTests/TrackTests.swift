@@ -5,7 +5,7 @@ import Testing
 
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackTests {
-        /// What the service makes of black, by the same look.
+        /// Muted video is black frames, which keep the session alive; the service transforms them like any other.
         @Test func blackGoesOutAndTheSessionLives() throws {
             let raw = try Reference.input()
             let shown = raw.applying(prompt: "film noir")
@@ -16,7 +16,7 @@ extension ElementTests {
                     let id = pipeline.transform.string("session-id")
                     pipeline.transform.set("mute-video", true)
                     #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
-                    // Few pictures, and as many as the watchdog needs: longer than that waits.
+                    // Few frames, but enough for the media watchdog: the wait is longer than its timeout.
                     let before = pipeline.count("frames-sent")
                     #expect(pipeline.waitForMessage(seconds: 6) { $0.kind == .error || $0.kind == .warning } == nil)
                     let sent = pipeline.count("frames-sent") - before
@@ -34,7 +34,7 @@ extension ElementTests {
             }
         }
 
-        /// Muted from the start, with a camera that gives nothing: there is a session all the same.
+        /// Muted from the start, the element needs no input frame for a session: the camera may stay closed.
         @Test(arguments: ["orientation=landscape", "orientation=auto"]) func noInputIsNeeded(orientation: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
@@ -63,7 +63,7 @@ extension ElementTests {
                     let first = try #require(next()), second = try #require(next())
                     #expect(second.int("frames-in") ?? 0 >= first.int("frames-in") ?? .max)
                     pipeline.transform.set("statistics-interval", 0)
-                    // One may be under way.
+                    // One message may be in flight.
                     _ = pipeline.collect(milliseconds: 200)
                     let more = pipeline.waitForMessage(seconds: 1) { $0.structure?.name == first.name }
                     #expect(more == nil)
@@ -71,7 +71,7 @@ extension ElementTests {
             }
         }
 
-        /// A client token says how long its sessions may last, and that is told like a limit of one's own.
+        /// A client token limits the duration of its sessions, and that limit is announced like one set by the user.
         @Test func theTokensLimitEndsTheSession() throws {
             let claims = #"{"constraints":{"realtime":{"maxSessionDuration":4}}}"#
             let key = ["{}", claims, "signature"].map { Base64.encode([UInt8]($0.utf8), alphabet: .url) }

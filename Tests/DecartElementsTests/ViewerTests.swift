@@ -5,13 +5,13 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    /// `decartsrc subscribe-token=…`: a running session, watched by others.
+    /// `decartsrc subscribe-token=…` watches a running session.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct ViewerTests {
         static let prompt = "film noir"
-        /// Encoded twice on its way.
+        /// Largest accepted difference in code values, as the video was encoded twice.
         static let limit = 8.0
 
-        /// A session with a picture, and the token of it.
+        /// Runs a session up to its first transformed frame, and passes its token.
         private func withSession(
             _ properties: String = "", _ body: (StandIn, TransformPipeline, String) throws -> Void
         ) throws {
@@ -35,12 +35,12 @@ extension ElementTests {
             try .camera(standIn, "subscribe-token=\(token) \(properties)")
         }
 
-        /// Those that there are in the first session.
+        /// Waits for a number of viewers in the first session.
         private func waitForViewers(_ count: Int, _ standIn: StandIn) -> Bool {
             standIn.wait { $0.first?.viewerCount == count }
         }
 
-        // MARK: Pictures
+        // MARK: Video
 
         @Test func aViewerSeesTheTransformedPictureAndSendsNothing() throws {
             try withSession { standIn, owner, token in
@@ -50,7 +50,7 @@ extension ElementTests {
                     try #expect(shows(viewer))
                     #expect(waitForViewers(1, standIn))
                     #expect(viewer.connectionState == "connected" || viewer.connectionState == "Media flows")
-                    // What the owner asks for, its viewers see.
+                    // A prompt of the owner changes what its viewers see.
                     owner.transform.set("prompt", GValueBox("anime street"))
                     try #expect(shows(viewer, "anime street"))
                     #expect(owner.waitForFrames(5))
@@ -59,7 +59,7 @@ extension ElementTests {
                     #expect(viewer.transform.string("current-device") == nil)
                     let names = (viewer.transform as? Bin)?.allElements.map(\.name) ?? []
                     #expect(!names.contains { $0.hasPrefix("capture-") })
-                    // It asked for nothing, and came into the room beside the owner.
+                    // The viewer sent no prompt, and joined the room alongside the owner.
                     let session = try #require(standIn.sessions.first)
                     #expect(session.prompts == [Self.prompt, "anime street"])
                     #expect(session.roomJoinCount == MediaWay.current.roomJoinCount)
@@ -85,7 +85,7 @@ extension ElementTests {
                     #expect(waitForViewers(1, standIn))
                     #expect(first.waitForFrames(20) && owner.waitForFrames(20))
                     #expect(first.takeProblems().isEmpty)
-                    // Who comes late begins with a key frame, not with the session's next one.
+                    // A late viewer gets a keyframe at once, without waiting for the session's next one.
                     try TransformPipeline.run(try viewer(standIn, token)) { late in
                         late.play()
                         try #expect(shows(late))
@@ -95,7 +95,7 @@ extension ElementTests {
             }
         }
 
-        /// The own session of a decartsrc can be watched too, and its token is read where another one is set.
+        /// A decartsrc's own session can be watched too: the property that sets a token also returns the session's own.
         @Test func theTokenOfOnesOwnSession() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .camera(standIn, CameraTests.still, prompt: Self.prompt)) { owner in
@@ -112,7 +112,7 @@ extension ElementTests {
             }
         }
 
-        // MARK: The session goes
+        // MARK: End of session and reconnects
 
         @Test func theSessionsEndIsTold() throws {
             try StandIn.run { standIn in
@@ -125,19 +125,19 @@ extension ElementTests {
                     viewer.play()
                     try #expect(shows(viewer))
                     owner.pipeline.setState(.null)
-                    // It might come back: tried once more, and then the answer is clear.
+                    // The session might come back, so the viewer tries once more; the 404 is then final.
                     let warning = try #require(viewer.waitForProblem(.warning))
                     #expect(warning.details?["permanent"]?.bool == false)
                     let error = try #require(viewer.waitForError())
                     #expect(error.text.contains("no such session") && error.details?.int("http-status") == 404)
                     #expect(error.details?["permanent"]?.bool == true)
-                    // The picture stays as it is told to.
+                    // Frames continue, as `fallback=freeze` requires.
                     #expect(viewer.waitForFrames(5))
                 }
             }
         }
 
-        /// A session that is made anew is another one: its viewers need its token.
+        /// A reconnect of the owner makes a new session, whose viewers need its new token.
         @Test func theOwnerReconnects() throws {
             try withSession("max-retries=5") { standIn, owner, token in
                 try TransformPipeline.run(try viewer(standIn, token, "max-retries=5")) { viewer in
@@ -152,7 +152,7 @@ extension ElementTests {
                             owner.transform.string("subscribe-token").map { $0 != token } ?? false
                         })
                     #expect(owner.waitForFrames(20))
-                    // The same element, from READY on.
+                    // The same element watches the new session after READY.
                     viewer.pipeline.setState(.ready)
                     viewer.transform.set("subscribe-token", GValueBox(owner.transform.string("subscribe-token")))
                     viewer.play()
@@ -162,7 +162,7 @@ extension ElementTests {
             }
         }
 
-        /// The session lives, the way to it does not: joined again.
+        /// Only the viewer's connection is lost, not the session: the viewer joins again.
         @Test func aViewerReconnects() throws {
             try withSession { standIn, owner, token in
                 try StallingProxy.with(to: standIn, frames: nil) { proxy in
@@ -183,7 +183,7 @@ extension ElementTests {
             }
         }
 
-        /// Refused for a moment: tried again like any session.
+        /// A temporary refusal (HTTP 500) is retried as for any session, whereas 404 is final.
         @Test func aBusyServiceIsAskedAgain() throws {
             try withSession { standIn, _, token in
                 try standIn.server.setFaults([Fault(parsing: "http_500:count=2")])
@@ -269,7 +269,8 @@ extension ElementTests {
 
         // MARK: Secrets and leaks
 
-        /// Neither said nor drawn; only asked for by name is it told.
+        /// No message, statistic or DOT graph contains the token, and no notify is emitted for it; only reading the
+        /// property returns it.
         @Test func theTokenIsForTheApplicationOnly() throws {
             try withSession { standIn, owner, token in
                 try TransformPipeline.run(try viewer(standIn, token, "statistics-interval=50")) { viewer in
@@ -294,7 +295,7 @@ extension ElementTests {
                             pipeline.pipeline.raw.assumingMemoryBound(to: GstBin.self), GST_DEBUG_GRAPH_SHOW_ALL)
                         let drawn = dot.map { String(cString: $0) } ?? ""
                         g_free(dot)
-                        // What may be drawn is.
+                        // The graph does show properties that are not secret.
                         #expect(drawn.contains("connection-state="))
                         said += drawn
                     }
@@ -306,7 +307,8 @@ extension ElementTests {
             }
         }
 
-        /// NULL in every phase: `TransformPipeline.run` checks that it takes less than a second and leaves nothing.
+        /// NULL returns in every phase; `TransformPipeline.run` checks that it takes less than a second and leaks no
+        /// element.
         @Test func atAnyMoment() throws {
             var random = SeededRandom(seed: 12)
             try withSession { standIn, owner, token in

@@ -1,7 +1,8 @@
 import GStreamerKit
 
-/// The messages of a test's pipeline, which never wait in the bus itself: before GStreamer 1.26 its queue can lose one
-/// while more than 32 wait and several threads post, and a lost message keeps the element that it names.
+/// Collects the messages of a test's pipeline in a sync handler, so that none waits in the bus: before GStreamer 1.26
+/// the bus's queue can lose a message while more than 32 wait and several threads post, and a lost message leaks the
+/// element that it names.
 final class BusWatch: Sendable {
     private let messages = Watched<[Message]>([])
     private let observer = Watched<(@Sendable (Message) -> Void)?>(nil)
@@ -14,10 +15,10 @@ final class BusWatch: Sendable {
         }
     }
 
-    /// Calls the handler with each message from now on, on the thread that posts it.
+    /// Calls the handler with each later message, on the thread that posts it.
     func onMessage(_ handler: (@Sendable (Message) -> Void)?) { observer.change { $0 = handler } }
 
-    /// The next message, waiting for at most `timeout`.
+    /// Returns the next message, or nil if none is posted within `timeout`.
     func next(timeout: Duration) -> Message? {
         guard messages.wait(seconds: timeout / .seconds(1), until: { !$0.isEmpty }) else { return nil }
         var first: Message?

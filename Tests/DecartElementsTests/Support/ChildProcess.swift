@@ -3,8 +3,9 @@ import Glibc
 enum ChildProcess {
     struct Failure: Error {}
 
-    /// Runs a program to its end, with variables added to this process's; what it writes goes to a file.
-    /// - Returns: its exit status, or 128 plus the signal that ended it.
+    /// Runs a program to its end with `environment` added to this process's variables; stdout and stderr go to the file
+    /// `output`.
+    /// - Returns: its exit status, or 128 plus the number of the signal that ended it.
     static func run(_ arguments: [String], environment: [String: String], output: String) throws -> Int {
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
         let variables: [UnsafeMutablePointer<CChar>?] = environment.map { strdup("\($0)=\($1)") }

@@ -2,12 +2,13 @@ import DecartProtocol
 import GStreamerKit
 import Testing
 
-/// Each frame that goes in gets a number into the top of its picture, which survives codecs and the mild looks; what
-/// comes out tells by it which one it shows. (The latency marker's code, far from the latency marker's place.)
+/// Stamps a number onto the top of each input frame and reads it back from the output, to learn which input frame an
+/// output frame shows. The stamp survives codecs and the mild looks. It uses the latency marker's code, but stands far
+/// from the marker's own place in the bottom-left corner.
 final class CodedFrames: Sendable {
     struct Shown: Sendable {
         var number: UInt16
-        /// Running times of the frame that went in and of the one that came out.
+        /// Running times of the input frame and of the output frame, ns.
         var input: UInt64
         var output: UInt64
         var isMarked = false
@@ -18,7 +19,7 @@ final class CodedFrames: Sendable {
         var sent: [UInt16: UInt64] = [:]
         var next: UInt16 = 0
         var shown: [Shown] = []
-        /// Frames in whose place for it a latency marker stands.
+        /// Output frames that still have a latency marker in the bottom-left corner.
         var marked = 0
         var isMarkSent = false
     }
@@ -69,7 +70,7 @@ final class CodedFrames: Sendable {
         }
     }
 
-    /// The upper 64 rows: the code stands in the lower half of them.
+    /// Lends the upper 64 rows: the stamp fills the lower half of them.
     @discardableResult
     private static func withTop<R>(
         _ buffer: Buffer, _ video: VideoInfo, height: Int = 64, writable: Bool, _ body: (LatencyMarker.Luma) -> R
@@ -93,7 +94,7 @@ final class CodedFrames: Sendable {
     }
 }
 
-/// Median and largest absolute value.
+/// Returns the median and the largest absolute value.
 func spread(_ values: [Double]) -> (median: Double, worst: Double) {
     let sorted = values.sorted()
     guard let first = sorted.first, let last = sorted.last else { return (.infinity, .infinity) }

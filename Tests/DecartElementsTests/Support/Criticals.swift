@@ -1,7 +1,7 @@
 import CGStreamer
 import Synchronization
 
-/// GLib's critical messages from `start` to `stop`, such as that of a call on an object that is gone.
+/// Collects GLib's critical messages between `start` and `stop`: a call on a finalised object logs one.
 enum Criticals {
     private static let heard = Mutex<[String]>([])
 

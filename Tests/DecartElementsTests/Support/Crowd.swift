@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Several threads that do things at the same time.
+/// Runs a body on several threads at the same time.
 enum Crowd {
     static func run(threads: Int, rounds: Int, _ body: @escaping @Sendable (_ thread: Int, _ round: Int) -> Void) {
         let group = DispatchGroup()

@@ -3,13 +3,14 @@ import GStreamerKit
 import Glibc
 import Testing
 
-/// All suites of this target are inside this one, for `.serialized` then holds between them too: a pipeline has the
-/// machine to itself, and processor time is not what is tested.
+/// Parent of this target's suites: `.serialized` then also holds between suites, so that each pipeline has the machine
+/// to itself and no test fails for lack of CPU time.
 @Suite(.serialized) enum ElementTests {
-    /// Registers the elements with this process, which must not load the plugin library as well.
+    /// Registers the elements statically; the process must not load the plugin library as well, because the type names
+    /// would clash.
     static let isReady: Bool = {
         GStreamerRuntime.initialise()
-        // What the developer's shell holds must not decide a test.
+        // A key in the developer's environment must not change a test's outcome.
         unsetenv("DECART_API_KEY")
         return DecartElements.register(in: nil)
     }()

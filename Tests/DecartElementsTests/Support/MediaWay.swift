@@ -1,20 +1,19 @@
 import DecartProtocol
 import Glibc
 
-/// Which way the media go in this run of the suite: `DECART_TEST_MEDIA` names it, the pipelines run the suite once for
-/// each.
+/// Transport of this run of the suite, from `DECART_TEST_MEDIA`; the pipelines run the suite once for each value.
 enum MediaWay: String, CaseIterable {
-    /// `transport=auto`, and a service that has rooms beside direct connections.
+    /// `transport=auto` against a service that offers both LiveKit rooms and direct connections.
     case auto
-    /// `transport=auto`, and a service of the first generation.
+    /// `transport=auto` against a service with direct connections only.
     case older
     case livekit, webrtc
-    /// A room with one connection for both directions.
+    /// A LiveKit room with one peer connection for both directions.
     case single
 
     static let current = getenv("DECART_TEST_MEDIA").flatMap { MediaWay(rawValue: String(cString: $0)) } ?? .auto
 
-    /// As the property has it, and others that belong to it.
+    /// Value of the `transport` property, followed by other properties that belong to it.
     var transport: String {
         switch self {
         case .older: "auto"
@@ -23,10 +22,10 @@ enum MediaWay: String, CaseIterable {
         }
     }
     var served: Set<TransportGeneration> { self == .older ? [.webrtc] : [.webrtc, .livekit] }
-    /// What comes of it.
+    /// Transport that the session ends up with.
     var generation: TransportGeneration { self == .older || self == .webrtc ? .webrtc : .livekit }
     var isRoom: Bool { generation == .livekit }
-    /// Offers on the control channel of one session, and visits to a room.
+    /// Expected counts for one session: offers on the control channel, and joins of a room.
     var offerCount: Int { isRoom ? 0 : 1 }
     var roomJoinCount: Int { isRoom ? 1 : 0 }
     var singleJoinCount: Int { self == .single ? 1 : 0 }

@@ -3,7 +3,8 @@ import GStreamerKit
 import Synchronization
 import Testing
 
-/// One or more elements between two bare pads: what is pushed in comes out before `push` returns.
+/// Runs one or more elements between two bare pads; `push` returns after the output has arrived, because no element
+/// here has a thread of its own.
 final class MirrorHarness: Sendable {
     let bin: Bin
     private let source = Pad(name: "src", direction: .source)
@@ -11,7 +12,7 @@ final class MirrorHarness: Sendable {
     private let outputs = Mutex<[Buffer]>([])
     private let upstreamEvents = Mutex<[Event]>([])
 
-    /// - Parameter description: as for gst-launch.
+    /// - Parameter description: a gst-launch description.
     init(_ description: String) throws {
         try #require(ElementTests.isReady)
         bin = try Bin(description: description, ghostUnlinkedPads: true)
@@ -24,7 +25,7 @@ final class MirrorHarness: Sendable {
             self?.upstreamEvents.withLock { $0.append(event) }
             return .handled(true)
         }
-        // Tells that downstream reads video metas, as an ordinary sink does.
+        // Answers ALLOCATION queries with support for video metas, as an ordinary sink does.
         gst_pad_set_query_function_full(
             sink.raw.assumingMemoryBound(to: GstPad.self),
             { pad, parent, query in
@@ -49,7 +50,7 @@ final class MirrorHarness: Sendable {
         outputs.withLock { $0 = [] }
     }
 
-    /// To NULL and to PLAYING, for another stream.
+    /// Goes through NULL to PLAYING and starts another stream.
     func restart() {
         source.setActive(false)
         bin.setState(.null)
@@ -66,7 +67,7 @@ final class MirrorHarness: Sendable {
 
     func element(_ name: String) throws -> Element { try #require(bin.child(named: name)) }
 
-    /// False when they are not accepted.
+    /// Returns false if the element does not accept the caps.
     func set(caps: String) throws -> Bool {
         let parsed = gst_caps_from_string(caps)
         defer { gst_caps_unref(parsed) }
@@ -82,7 +83,7 @@ final class MirrorHarness: Sendable {
 
     @discardableResult func push(_ event: Event) -> Bool { source.push(event) }
 
-    /// `image-orientation`, or some other tag where it is nil.
+    /// Pushes an `image-orientation` tag, or another tag if the orientation is nil.
     func pushTag(orientation: String?, global: Bool = false) {
         let text = orientation.map { "taglist, image-orientation=(string)\($0)" } ?? "taglist, title=(string)a"
         guard let list = gst_tag_list_new_from_string(text) else { return }
@@ -90,7 +91,7 @@ final class MirrorHarness: Sendable {
         gst_pad_push_event(source.raw.assumingMemoryBound(to: GstPad.self), gst_event_new_tag(list))
     }
 
-    /// Gives the buffer away: it may be written by whoever gets it, unless somebody else holds it.
+    /// Transfers ownership of the buffer: an element may write to it unless another reference exists.
     func push(_ buffer: Buffer) -> Buffer? {
         outputs.withLock { $0 = [] }
         guard source.push(buffer) == .ok else { return nil }
@@ -99,12 +100,12 @@ final class MirrorHarness: Sendable {
 
     struct Shared {
         let output: Buffer
-        /// The buffer that was pushed, afterwards.
+        /// Bytes of the pushed buffer after the push.
         let input: [UInt8]
         let isSameBuffer: Bool
     }
 
-    /// While a second reference is held.
+    /// Pushes a buffer to which the harness keeps a second reference, so that no element may write to it.
     func pushShared(_ buffer: Buffer) throws -> Shared {
         let raw = try RawPicture.pointer(buffer)
         gst_mini_object_ref(&raw.pointee.mini_object)
@@ -115,7 +116,7 @@ final class MirrorHarness: Sendable {
         return Shared(output: output, input: input, isSameBuffer: try RawPicture.pointer(output) == raw)
     }
 
-    /// A pointer that moves in the sink's window: where upstream hears of it.
+    /// Pushes a mouse-move event upstream from the sink, and returns its coordinates as they arrive at the source.
     func pointer(_ x: Double, _ y: Double) -> (x: Double, y: Double)? {
         upstreamEvents.withLock { $0 = [] }
         let event = gst_navigation_event_new_mouse_move(x, y, GST_NAVIGATION_MODIFIER_NONE)
@@ -126,7 +127,8 @@ final class MirrorHarness: Sendable {
         return (x, y)
     }
 
-    /// What upstream is told of allocation: whether downstream answered, and whether it reads video metas.
+    /// Sends an ALLOCATION query from the source. Returns whether it was answered, whether it offers video metas, and
+    /// how many pools it proposes.
     func queryAllocation(_ caps: String) throws -> (answered: Bool, videoMeta: Bool, pools: Int) {
         let caps = gst_caps_from_string(caps)
         defer { gst_caps_unref(caps) }

@@ -1,11 +1,11 @@
 import GStreamerKit
 import StandInServer
 
-/// An I420 picture without padding, copied out of a buffer.
+/// An I420 frame without padding, copied out of a buffer.
 struct Picture: Sendable, Equatable {
     let width: Int
     let height: Int
-    /// Luma, blue, red.
+    /// Planes in the order Y, Cb, Cr.
     var planes: [[UInt8]]
 
     var chromaWidth: Int { (width + 1) / 2 }
@@ -36,9 +36,9 @@ struct Picture: Sendable, Equatable {
         self.init(width: width, height: height, planes: copied)
     }
 
-    /// What the stand-in makes of it.
+    /// Returns this frame as the stand-in transforms it.
     func applying(_ look: Look) -> Picture {
-        // Three arrays, for three places of one cannot be borrowed at once.
+        // Three separate arrays: overlapping access to elements of one array is not allowed.
         var (luma, blue, red) = (planes[0], planes[1], planes[2])
         luma.withUnsafeMutableBytes { luma in
             blue.withUnsafeMutableBytes { blue in
@@ -57,7 +57,7 @@ struct Picture: Sendable, Equatable {
 
     func applying(prompt: String) -> Picture { applying(Look(prompt: prompt, imageHash: nil)) }
 
-    /// The largest of the three planes' mean absolute differences, in code values; endless for another size.
+    /// Returns the largest of the three planes' mean absolute differences in code values, infinite if the sizes differ.
     func difference(from other: Picture) -> Double {
         guard width == other.width, height == other.height else { return .infinity }
         return zip(planes, other.planes).map(Self.meanDifference).max() ?? .infinity
@@ -74,7 +74,8 @@ struct Picture: Sendable, Equatable {
         return Double(sum) / Double(one.count)
     }
 
-    /// Mean of a square of luma and of the chroma below it, around a point given as parts of the sides.
+    /// Returns the mean of a square of luma, and of chroma at the same point. The point is given as fractions of width
+    /// and height.
     func mean(x: Double, y: Double, radius: Int = 2) -> (luma: Double, blue: Double, red: Double) {
         func average(_ plane: Int, _ width: Int, _ height: Int) -> Double {
             let (centreX, centreY) = (Int(x * Double(width)), Int(y * Double(height)))

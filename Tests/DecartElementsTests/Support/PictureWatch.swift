@@ -1,16 +1,16 @@
 import GStreamerKit
 import Testing
 
-/// The pictures that pass a pad, as I420, with the times at which they came.
-// @unchecked: the probe's own state is touched on the pad's streaming thread only.
+/// Records the frames that pass a pad as I420, with their arrival times.
+// @unchecked: only the pad's streaming thread touches `video` and `segment`.
 final class PictureWatch: @unchecked Sendable {
     struct Seen: Sendable {
         var count = 0
         var latest: Picture?
-        /// One after the other, without repeats.
+        /// Frame sizes in order, without consecutive duplicates.
         var sizes: [String] = []
         var times: [ContinuousClock.Instant] = []
-        /// Running time of each.
+        /// Running time of each frame, ns.
         var stamps: [UInt64] = []
         var streams = 0
         var isEnded = false
@@ -55,7 +55,7 @@ final class PictureWatch: @unchecked Sendable {
         return seen.wait(seconds: seconds) { $0.count >= target }
     }
 
-    /// The longest time without a picture since `start`.
+    /// Returns the longest time without a frame since `start`.
     func longestGap(since start: ContinuousClock.Instant) -> Duration {
         let times = seen.read(\.times).filter { $0 >= start }
         return zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? .zero

@@ -1,19 +1,19 @@
 import Glibc
 
-/// What the system says of this process.
+/// Resource use of this process, as the kernel and the C library report it.
 enum Process {
     static var threadCount: Int { entries("/proc/self/task").count }
-    /// Without the one that lists them.
+    /// Open descriptors, except the one that reads the list.
     static var descriptorCount: Int { entries("/proc/self/fd").count - 1 }
 
-    /// Give what the heap holds free back to the system. Without it the resident size of a process of many threads tells
-    /// how the allocator's arenas happen to be filled (10 MiB from run to run) and not what is in use.
+    /// Returns free heap memory to the system. Otherwise the resident size of a process with many threads depends on
+    /// how the allocator's arenas happen to fill (10 MiB from run to run), not on what is in use.
     static func trimHeap() {
         guard let symbol = dlsym(nil, "malloc_trim") else { return }
         _ = unsafeBitCast(symbol, to: (@convention(c) (Int) -> CInt).self)(0)
     }
 
-    /// Bytes of the heap that are in use: what `malloc_info` counts, without what is free.
+    /// Bytes of heap in use: the totals of `malloc_info` minus its free chunks.
     static var allocatedSize: Int {
         guard let symbol = dlsym(nil, "malloc_info") else { return 0 }
         var (text, size): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
@@ -22,7 +22,7 @@ enum Process {
         fclose(stream)
         defer { free(text) }
         guard let text else { return 0 }
-        // The totals of all arenas come last.
+        // The totals over all arenas come last.
         let lines = String(cString: text).split(separator: "\n").reversed()
         func total(_ kind: String) -> Int {
             let line = lines.first { $0.hasPrefix("<\(kind)") }
@@ -33,7 +33,7 @@ enum Process {
             - total("total type=\"rest\"")
     }
 
-    /// Bytes.
+    /// Resident set size, bytes.
     static var residentSize: Int {
         guard let text = read("/proc/self/statm") else { return 0 }
         let fields = text.split(separator: " ")

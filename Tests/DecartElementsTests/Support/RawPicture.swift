@@ -2,16 +2,16 @@ import CGStreamer
 import GStreamerKit
 import Testing
 
-/// A picture of any format in memory laid out as asked for, and the plain way to flip it: sample by sample, component by
-/// component, from GStreamer's own description of the format.
-// @unchecked: a value; the pointer in it is to GStreamer's static table of formats.
+/// A frame in any format and memory layout, with a reference flip that moves sample by sample and component by
+/// component according to GStreamer's format description.
+// @unchecked: a value type; its only pointer refers to GStreamer's static format table.
 struct RawPicture: @unchecked Sendable {
     enum Axis: Sendable { case leftToRight, topToBottom }
 
     let format: String
     let width: Int
     let height: Int
-    /// Of each plane; bytes.
+    /// Stride of each plane, bytes; negative if the rows are stored bottom-up.
     private(set) var strides: [Int] = []
     private(set) var offsets: [Int] = []
     private(set) var bytes: [UInt8]
@@ -61,10 +61,10 @@ struct RawPicture: @unchecked Sendable {
             + (isInterlaced ? ", interlace-mode=interleaved" : "")
     }
 
-    /// Where a component's samples are, and of how many bytes each.
+    /// Position of a component's samples, and their size in bytes.
     private struct Component {
         let offset, stride, step, width, height, size: Int
-        /// With the luma that an odd row of pixel pairs holds for no pixel.
+        /// `width`, plus the unused luma sample that an odd row of a pixel-pair format stores.
         let stored: Int
     }
 
@@ -79,7 +79,7 @@ struct RawPicture: @unchecked Sendable {
             let step = Int(Self.array(format.pixel_stride)[index])
             let inPlane = Int(Self.array(format.poffset)[index])
             return Component(
-                // GStreamer 1.22 says of P010 and its like that V is one byte behind U.
+                // GStreamer 1.22 reports V one byte after U for P010 and similar formats, although a sample takes two.
                 offset: offsets[plane] + (size == 2 ? (inPlane + 1) & ~1 : inPlane), stride: strides[plane], step: step,
                 width: width, height: (height + (1 << down) - 1) >> down, size: size,
                 stored: hasPixelPairs && step == 2 ? (width + 1) & ~1 : width)
@@ -88,7 +88,7 @@ struct RawPicture: @unchecked Sendable {
 
     private var hasPixelPairs: Bool { ["YUY2", "UYVY", "YVYU", "VYUY"].contains(format) }
 
-    /// The byte beside RGB in formats like xRGB is no component: it shall not decide a comparison.
+    /// Gives the filler byte of formats such as xRGB a fixed value, so that it cannot decide a comparison.
     private mutating func blankFillers() {
         guard format.lowercased().contains("x"), strides.count == 1 else { return }
         let first = 0
@@ -99,7 +99,7 @@ struct RawPicture: @unchecked Sendable {
         }
     }
 
-    /// The whole memory after a flip: what belongs to no sample is as it was.
+    /// Returns the whole memory after a flip; bytes that belong to no sample stay unchanged.
     func flipped(_ axis: Axis) -> [UInt8] {
         var result = bytes
         for component in components {
@@ -126,10 +126,10 @@ struct RawPicture: @unchecked Sendable {
         return last - row + row % 2
     }
 
-    /// Whether the memory is laid out otherwise than GStreamer does by itself.
+    /// True if the layout differs from GStreamer's default, so that a buffer needs a video meta.
     let hasOwnLayout: Bool
 
-    /// All samples, component after component, of memory that is laid out like this picture.
+    /// Returns all samples, component after component, of memory that has this layout.
     func samples(_ memory: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         for component in components {
@@ -143,7 +143,7 @@ struct RawPicture: @unchecked Sendable {
         return result
     }
 
-    /// With a video meta that tells strides and offsets, unless they are GStreamer's own.
+    /// Returns a copy as a buffer; `meta` adds a video meta with the strides and offsets.
     func buffer(meta: Bool = true) throws -> Buffer {
         let buffer = bytes.withUnsafeBytes { Buffer(copying: $0) }
         guard meta else { return buffer }
@@ -165,7 +165,7 @@ struct RawPicture: @unchecked Sendable {
         try #require(buffer.raw).assumingMemoryBound(to: GstBuffer.self)
     }
 
-    /// The samples of a buffer, by whatever layout it says it has.
+    /// Returns the samples of a buffer according to the layout that it declares.
     func samples(of buffer: Buffer) throws -> [UInt8] {
         var frame = GstVideoFrame()
         var info = info
@@ -193,5 +193,5 @@ extension Buffer {
     var copiedBytes: [UInt8] { withBytes { Array($0) } ?? [] }
 }
 
-/// Without the difference that #expect works out of two arrays, which takes long for pictures.
+/// Compares without `#expect`'s computation of a difference, which is slow for arrays of this size.
 func same(_ one: [UInt8]?, _ other: [UInt8]) -> Bool { one == other }

@@ -1,12 +1,12 @@
 import GStreamerKit
 import Testing
 
-/// Pictures made by GStreamer alone, to compare with.
+/// Reference frames, made by GStreamer's own elements only.
 enum Reference {
-    /// What the element is given when nothing has to be done to it.
+    /// Returns a frame of the standard test input.
     static func input() throws -> Picture { try picture(TransformPipeline.source("num-buffers=1")) }
 
-    /// The first picture of a pipeline description, as I420 of the given size. Plain videoscale does the rest.
+    /// Returns the first frame of a pipeline description as I420 in the given size, scaled by videoscale.
     static func picture(
         _ description: String, width: Int = TransformPipeline.width, height: Int = TransformPipeline.height
     ) throws -> Picture {

@@ -1,11 +1,11 @@
 import Glibc
 
-/// Listens on loopback, and does nothing more with who comes.
+/// A loopback server that never reads or writes.
 final class SilentServer: Sendable {
     enum Kind: Sendable {
-        /// The kernel opens connections; nobody reads or writes.
+        /// The kernel completes each TCP handshake.
         case opens
-        /// The queue is full: a connection is never opened.
+        /// The accept queue is full, so that no handshake completes.
         case ignores
     }
 
@@ -49,7 +49,7 @@ final class SilentServer: Sendable {
         return address
     }
 
-    /// A connection, open or on its way, that takes a place in the queue.
+    /// Opens a connection that takes a place in the accept queue, whether or not its handshake completes.
     private static func filler(port: Int) -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
         var address = loopback(port: port)
@@ -61,7 +61,7 @@ final class SilentServer: Sendable {
         return descriptor
     }
 
-    /// Waits until so many clients have come since the beginning.
+    /// Waits until `count` clients have connected since the start.
     func waitForConnections(_ count: Int, milliseconds: Int32 = 5000) -> Bool {
         while accepted.value.count < count {
             var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

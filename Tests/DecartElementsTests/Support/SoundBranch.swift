@@ -1,14 +1,14 @@
 import GStreamerKit
 import Testing
 
-/// Sound that is added to a running pipeline and taken away again: a source before `audio_sink`, a sink behind `audio_src`,
-/// which is linked when it appears.
-// @unchecked: fields are the test's thread's, but for what is watched.
+/// Adds audio to a running pipeline and removes it again: a source before `audio_sink`, and a sink that is linked to
+/// `audio_src` when that pad appears.
+// @unchecked: only the test's thread uses the fields; the pad signals touch nothing but the `Watched` values.
 final class SoundBranch: @unchecked Sendable {
     let source: Bin
     private let entry: Pad
     private let output: GhostPad
-    /// Nothing before the pad is there.
+    /// Nil until `audio_src` exists.
     let watch = Watched<SoundWatch?>(nil)
     let isGone = Watched(false)
     private let sink: Element
@@ -42,7 +42,7 @@ final class SoundBranch: @unchecked Sendable {
                 return nil
             })
         entry = try #require(transform.requestPad("audio_sink"))
-        // A pipeline that is just on its way to PLAYING would take it along before it is linked.
+        // Locked, because a pipeline on its way to PLAYING would otherwise start the source before it is linked.
         source.setLockedState(true)
         pipeline.add(source)
         try output.link(entry)
@@ -50,7 +50,7 @@ final class SoundBranch: @unchecked Sendable {
         source.syncStateWithParent()
     }
 
-    /// As soon as `audio_src` is there.
+    /// Waits for `audio_src` and returns its watch.
     func sound() throws -> SoundWatch {
         _ = watch.wait(seconds: 20) { $0 != nil }
         return try #require(watch.value, "audio_src has not come")
@@ -64,13 +64,13 @@ final class SoundBranch: @unchecked Sendable {
         pipeline.remove(source)
     }
 
-    /// The sink behind `audio_src` pauses by itself: it takes one buffer, and one more after each flush.
+    /// Pauses only the sink behind `audio_src`: it then takes one buffer, and one more after each flush.
     func pauseSink() {
         sink.setLockedState(true)
         sink.setState(.paused)
     }
 
-    /// When `audio_src` has gone too.
+    /// Removes the sink; call it after `audio_src` is gone.
     func end() {
         for handler in handlers { transform.disconnect(handler) }
         sink.setState(.null)

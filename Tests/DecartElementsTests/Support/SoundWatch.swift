@@ -2,30 +2,30 @@ import GStreamerKit
 import Glibc
 import Testing
 
-/// The sound that passes a pad (S16LE, 48 kHz, any channels of which the first counts), measured as it comes.
-// @unchecked: the probe's own state is touched on the pad's streaming thread only.
+/// Measures the audio that passes a pad (S16LE, 48 kHz; of several channels only the first).
+// @unchecked: only the pad's streaming thread touches `segment` and `channels`.
 final class SoundWatch: @unchecked Sendable {
     struct Seen: Sendable {
         var buffers = 0
-        /// The newest of the first channel, a tenth of a second at most.
+        /// Newest samples of the first channel, at most a tenth of a second.
         var latest: [Float] = []
         var caps = ""
         var events: [Event.Kind] = []
         var times: [ContinuousClock.Instant] = []
-        /// Running time at which the stream begins and, so far, ends.
+        /// Running times at which the stream starts and, so far, ends, ns.
         var first: UInt64?
         var end: UInt64?
-        /// ns by which a buffer was not where the last one ended, and of those that did not say so.
+        /// Distance of a buffer from the previous one's end, ns: of all buffers, and of those without the DISCONT flag.
         var holes: [Int64] = []
         var unsaidHoles: [Int64] = []
         var isEnded = false
 
-        /// Root of the mean square, 0...1.
+        /// Root mean square, 0...1.
         var level: Float {
             latest.isEmpty ? 0 : sqrtf(latest.reduce(0) { $0 + $1 * $1 } / Float(latest.count))
         }
 
-        /// How much of all that is heard is this tone, 0...1: one term of a Fourier series, by Goertzel's recurrence.
+        /// Returns the share of the power that lies at this frequency, 0...1 (Goertzel algorithm).
         func share(of frequency: Float) -> Float {
             guard latest.count == SoundWatch.window, level > 0.001 else { return 0 }
             let step = 2 * cosf(2 * .pi * frequency / 48_000)
@@ -91,20 +91,20 @@ final class SoundWatch: @unchecked Sendable {
     func waitForTone(_ frequency: Float, seconds: Double = 20) -> Bool { wait(seconds: seconds) { $0.sounds(frequency) } }
     func waitForSilence(seconds: Double = 20) -> Bool { wait(seconds: seconds, until: \.isSilent) }
 
-    /// The longest time without a buffer since `start`.
+    /// Returns the longest time without a buffer since `start`.
     func longestGap(since start: ContinuousClock.Instant) -> Duration {
         let times = seen.read(\.times).filter { $0 >= start }
         return zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? .zero
     }
 }
 
-/// A sound source and a sink for what comes back, on a running `decarttransform` or as part of its pipeline.
+/// Pipelines with an audio source, and a sink for the audio that comes back.
 extension TransformPipeline {
     static func tone(_ frequency: Int, caps: String = "rate=48000,channels=1") -> String {
         "audiotestsrc name=tone is-live=true wave=sine freq=\(frequency) volume=0.4 samplesperbuffer=480 ! audio/x-raw,\(caps)"
     }
 
-    /// With sound from the beginning: elements `tone` and `sound`.
+    /// Makes a pipeline with an audio source `tone` and an audio sink from the start.
     static func withSound(
         _ standIn: StandIn, _ properties: String = "", prompt: String = "film noir", frequency: Int = 440,
         sound: String? = nil, source: String = liveSource

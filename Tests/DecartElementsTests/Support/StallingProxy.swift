@@ -2,8 +2,8 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Stands between an element and a stand-in, and lets only so many of the service's messages through: the conversation
-/// stops at a place of the test's choice.
+/// A proxy between an element and a stand-in. It forwards only so many of the service's WebSocket frames, so that the
+/// conversation stalls at a point of the test's choice.
 final class StallingProxy: Sendable {
     let port: Int
     private let descriptor: Int32
@@ -12,12 +12,13 @@ final class StallingProxy: Sendable {
     private let open = Watched<[Int32]>([])
     private let passed = Watched(0)
     private let threads = DispatchGroup()
-    /// What is still missing of the last frame that was injected, by its client; whoever writes next sends it first.
+    /// Unsent remainder of the last injected frame, by client descriptor; the next write to that client sends it first.
     private let unfinished = Mutex<[Int32: [UInt8]]>([:])
 
     var url: String { "ws://127.0.0.1:\(port)" }
 
-    /// - Parameter frames: WebSocket frames of the server that pass, after the answer to the upgrade; nil: everything does.
+    /// - Parameter frames: number of WebSocket frames forwarded from the server after the upgrade response; nil
+    /// forwards everything.
     static func with(to standIn: StandIn, frames: Int?, _ body: (StallingProxy) throws -> Void) throws {
         let proxy = try StallingProxy(target: standIn.port, frames: frames)
         defer { proxy.close() }
@@ -41,12 +42,12 @@ final class StallingProxy: Sendable {
         run { self.acceptAll() }
     }
 
-    /// Frames that went through so far, of all connections.
+    /// Waits until `count` frames have been forwarded, on all connections together.
     func waitForFrames(_ count: Int) -> Bool { passed.wait(seconds: 10) { $0 >= count } }
 
-    /// Sends a frame of its own again and again to one client, until that takes no more for a second.
-    /// - Parameter connection: counted in the order in which clients came.
-    /// - Returns: how many frames were taken.
+    /// Sends one frame repeatedly to one client, until the client's socket accepts no bytes for a second.
+    /// - Parameter connection: index in the order of connection.
+    /// - Returns: how many frames were sent whole.
     func inject(_ frame: [UInt8], times: Int, connection: Int = 0) -> Int {
         let clients = open.value.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
         guard clients.indices.contains(connection) else { return 0 }
@@ -77,7 +78,7 @@ final class StallingProxy: Sendable {
         return rest
     }
 
-    /// A frame of a server, with its length in the shortest form.
+    /// Encodes an unmasked server frame with the shortest form of the length.
     static func frame(_ payload: [UInt8], isText: Bool = true) -> [UInt8] {
         let count = payload.count
         let long: [UInt8] = [126, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
@@ -85,7 +86,7 @@ final class StallingProxy: Sendable {
         return [isText ? 0x81 : 0x82] + length + payload
     }
 
-    /// Ends every connection; new ones are taken.
+    /// Closes every connection; new ones are accepted.
     func drop() { for descriptor in open.value { shutdown(descriptor, Int32(SHUT_RDWR)) } }
 
     func close() {
@@ -123,7 +124,8 @@ final class StallingProxy: Sendable {
         shutdown(sink, Int32(SHUT_WR))
     }
 
-    /// The answer's head up to its empty line, then whole frames: RFC 6455 §5.2, a server's are not masked.
+    /// Forwards the upgrade response up to its empty line, then whole frames (RFC 6455 §5.2); a server's frames are not
+    /// masked.
     private func forwardFrames(from source: Int32, to sink: Int32) {
         var buffer: [UInt8] = []
         var isUpgraded = false
@@ -150,7 +152,8 @@ final class StallingProxy: Sendable {
         shutdown(sink, Int32(SHUT_WR))
     }
 
-    /// Ports have five digits: a room's address leads here too, and the frame keeps its length.
+    /// Replaces the stand-in's port in a frame, so that a room's address leads to this proxy too. Both ports have five
+    /// digits, which keeps the frame's length.
     private static func replacing(_ old: String, by new: String, in bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         let (old, new) = (Array(old.utf8), Array(new.utf8))
         guard old.count == new.count, bytes.count >= old.count else { return bytes }

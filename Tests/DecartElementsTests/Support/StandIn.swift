@@ -3,7 +3,7 @@ import DecartProtocol
 import StandInServer
 import Testing
 
-/// A stand-in on a free loopback port, stopped when the body is left.
+/// A stand-in service on a free loopback port, stopped when the body returns.
 struct StandIn {
     let server: StandInServer
     let port: Int
@@ -28,7 +28,7 @@ struct StandIn {
             }
         let port = try server.start()
         defer { server.stop() }
-        // Another test's stand-in may have been on this port.
+        // An earlier test's stand-in may have used this port; its cached transport must not apply here.
         if configuration.port == 0 { DecartElements.forgetServices() }
         return try body(StandIn(server: server, port: port))
     }
@@ -39,7 +39,8 @@ struct StandIn {
         server.wait(milliseconds: Int(seconds * 1000), until: condition)
     }
 
-    /// Every client has gone and none of them offered before its state was set, which would send its camera back.
+    /// Checks that every client disconnected, and that none sent an offer before its initial state was accepted: the
+    /// service would have returned the raw camera.
     func expectGoodConduct(sourceLocation: SourceLocation = #_sourceLocation) {
         let areGone = wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }
         #expect(areGone, "a session is still open", sourceLocation: sourceLocation)

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A folder of its own, removed with what is in it.
+/// A temporary folder, removed with its files when the body returns.
 struct TemporaryFolder {
     let root: String
 
@@ -24,7 +24,7 @@ struct TemporaryFolder {
         return path(name)
     }
 
-    /// Of so many bytes, none of them on the disk.
+    /// Creates a file of the given size that takes no disk space.
     func makeSparse(_ name: String, size: Int) throws -> String {
         let descriptor = open(path(name), O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Failure() }
@@ -47,7 +47,7 @@ struct TemporaryFolder {
     }
 }
 
-/// A small file's bytes.
+/// Reads a file of at most 1 MiB.
 func readFile(_ path: String) throws -> [UInt8] {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw TemporaryFolder.Failure() }

@@ -2,19 +2,21 @@ import DecartProtocol
 import GStreamerKit
 import Testing
 
-/// `source ! decarttransform name=t … ! downstream ! fakesink name=out`, with everything that leaves the element noted.
-// @unchecked: what changes is in `seen`; GStreamer objects lock themselves.
+/// Runs `source ! decarttransform name=t … ! downstream ! fakesink name=out` and records everything that leaves the
+/// element.
+// @unchecked: state that changes across threads is in `Watched` values, `problems` belongs to the test's thread, and
+// GStreamer objects lock themselves.
 final class TransformPipeline: @unchecked Sendable {
     static let width = 320
     static let height = 176
     static let framerate = 20
-    /// A still picture with much colour: no look leaves it as it is.
+    /// A colourful still pattern, which every look changes.
     static let pattern = "smpte-rp-219"
     static let size = "width=\(width),height=\(height)"
     static let liveSource = source()
     static let key = "key-that-nobody-may-see"
     static let custom = "model=test-model width=\(width) height=\(height) framerate=\(framerate)"
-    /// Only what the service sends leaves the element, and the first failure is final.
+    /// No fallback and no retry: only the service's frames leave the element, and the first failure is final.
     static let bare = "fallback=none max-retries=0 transport=\(MediaWay.current.transport)"
 
     static func source(_ options: String = "is-live=true", caps: String = "format=I420,\(size),framerate=20/1") -> String {
@@ -32,7 +34,7 @@ final class TransformPipeline: @unchecked Sendable {
         var frames = 0
         var latest: Frame?
         var first: Frame?
-        /// Frames that look like what was put in.
+        /// Output frames that look like the forbidden one, usually the raw input.
         var leaks = 0
         var times: [UInt64?] = []
         var discontinuities: [Int] = []
@@ -49,7 +51,7 @@ final class TransformPipeline: @unchecked Sendable {
     let sink: Pad
     private let seen = Watched(Seen())
     private var problems: [Problem] = []
-    /// Frames nearer to this picture than `leakLimit` are leaks.
+    /// A frame that differs from this one by less than `leakLimit` code values counts as a leak.
     private let forbidden: Watched<Picture?>
     static let leakLimit = 5.0
 
@@ -61,7 +63,7 @@ final class TransformPipeline: @unchecked Sendable {
         let text: String
         let debug: String
         let details: Structure?
-        /// `resource.not-authorized` and the like, without GStreamer's numbers in every test.
+        /// Short form of domain and code, such as `resource 15`, for comparisons in tests.
         var name: String { domain.replacing("gst-", with: "").replacing("-error-quark", with: "") + " \(code)" }
     }
 
@@ -74,7 +76,7 @@ final class TransformPipeline: @unchecked Sendable {
                 + (downstream.isEmpty ? "" : "! ") + "fakesink name=out sync=false", settings: settings, forbidden: forbidden)
     }
 
-    /// With elements `t`, whose output is noted, and `out`, a fakesink.
+    /// The description must have an element `t`, whose output is recorded, and a fakesink `out`.
     init(description: String, settings: [(String, String)] = [], forbidden: Picture? = nil) throws {
         try #require(ElementTests.isReady)
         pipeline = try Pipeline(description: description)
@@ -87,7 +89,7 @@ final class TransformPipeline: @unchecked Sendable {
         watch()
     }
 
-    /// With the standard key, size and model, against a stand-in.
+    /// Uses the standard key, size and model against a stand-in.
     convenience init(
         _ standIn: StandIn, _ properties: String = "", prompt: String = "", source: String = TransformPipeline.liveSource,
         downstream: String = "", forbidden: Picture? = nil
@@ -97,7 +99,7 @@ final class TransformPipeline: @unchecked Sendable {
             downstream: downstream, settings: prompt.isEmpty ? [] : [("prompt", prompt)], forbidden: forbidden)
     }
 
-    /// `decartsrc` in the place of a source and of decarttransform; `preview` names a sink for its preview.
+    /// Uses `decartsrc` in place of a source and decarttransform; `preview` adds a sink `preview` to its preview pad.
     static func camera(
         _ standIn: StandIn, _ properties: String, prompt: String = "", preview: Bool = false, size: String = custom
     ) throws -> TransformPipeline {
@@ -113,7 +115,7 @@ final class TransformPipeline: @unchecked Sendable {
         var video: VideoInfo?
         var capsText = ""
         let transformSource = transform.staticPad("src")
-        // At the element's own pad, whatever comes behind it.
+        // The probe is on the element's own pad, so that downstream elements cannot alter what it sees.
         transformSource?.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
             guard let self else { return .pass }
             switch item {
@@ -161,7 +163,8 @@ final class TransformPipeline: @unchecked Sendable {
 
     @discardableResult func play() -> StateChangeReturn { pipeline.setState(.playing) }
 
-    /// Makes a pipeline, lends it, takes it down, and checks that nothing of the element is left afterwards.
+    /// Makes a pipeline, runs the body and sets the pipeline to NULL. Checks that this takes less than a second and
+    /// that the element is finalised.
     static func run(
         _ make: @autoclosure () throws -> TransformPipeline, sourceLocation: SourceLocation = #_sourceLocation,
         _ body: (TransformPipeline) throws -> Void
@@ -181,13 +184,13 @@ final class TransformPipeline: @unchecked Sendable {
         #expect(isGone, "the element outlives its pipeline", sourceLocation: sourceLocation)
     }
 
-    // MARK: What was seen
+    // MARK: Observed output
 
     var current: Seen { seen.value }
     var frames: Int { seen.read(\.frames) }
     var isEnded: Bool { seen.read(\.isEnded) }
 
-    /// From now on.
+    /// Sets the frame that counts as a leak from now on.
     func forbid(_ picture: Picture?) { forbidden.change { $0 = picture } }
 
     func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
@@ -198,13 +201,13 @@ final class TransformPipeline: @unchecked Sendable {
         return holds
     }
 
-    /// So many more than now.
+    /// Waits for `count` more frames.
     func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {
         let target = frames + count
         return wait(seconds: seconds) { $0.frames >= target }
     }
 
-    /// A frame that looks like the picture.
+    /// Waits for a frame that differs from the given one by less than `limit` code values.
     func waitForPicture(_ picture: Picture, within limit: Double = 6, seconds: Double = 20) -> Bool {
         wait(seconds: seconds) { seen in
             seen.latest.map { $0.picture.difference(from: picture) < limit } ?? false
@@ -215,13 +218,13 @@ final class TransformPipeline: @unchecked Sendable {
 
     // MARK: The bus
 
-    /// Errors and warnings posted so far, without waiting.
+    /// Returns the errors and warnings posted so far, without waiting.
     func takeProblems() -> [Problem] {
         while let message = bus.next(timeout: .zero) { keep(message) }
         return problems
     }
 
-    /// The first error, waiting for it.
+    /// Waits for the first error.
     func waitForError(seconds: Int = 20) -> Problem? { waitForProblem(.error, seconds: seconds) }
 
     func waitForProblem(_ kind: Message.Kind, seconds: Int = 20) -> Problem? {
@@ -234,7 +237,7 @@ final class TransformPipeline: @unchecked Sendable {
         }
     }
 
-    /// Whatever else is posted within the time.
+    /// Collects further errors and warnings for the given time.
     func collect(milliseconds: Int) -> [Problem] {
         let deadline = ContinuousClock.now + .milliseconds(milliseconds)
         while case let left = deadline - ContinuousClock.now, left > .zero, let message = bus.next(timeout: left) {
@@ -243,7 +246,7 @@ final class TransformPipeline: @unchecked Sendable {
         return problems
     }
 
-    /// Waits for a message of any kind.
+    /// Waits for a message of any kind that matches.
     func waitForMessage(seconds: Int = 20, where matches: (Message) -> Bool) -> Message? {
         let deadline = ContinuousClock.now + .seconds(seconds)
         while case let left = deadline - ContinuousClock.now, left > .zero, let message = bus.next(timeout: left) {
@@ -261,7 +264,7 @@ final class TransformPipeline: @unchecked Sendable {
                 text: problem.text, debug: problem.debug, details: problem.details))
     }
 
-    // MARK: The element's own words
+    // MARK: Statistics
 
     var stats: Structure? { transform.structure("stats") }
     func count(_ field: String) -> Int { stats?.int(field) ?? -1 }

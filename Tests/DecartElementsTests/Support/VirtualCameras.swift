@@ -1,18 +1,18 @@
-// Cameras that are test pictures, offered by a GstDeviceProvider like any other: whoever looks for cameras finds them by
-// way of GstDeviceMonitor. GStreamer's C alone, for pipelines/switch-camera.sh compiles this file too.
+// Virtual cameras that show test patterns, offered by a GstDeviceProvider, so that any GstDeviceMonitor finds them.
+// Only GStreamer's C API is used here, because pipelines/switch-camera.sh compiles this file too.
 import CGStreamer
 import Synchronization
 
 struct VirtualCamera: Sendable {
     var name: String
     var id: String
-    /// As a provider would say it; nil for one that does not.
+    /// Value of `device.position`; nil if the provider does not report one.
     var position: String?
     var caps: String
     var pattern: String
-    /// Behind the picture, in gst-launch's language.
+    /// Elements after the test pattern, in gst-launch syntax.
     var then = "identity"
-    /// What is made into JPEG pictures, for a camera whose caps say image/jpeg.
+    /// Raw caps that jpegenc encodes, for a camera whose caps are image/jpeg.
     var raw: String?
 
     fileprivate var description: String {
@@ -21,26 +21,26 @@ struct VirtualCamera: Sendable {
     }
 }
 
-/// The cameras of this process, for its one provider.
+/// The cameras of this process, offered by its one provider.
 enum VirtualCameras {
-    // @unchecked: pointers to objects that GStreamer locks.
+    // @unchecked: holds pointers to GStreamer objects, which lock themselves.
     fileprivate struct State: @unchecked Sendable {
         var cameras: [VirtualCamera] = []
-        /// While somebody monitors.
+        /// Nil unless a monitor has started the provider.
         var provider: UnsafeMutablePointer<GstDeviceProvider>?
-        /// References, as numbers.
+        /// Owned GstDevice references, stored as integers.
         var devices: [(id: String, device: UInt)] = []
         var isRegistered = false
     }
     fileprivate static let state = Mutex(State())
-    /// A provider adds and removes devices on one thread, which its stop joins: GstDeviceMonitor (1.22) takes the parent of
-    /// an added device for granted while the message is posted, and crashes if that device is removed meanwhile. Here any
-    /// thread may plug and unplug, so this lock stands for that thread.
+    /// A real provider adds and removes devices on one thread, which its `stop` joins: GstDeviceMonitor (1.22) assumes
+    /// that an added device keeps its parent while the message is posted, and crashes if the device is removed
+    /// meanwhile. Any thread may plug and unplug here, so this lock takes the place of that thread.
     fileprivate static let hotplug = Mutex(())
     fileprivate static let idKey = "device.path"
     fileprivate static let descriptionKey = "virtual.description"
 
-    /// Registers the provider with this process at the first use; then these cameras are plugged in and no others.
+    /// Plugs in these cameras and removes all others; the first call registers the provider with this process.
     static func set(_ cameras: [VirtualCamera]) {
         register()
         for id in state.withLock({ $0.cameras.map(\.id) }) { unplug(id) }
@@ -121,7 +121,7 @@ enum VirtualCameras {
     }
 }
 
-/// A subclass without fields of its own.
+/// Registers a subclass without instance fields of its own.
 private func subclass(of parent: GType, _ name: String, _ initialise: @escaping GClassInitFunc) -> GType {
     var query = GTypeQuery()
     g_type_query(parent, &query)
@@ -161,7 +161,7 @@ private let providerType = subclass(of: gst_device_provider_get_type(), "DecartV
                 defer { (state.provider, state.devices) = (nil, []) }
                 return state.devices.map(\.device)
             }
-            // The provider takes them out itself.
+            // The base class removes the devices from the provider's list itself.
             for device in devices { gst_object_unref(UnsafeMutableRawPointer(bitPattern: device)) }
         }
     }

@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// A value that one thread changes and another waits for.
+/// A value that one thread changes while others wait for it.
 final class Watched<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
@@ -24,7 +24,7 @@ final class Watched<Value: Sendable>: Sendable {
         for waiter in waiters { waiter.signal() }
     }
 
-    /// - Returns: whether the condition held before the time was over.
+    /// - Returns: true if the condition held before the timeout.
     func wait(seconds: Double, until condition: (Value) -> Bool) -> Bool {
         let semaphore = DispatchSemaphore(value: 0)
         let deadline = DispatchTime.now() + seconds
@@ -41,7 +41,8 @@ final class Watched<Value: Sendable>: Sendable {
     }
 }
 
-/// For what tells nobody when it has come about (a thread that ends, a last reference): looks every 10 ms.
+/// Polls every 10 ms; for changes that send no notification, such as the end of a thread or the release of a last
+/// reference.
 func eventually(seconds: Double = 5, _ condition: () -> Bool) -> Bool {
     let deadline = DispatchTime.now() + seconds
     let never = DispatchSemaphore(value: 0)
@@ -52,7 +53,7 @@ func eventually(seconds: Double = 5, _ condition: () -> Bool) -> Bool {
     return true
 }
 
-/// How long the body takes.
+/// Returns how long the body takes.
 func measured(_ body: () throws -> Void) rethrows -> Duration {
     let clock = ContinuousClock()
     return try clock.measure(body)
