@@ -6,8 +6,9 @@
 A step is a process: a Swift test suite (or all small suites of a target) or a script that prints "ok NAME",
 "not ok NAME: why" and "skip NAME: why". With words, only the steps whose name contains one of them run.
 
-Most steps wait for real time, so several of them run side by side. Steps of one lane never run together. A step that
-measures time, rates or A/V sync runs alone, after the others. Each step has a time limit. A process that outlives its
+Most steps wait for real time, so several of them run side by side. Steps of one lane never run together. Steps that
+measure time, rates or A/V sync run after the others, two at once, and the fault rows, which run side by side themselves,
+run alone. Each step has a time limit. A process that outlives its
 step is killed and counts as a failure. DIR gets a log for each step and junit.xml.
 """
 
@@ -48,6 +49,9 @@ class Step:
     # Expected duration in seconds. The longest step starts first.
     expected: int = 5
     lane: str = ""
+    # Runs after the others, with one other such step at most.
+    timed: bool = False
+    # Runs after the others, with nothing beside it.
     alone: bool = False
     # Set for Swift test suites: the media transport (see Tests/DecartElementsTests/Support/MediaWay.swift).
     media: str | None = None
@@ -140,7 +144,7 @@ def element_steps(suites, tests):
         short = wanted - ELEMENT_SUITES.keys()
         for name in wanted - short:
             yield swift_step(ELEMENTS, {suites[name]}, tests, f"-{media}/{name}", media, limit=300,
-                             expected=ELEMENT_SUITES[name], alone=name in TIMED)
+                             expected=ELEMENT_SUITES[name], timed=name in TIMED)
         if short:
             yield swift_step(ELEMENTS, {suites[name] for name in short}, tests, f"-{media}", media, limit=300,
                              expected=len(short) * 3)
@@ -160,14 +164,14 @@ def script_steps(folder):
                 # One lane: they share the folder of examples that they build.
                 yield Step(os.path.splitext(file)[0], [path], 300, 75, lane="scripts")
     # The fault rows run side by side themselves, in network namespaces.
-    yield Step("Faults", [f"{REPO}/Tests/Faults/check_faults.py", "--table", f"{folder}/faults.md"], 1000, 300, alone=True)
+    yield Step("Faults", [f"{REPO}/Tests/Faults/check_faults.py", "--table", f"{folder}/faults.md", "--at-once", "7"], 1000, 300, alone=True)
 
 
 QUICK_LIMIT = 25
 
 
 def is_quick(step):
-    return (step.expected <= QUICK_LIMIT and not step.alone and step.media in (None, "auto")) or step.name == "check_plugin"
+    return step.expected <= QUICK_LIMIT and not step.timed and step.media in (None, "auto") or step.name == "check_plugin"
 
 
 # --- Running a step ----------------------------------------------------------------------------------------------------
@@ -356,18 +360,22 @@ def script_results(step, status, log):
 # --- All of them -------------------------------------------------------------------------------------------------------
 
 def run_all(steps, jobs, runner):
-    """The longest first; those that run alone at the end. A step of a busy lane waits."""
+    """Three phases; in each, the longest step starts first. A step of a busy lane waits."""
+    for phase, at_once in [
+        ([step for step in steps if not step.timed and not step.alone], jobs),
+        ([step for step in steps if step.timed], min(2, jobs)),
+        ([step for step in steps if step.alone], 1),
+    ]:
+        run_phase(sorted(phase, key=lambda step: -step.expected), at_once, runner)
+
+
+def run_phase(waiting, at_once, runner):
     condition = threading.Condition()
-    waiting = sorted(steps, key=lambda step: (step.alone, -step.expected))
     running = []
 
     def next_step():
-        for step in waiting:
-            if step.alone and running:
-                return None
-            if not step.lane or all(other.lane != step.lane for other in running):
-                return step
-        return None
+        lanes = {step.lane for step in running if step.lane}
+        return next((step for step in waiting if step.lane not in lanes), None)
 
     def perform(step):
         try:
@@ -381,7 +389,7 @@ def run_all(steps, jobs, runner):
 
     with condition:
         while waiting and not runner.is_ended:
-            step = None if len(running) >= jobs or any(other.alone for other in running) else next_step()
+            step = next_step() if len(running) < at_once else None
             if step is None:
                 condition.wait()
                 continue
@@ -422,7 +430,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, default=3 * len(os.sched_getaffinity(0)))
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
 

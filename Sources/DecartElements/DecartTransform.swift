@@ -204,7 +204,7 @@ final class DecartTransform: ElementImplementation {
     // MARK: Properties
 
     func setProperty(_ name: String, _ value: GValueBox) {
-        _ = state.withLock { $0.settings.set(name, value) }
+        state.withLock { TransformProperties.settings.set(name, value, in: &$0.settings) }
         switch name {
         case "fit": applyGeometry()
         case "orientation": applyOrientation()
@@ -227,7 +227,10 @@ final class DecartTransform: ElementImplementation {
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "stats": return GValueBox(structure: statistics())
-        default: return state.withLock { $0.settings.value(name) ?? $0.snapshot.value(name) }
+        default: return state.withLock {
+                TransformProperties.settings.value(name, in: $0.settings)
+                    ?? SessionSnapshot.properties.value(name, in: $0.snapshot)
+            }
         }
     }
 

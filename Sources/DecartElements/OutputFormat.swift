@@ -1,9 +1,6 @@
 // What the output is told, and tells, in plain values.
 import GStreamerKit
 
-/// What leaves while the service sends nothing.
-enum Fallback: Int, Sendable, CaseIterable { case freeze, black, passthrough, none }
-
 struct OutputCounters: Sendable {
     /// Decoded frames that came.
     var received: UInt64 = 0

@@ -2,18 +2,7 @@
 import DecartProtocol
 import GStreamerKit
 
-struct TransformSettings: Sendable {
-    enum Fit: Int, Sendable, CaseIterable { case crop, letterbox, stretch }
-    enum OutputSize: Int, Sendable, CaseIterable { case model, received }
-    enum Codec: Int, Sendable, CaseIterable { case auto, vp8, h264, vp9 }
-    enum Transport: Int, Sendable, CaseIterable { case auto, livekit, webrtc }
-    enum Resolution: Int, Sendable, CaseIterable { case standard, hd, fullHD }
-    enum Speed: Int, Sendable, CaseIterable { case standard, fast }
-    enum Timestamps: Int, Sendable, CaseIterable { case arrival, capture }
-    enum ICEPolicy: Int, Sendable, CaseIterable { case all, relay }
-    enum TrackSource: Int, Sendable, CaseIterable { case camera, screen }
-    enum OrientationChoice: Int, Sendable, CaseIterable { case auto, landscape, portrait }
-
+struct TransformSettings: PropertySettings {
     var baseURL = ServiceURL.defaultBase
     var insecure = false
     var caFile: String?
@@ -37,7 +26,6 @@ struct TransformSettings: Sendable {
     var enrich = false
     var referenceImage: String?
     var stunServer = Self.defaultSTUNServer
-    var stunServerIsDefault = true
     var turnServers: [String] = []
     var icePolicy = ICEPolicy.all
     var singleConnection = false
@@ -73,5 +61,151 @@ struct TransformSettings: Sendable {
     /// s; 0 = no limit.
     var maxSessionDuration = 0
 
+    var stunServerIsDefault: Bool { stunServer == Self.defaultSTUNServer }
+
     static let defaultSTUNServer = "stun://stun.l.google.com:19302"
+}
+
+// MARK: Choices
+
+extension TransformSettings {
+    enum Fit: String, PropertyEnumeration {
+        case crop, letterbox, stretch
+
+        static let typeName = "GstDecartFit"
+        var blurb: String {
+            switch self {
+            case .crop: "Crop two sides"
+            case .letterbox: "Add black borders"
+            case .stretch: "Change the aspect ratio"
+            }
+        }
+    }
+
+    enum OutputSize: String, PropertyEnumeration {
+        case model, received
+
+        static let typeName = "GstDecartOutputSize"
+        var blurb: String {
+            switch self {
+            case .model: "Constant: the model's size, or the size that downstream caps fix"
+            case .received: "The size that the service sends; caps follow it"
+            }
+        }
+    }
+
+    enum Codec: String, PropertyEnumeration {
+        case auto, vp8, h264, vp9
+
+        static let typeName = "GstDecartCodec"
+        var blurb: String {
+            switch self {
+            case .auto: "The service's default: VP8, in a room H.264"
+            case .vp8: "VP8"
+            case .h264: "H.264 constrained baseline"
+            case .vp9: "VP9 profile 0"
+            }
+        }
+    }
+
+    enum Transport: String, PropertyEnumeration {
+        case auto, livekit, webrtc
+
+        static let typeName = "GstDecartTransport"
+        var blurb: String {
+            switch self {
+            case .auto: "The transport that the service uses"
+            case .livekit: "A LiveKit room (the live service)"
+            case .webrtc: "A direct peer connection, negotiated over the control channel"
+            }
+        }
+    }
+
+    enum Resolution: String, PropertyEnumeration {
+        case standard = "default", hd = "720p", fullHD = "1080p"
+
+        static let typeName = "GstDecartResolution"
+        var blurb: String {
+            switch self {
+            case .standard: "The model's"
+            case .hd: "1280x720"
+            case .fullHD: "1920x1080"
+            }
+        }
+    }
+
+    enum Speed: String, PropertyEnumeration {
+        case standard, fast
+
+        static let typeName = "GstDecartSpeed"
+        var blurb: String {
+            switch self {
+            case .standard: "The model's"
+            case .fast: "Lower latency, lower quality"
+            }
+        }
+    }
+
+    enum Timestamps: String, PropertyEnumeration {
+        case arrival, capture
+
+        static let typeName = "GstDecartTimestamps"
+        var blurb: String {
+            switch self {
+            case .arrival: "Arrival time of the frame"
+            case .capture: "Running time of the input frame, measured with a 192x32 marker in a frame every 2 s"
+            }
+        }
+    }
+
+    enum ICEPolicy: String, PropertyEnumeration {
+        case all, relay
+
+        static let typeName = "GstDecartICETransportPolicy"
+        var blurb: String {
+            switch self {
+            case .all: "Any candidate pair"
+            case .relay: "Only relayed candidates (TURN)"
+            }
+        }
+    }
+
+    enum TrackSource: String, PropertyEnumeration {
+        case camera, screen
+
+        static let typeName = "GstDecartTrackSource"
+        var blurb: String {
+            switch self {
+            case .camera: "A camera"
+            case .screen: "A shared screen"
+            }
+        }
+    }
+
+    enum OrientationChoice: String, PropertyEnumeration {
+        case auto, landscape, portrait
+
+        static let typeName = "GstDecartOrientation"
+        var blurb: String {
+            switch self {
+            case .auto: "As the input is displayed"
+            case .landscape: "Wider than high"
+            case .portrait: "Higher than wide"
+            }
+        }
+    }
+}
+
+enum Fallback: String, PropertyEnumeration {
+    case freeze, black, passthrough, none
+
+    static let typeName = "GstDecartFallback"
+    var blurb: String {
+        switch self {
+        case .freeze: "The last transformed frame; black before the first one"
+        case .black: "Black frames, after half a second"
+        case .passthrough: "The raw input, after half a second: only if viewers may see it"
+        case .none: "GAP events"
+        }
+    }
 }

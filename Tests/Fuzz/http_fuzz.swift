@@ -28,7 +28,8 @@ private func answer(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
     var headers = HTTPHeaders()
     for line in lines.dropFirst().prefix(UpgradeHandler.maximumHeaderFields) {
         let field = line.split(separator: ":", maxSplits: 1)
-        if field.count == 2 { headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " })) }
+        // NIO takes names of ASCII only; its parser lets no others through.
+        if field.count == 2, field[0].utf8.allSatisfy({ $0 < 0x80 }) { headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " })) }
     }
     let head = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: max(0, min(status, 999))), headers: headers)
     return (head, Array(rest))

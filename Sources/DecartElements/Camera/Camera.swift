@@ -33,14 +33,14 @@ struct Camera: Sendable {
     /// Parses `camera=front`. The camera's name may itself contain "=".
     private static func mapping(_ text: String) -> (camera: String, position: CameraPosition)? {
         guard let equals = text.lastIndex(of: "=") else { return nil }
-        let side = CameraPosition(nick: String(text[text.index(after: equals)...]))
+        let side = CameraPosition(rawValue: String(text[text.index(after: equals)...]))
         return side.map { (String(text[..<equals]), $0) }
     }
 
     /// Reads the position from the properties that libcamera (through PipeWire), Android and other providers use.
     private static func position(_ properties: Structure) -> CameraPosition? {
         ["api.libcamera.location", "device.position", "camera.position", "device.facing"].lazy
-            .compactMap { properties.string($0).flatMap { CameraPosition(nick: $0.lowercased()) } }.first
+            .compactMap { properties.string($0).flatMap { CameraPosition(rawValue: $0.lowercased()) } }.first
     }
 
     func formats(wished: VideoFormat?) -> [CameraFormat] {
@@ -51,24 +51,9 @@ struct Camera: Sendable {
         let structure = Structure("device")
         structure["name"] = GValueBox(name)
         structure["id"] = GValueBox(id)
-        structure["position"] = GValueBox(position.nick)
+        structure["position"] = GValueBox(position.rawValue)
         structure["current"] = GValueBox(isCurrent)
         return structure
-    }
-}
-
-extension CameraPosition {
-    var nick: String {
-        switch self {
-        case .unspecified: "unspecified"
-        case .front: "front"
-        case .back: "back"
-        }
-    }
-
-    init?(nick: String) {
-        guard let found = Self.allCases.first(where: { $0.nick == nick }) else { return nil }
-        self = found
     }
 }
 

@@ -185,7 +185,7 @@ final class CameraSwitch: @unchecked Sendable {
         let found =
             cameras.isEmpty
             ? "no camera at all"
-            : cameras.map { "'\($0.name)' (\($0.id), \($0.position.nick))" }.joined(separator: ", ")
+            : cameras.map { "'\($0.name)' (\($0.id), \($0.position.rawValue))" }.joined(separator: ", ")
         if let wanted = state.withLock(\.chosen)?.id ?? settings.device {
             guard let camera = cameras.first(where: { $0.matches(wanted) }) else {
                 throw ElementFailure(.resourceNotFound, "There is no camera '\(wanted)': found \(found).")
@@ -193,7 +193,7 @@ final class CameraSwitch: @unchecked Sendable {
             return camera
         }
         guard let camera = cameras.first(where: { $0.looks(to: settings.position) }) else {
-            let side = settings.position == .unspecified ? "" : " that looks to the \(settings.position.nick)"
+            let side = settings.position == .unspecified ? "" : " that looks to the \(settings.position.rawValue)"
             throw ElementFailure(.resourceNotFound, "There is no camera\(side): found \(found).")
         }
         return camera

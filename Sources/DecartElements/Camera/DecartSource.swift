@@ -21,7 +21,7 @@ final class DecartSource: ElementImplementation {
             PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),
             PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
         ],
-        properties: SourceSettings.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
+        properties: SourceSettings.properties.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
 
     static let elementClass = own.carrying(DecartTransform.elementClass)
 
@@ -101,7 +101,7 @@ final class DecartSource: ElementImplementation {
                     (transform.implementation as? DecartTransform)?.plannedFormat
                         ?? VideoFormat(width: 1280, height: 720, framerate: 30)
                 },
-                onFirst: { mirror.set("position", $0.position.nick) },
+                onFirst: { mirror.set("position", $0.position.rawValue) },
                 onChange: { [weak self] in self?.handle.unowned.notify("current-device") }))
         return Parts(
             transform: CarriedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
@@ -160,13 +160,13 @@ final class DecartSource: ElementImplementation {
             if name == "mute-video" { applyMute(parts) }
             return
         }
-        state.withLock { $0.settings.set(name, value) }
+        state.withLock { SourceSettings.properties.set(name, value, in: &$0.settings) }
         let settings = state.withLock(\.settings)
         switch name {
-        case "mirror": parts.mirror.set("mode", settings.mirror.nick)
+        case "mirror": parts.mirror.set("mode", settings.mirror.rawValue)
         case "position":
             // A camera sets the mirror's position when its first frame arrives.
-            if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.nick) }
+            if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.rawValue) }
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
         case "subscribe-token":
@@ -189,7 +189,7 @@ final class DecartSource: ElementImplementation {
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "current-device": GValueBox(parts?.camera.currentCamera?.id)
-        default: state.withLock { $0.settings.value(name) } ?? parts?.transform.value(name)
+        default: state.withLock { SourceSettings.properties.value(name, in: $0.settings) } ?? parts?.transform.value(name)
         }
     }
 
@@ -282,7 +282,7 @@ final class DecartSource: ElementImplementation {
         parts.stage.reset()
         // With `auto`, the transform's output waits for the first frame.
         parts.transform.element.set("orientation", settings.orientation.rawValue)
-        parts.mirror.set("position", settings.position.nick)
+        parts.mirror.set("position", settings.position.rawValue)
         parts.updateShape()
         do throws(ElementFailure) {
             if captures {

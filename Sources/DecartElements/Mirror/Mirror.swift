@@ -18,7 +18,7 @@ final class Mirror: VideoFilterImplementation {
             PadTemplate(name: "sink", direction: .sink, presence: .always, caps: caps),
             PadTemplate(name: "src", direction: .source, presence: .always, caps: caps),
         ],
-        properties: MirrorSettings.specs, make: { Mirror($0) })
+        properties: MirrorSettings.properties.specs, make: { Mirror($0) })
 
     /// System memory only: memory that cannot be mapped must fail to negotiate.
     static let caps = """
@@ -63,13 +63,13 @@ final class Mirror: VideoFilterImplementation {
     func setProperty(_ name: String, _ value: GValueBox) {
         let changed = state.withLock { state in
             let before = state.settings.isActive
-            state.settings.set(name, value)
+            MirrorSettings.properties.set(name, value, in: &state.settings)
             return state.settings.isActive != before
         }
         if changed { handle.unowned.notify("active") }
     }
 
-    func property(_ name: String) -> GValueBox? { state.withLock { $0.settings.value(name) } }
+    func property(_ name: String) -> GValueBox? { state.withLock { MirrorSettings.properties.value(name, in: $0.settings) } }
 
     // MARK: Virtual methods
 

@@ -1,10 +1,7 @@
 // The settings of `mirror` and the properties that expose them.
 import GStreamerKit
 
-struct MirrorSettings: Sendable {
-    enum Mode: Int, Sendable, CaseIterable { case off, auto, on }
-    enum Position: Int, Sendable, CaseIterable { case unspecified, front, back }
-
+struct MirrorSettings: PropertySettings {
     var mode = Mode.off
     var position = Position.unspecified
 
@@ -16,64 +13,43 @@ struct MirrorSettings: Sendable {
         }
     }
 
-    mutating func set(_ name: String, _ value: GValueBox) {
-        guard let number = value.int else { return }
-        switch name {
-        case "mode": mode = Mode(rawValue: number) ?? mode
-        case "position": position = Position(rawValue: number) ?? position
-        default: break
-        }
-    }
-
-    func value(_ name: String) -> GValueBox? {
-        switch name {
-        case "mode": GValueBox(enumeration: Self.modeType, mode.rawValue)
-        case "position": GValueBox(enumeration: Self.positionType, position.rawValue)
-        case "active": GValueBox(isActive)
-        default: nil
-        }
-    }
-
-    static let modeType = "GstDecartMirrorMode"
-    static let modeKind = PropertySpec.Kind.enumeration(
-        type: modeType,
-        values: [
-            (0, "off", "Never"), (1, "auto", "When position is front, as people expect of a picture of themselves"),
-            (2, "on", "Always"),
-        ], default: Mode.off.rawValue)
-
-    static let positionType = "GstDecartCameraPosition"
-    static func positionKind(default position: Position) -> PropertySpec.Kind {
+    static let properties = PropertyTable<MirrorSettings>([
         .enumeration(
-            type: positionType,
-            values: [
-                (0, "unspecified", "Not known; not mirrored by mode=auto"), (1, "front", "Towards the user"),
-                (2, "back", "Away from the user"),
-            ], default: position.rawValue)
-    }
-
-    static let specs: [PropertySpec] = [
-        PropertySpec(
-            "mode", nick: "Mode",
-            blurb: "When the picture is mirrored; off and an inactive auto pass buffers on untouched",
-            modeKind, mutability: .playing),
-        PropertySpec(
-            "position", nick: "Position",
-            blurb:
-                "Which way the camera looks, for mode=auto; GStreamer's sources do not say it, so the application does",
-            positionKind(default: .unspecified), mutability: .playing),
-        PropertySpec(
-            "active", nick: "Active", blurb: "Whether the next picture will be mirrored, by mode and position",
-            .boolean(default: false), access: .readOnly),
-    ]
+            "mode", \.mode, nick: "Mode",
+            blurb: "When frames are mirrored; off and an inactive auto pass buffers on untouched", mutability: .playing),
+        .enumeration(
+            "position", \.position, nick: "Position",
+            blurb: "Side that the camera faces, for mode=auto; set by the application, for sources do not report it",
+            mutability: .playing),
+        .boolean(
+            "active", nick: "Active", blurb: "True if the next frame will be mirrored, by mode and position", \.isActive),
+    ])
 }
 
-extension MirrorSettings.Mode {
-    var nick: String {
-        switch self {
-        case .off: "off"
-        case .auto: "auto"
-        case .on: "on"
+extension MirrorSettings {
+    enum Mode: String, PropertyEnumeration {
+        case off, auto, on
+
+        static let typeName = "GstDecartMirrorMode"
+        var blurb: String {
+            switch self {
+            case .off: "Never"
+            case .auto: "If position is front, as people expect of a selfie"
+            case .on: "Always"
+            }
+        }
+    }
+
+    enum Position: String, PropertyEnumeration {
+        case unspecified, front, back
+
+        static let typeName = "GstDecartCameraPosition"
+        var blurb: String {
+            switch self {
+            case .unspecified: "Unknown; mode=auto does not mirror it"
+            case .front: "Towards the user"
+            case .back: "Away from the user"
+            }
         }
     }
 }

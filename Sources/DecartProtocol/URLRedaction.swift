@@ -1,0 +1,27 @@
+/// Takes credentials and queries out of URL text, well-formed or not.
+package enum URLRedaction {
+    package static func redacted(_ text: String) -> String {
+        // The scheme ends at "://", or at the first ":" for turn:host forms; the authority at the first "/" or "?".
+        let schemeEnd = text.range(of: "://") ?? text.startIndex..<text.startIndex
+        var rest = text[schemeEnd.upperBound...]
+        if let at = rest.lastIndex(of: "@") { rest = "redacted@" + rest[rest.index(after: at)...] }
+        if let query = rest.firstIndex(of: "?") {
+            let items = rest[rest.index(after: query)...]
+            // A TURN transport is no secret and worth reading.
+            let shown = items.split(separator: "&").allSatisfy { $0.hasPrefix("transport=") }
+            if !shown { rest = rest[...query] + "redacted" }
+        }
+        return String(text[..<schemeEnd.upperBound] + rest)
+    }
+}
+
+extension String {
+    fileprivate func range(of other: String) -> Range<String.Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(other) { return start..<index(start, offsetBy: other.count) }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,201 @@
+/// Settings that a property table reads and writes. A fresh value holds the defaults.
+package protocol PropertySettings: Sendable {
+    init()
+}
+
+/// An enumeration that GObject knows: the raw value is the nick, the position in `allCases` the number.
+package protocol PropertyEnumeration: CaseIterable, RawRepresentable, Equatable, Sendable where RawValue == String {
+    /// The GType's name.
+    static var typeName: String { get }
+    var blurb: String { get }
+}
+
+extension PropertyEnumeration {
+    var number: Int { Self.allCases.enumerated().first { $0.element == self }?.offset ?? 0 }
+
+    init?(number: Int) {
+        guard let match = Self.allCases.enumerated().first(where: { $0.offset == number })?.element else { return nil }
+        self = match
+    }
+
+    static func kind(default value: Self) -> PropertySpec.Kind {
+        .enumeration(
+            type: typeName, values: allCases.enumerated().map { ($0.offset, $0.element.rawValue, $0.element.blurb) },
+            default: value.number)
+    }
+}
+
+extension GValueBox {
+    package convenience init<Value: PropertyEnumeration>(_ value: Value) {
+        self.init(enumeration: Value.typeName, value.number)
+    }
+}
+
+/// One property: what gst-inspect shows, and the field of the settings that holds the value. Its default is the field's
+/// value in fresh settings.
+package struct Property<Settings: PropertySettings>: Sendable {
+    package typealias Getter = @Sendable (Settings) -> GValueBox?
+    package typealias Setter = @Sendable (inout Settings, GValueBox) -> Void
+
+    package let spec: PropertySpec
+    let get: Getter?
+    let set: Setter?
+
+    package init(_ spec: PropertySpec, get: Getter? = nil, set: Setter? = nil) {
+        (self.spec, self.get, self.set) = (spec, get, set)
+    }
+}
+
+/// The kinds of properties. GObject checks type and range of a value before a setter gets it.
+extension Property {
+    package typealias Path<Value> = any WritableKeyPath<Settings, Value> & Sendable
+
+    package static func boolean(
+        _ name: String, _ path: Path<Bool>, nick: String, blurb: String, mutability: PropertySpec.Mutability = .ready
+    ) -> Property {
+        let initial = Settings()[keyPath: path]
+        return Property(
+            PropertySpec(name, nick: nick, blurb: blurb, .boolean(default: initial), mutability: mutability),
+            get: { GValueBox($0[keyPath: path]) }, set: { $0[keyPath: path] = $1.bool ?? initial })
+    }
+
+    package static func int(
+        _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String,
+        mutability: PropertySpec.Mutability = .ready
+    ) -> Property {
+        let initial = Settings()[keyPath: path]
+        return Property(
+            PropertySpec(
+                name, nick: nick, blurb: blurb, .int(min: range.lowerBound, max: range.upperBound, default: initial),
+                mutability: mutability),
+            get: { GValueBox(int: $0[keyPath: path]) }, set: { $0[keyPath: path] = $1.int ?? initial })
+    }
+
+    package static func uint(
+        _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String,
+        mutability: PropertySpec.Mutability = .ready
+    ) -> Property {
+        let initial = Settings()[keyPath: path]
+        return Property(
+            PropertySpec(
+                name, nick: nick, blurb: blurb, .uint(min: range.lowerBound, max: range.upperBound, default: initial),
+                mutability: mutability),
+            get: { GValueBox(uint: $0[keyPath: path]) }, set: { $0[keyPath: path] = $1.int ?? initial })
+    }
+
+    /// - Parameters:
+    ///   - empty: what NULL and "" stand for; without it, NULL is the default and "" a value.
+    ///   - shown: what a reader gets; a URL without its credentials.
+    package static func string(
+        _ name: String, _ path: Path<String>, empty: String? = nil, nick: String, blurb: String,
+        mutability: PropertySpec.Mutability = .ready, shown: @escaping @Sendable (String) -> String = { $0 }
+    ) -> Property {
+        let initial = Settings()[keyPath: path]
+        return Property(
+            PropertySpec(name, nick: nick, blurb: blurb, .string(default: initial), mutability: mutability),
+            get: { GValueBox(shown($0[keyPath: path])) },
+            set: { settings, value in
+                let text = value.string ?? empty ?? initial
+                settings[keyPath: path] = text.isEmpty ? empty ?? text : text
+            })
+    }
+
+    /// - Parameters:
+    ///   - isUnset: whether a text counts as NULL.
+    ///   - shown: what a reader gets; a URL without its credentials.
+    package static func optionalString(
+        _ name: String, _ path: Path<String?>, nick: String, blurb: String,
+        mutability: PropertySpec.Mutability = .ready, isUnset: @escaping @Sendable (String) -> Bool = { $0.isEmpty },
+        shown: @escaping @Sendable (String) -> String = { $0 }
+    ) -> Property {
+        Property(
+            PropertySpec(name, nick: nick, blurb: blurb, .string(default: nil), mutability: mutability),
+            get: { GValueBox($0[keyPath: path].map(shown)) },
+            set: { settings, value in settings[keyPath: path] = value.string.flatMap { isUnset($0) ? nil : $0 } })
+    }
+
+    package static func strings(
+        _ name: String, _ path: Path<[String]>, nick: String, blurb: String,
+        shown: @escaping @Sendable (String) -> String = { $0 }
+    ) -> Property {
+        Property(
+            PropertySpec(name, nick: nick, blurb: blurb, .strings),
+            get: { GValueBox(strings: $0[keyPath: path].map(shown)) }, set: { $0[keyPath: path] = $1.strings ?? [] })
+    }
+
+    package static func enumeration<Value: PropertyEnumeration>(
+        _ name: String, _ path: Path<Value>, nick: String, blurb: String,
+        mutability: PropertySpec.Mutability = .ready
+    ) -> Property {
+        let initial = Settings()[keyPath: path]
+        return Property(
+            PropertySpec(name, nick: nick, blurb: blurb, Value.kind(default: initial), mutability: mutability),
+            get: { GValueBox($0[keyPath: path]) },
+            set: { $0[keyPath: path] = $1.int.flatMap(Value.init(number:)) ?? initial })
+    }
+}
+
+/// Read-only properties that show a state. Their default is what a fresh state shows.
+extension Property {
+    package typealias Shown<Value> = @Sendable (Settings) -> Value
+
+    package static func boolean(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Bool>) -> Property {
+        readOnly(name, nick, blurb, .boolean(default: shown(Settings()))) { GValueBox(shown($0)) }
+    }
+
+    package static func int(
+        _ name: String, in range: ClosedRange<Int>, nick: String, blurb: String, _ shown: @escaping Shown<Int>
+    ) -> Property {
+        let kind = PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: shown(Settings()))
+        return readOnly(name, nick, blurb, kind) { GValueBox(int: shown($0)) }
+    }
+
+    package static func uint(
+        _ name: String, in range: ClosedRange<Int>, nick: String, blurb: String, _ shown: @escaping Shown<Int>
+    ) -> Property {
+        let kind = PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: shown(Settings()))
+        return readOnly(name, nick, blurb, kind) { GValueBox(uint: shown($0)) }
+    }
+
+    package static func double(
+        _ name: String, in range: ClosedRange<Double>, nick: String, blurb: String, _ shown: @escaping Shown<Double>
+    ) -> Property {
+        let kind = PropertySpec.Kind.double(min: range.lowerBound, max: range.upperBound, default: shown(Settings()))
+        return readOnly(name, nick, blurb, kind) { GValueBox(double: shown($0)) }
+    }
+
+    package static func string(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<String?>) -> Property {
+        readOnly(name, nick, blurb, .string(default: shown(Settings()))) { GValueBox(shown($0)) }
+    }
+
+    package static func enumeration<Value: PropertyEnumeration>(
+        _ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Value>
+    ) -> Property {
+        readOnly(name, nick, blurb, Value.kind(default: shown(Settings()))) { GValueBox(shown($0)) }
+    }
+
+    private static func readOnly(
+        _ name: String, _ nick: String, _ blurb: String, _ kind: PropertySpec.Kind, _ get: @escaping Getter
+    ) -> Property {
+        Property(PropertySpec(name, nick: nick, blurb: blurb, kind, access: .readOnly), get: get)
+    }
+}
+
+/// The properties of an element class by name.
+package struct PropertyTable<Settings: PropertySettings>: Sendable {
+    package let specs: [PropertySpec]
+    private let byName: [String: Property<Settings>]
+
+    package init(_ properties: [Property<Settings>]) {
+        specs = properties.map(\.spec)
+        byName = Dictionary(properties.map { ($0.spec.name, $0) }) { first, _ in first }
+    }
+
+    /// Does nothing for a property that is not in the table or that the element sets itself.
+    package func set(_ name: String, _ value: GValueBox, in settings: inout Settings) {
+        byName[name]?.set?(&settings, value)
+    }
+
+    /// Returns nil for a property that is not in the table, cannot be read, or that the element answers itself.
+    package func value(_ name: String, in settings: Settings) -> GValueBox? { byName[name]?.get?(settings) }
+}
