@@ -1,4 +1,4 @@
-// The properties of `decarttransform`: their names are the contract, their blurbs the documentation.
+// Properties and signals of `decarttransform`: the names are the API, the blurbs its documentation.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -11,8 +11,8 @@ enum TransformProperties {
     static let signals = [
         SignalSpec(name: "encoder-setup", parameters: [.element]),
         SignalSpec(name: "prompt-result", parameters: [.uint64, .string, .boolean, .string, .uint]),
-        // Emitted on the session's thread, for which NULL waits: a handler must not wait for a thread that sets the
-        // state.
+        // Emitted on the session's thread. A state change to READY waits for it, so a handler must not wait for a
+        // thread that changes the state.
         SignalSpec(name: "request-api-key", result: .string),
         SignalSpec(name: "set-prompt", parameters: [.string, .boolean], result: .uint64, isAction: true),
         SignalSpec(name: "set-image", parameters: [.bytes, .string, .boolean], result: .uint64, isAction: true),
@@ -313,7 +313,7 @@ extension SessionState {
 }
 
 extension TransformSettings {
-    /// Takes a property's new value; false when it is none of ours.
+    /// Sets the field of a property. Returns false for an unknown name.
     mutating func set(_ name: String, _ value: GValueBox) -> Bool {
         switch name {
         case "base-url": baseURL = value.string ?? ServiceURL.defaultBase
@@ -425,7 +425,7 @@ extension TransformSettings {
 }
 
 extension SessionSnapshot {
-    /// The read-only properties that show the session, by name.
+    /// Value of a read-only property that shows the session; nil for any other name.
     func value(_ name: String) -> GValueBox? {
         switch name {
         case "connection-state": GValueBox(enumeration: TransformProperties.connectionStateType, state.enumerationValue)
@@ -445,7 +445,7 @@ extension SessionSnapshot {
         }
     }
 
-    /// The properties that differ.
+    /// Names of the properties that differ.
     func changes(since before: SessionSnapshot) -> [String] {
         var names: [String] = []
         if state != before.state { names.append("connection-state") }
@@ -461,16 +461,16 @@ extension SessionSnapshot {
     }
 }
 
-/// Takes credentials and queries out of URL text, well-formed or not.
+/// Removes credentials and queries from URL text, even if it is malformed.
 enum URLRedaction {
     static func redacted(_ text: String) -> String {
-        // The scheme ends at "://", or at the first ":" for turn:host forms; the authority at the first "/" or "?".
+        // Text without "://", such as turn:host, has no scheme to keep: all of it up to the last "@" is redacted.
         let schemeEnd = text.range(of: "://") ?? text.startIndex..<text.startIndex
         var rest = text[schemeEnd.upperBound...]
         if let at = rest.lastIndex(of: "@") { rest = "redacted@" + rest[rest.index(after: at)...] }
         if let query = rest.firstIndex(of: "?") {
             let items = rest[rest.index(after: query)...]
-            // A TURN transport is no secret and worth reading.
+            // `transport` of a TURN URL is no secret and useful to read.
             let shown = items.split(separator: "&").allSatisfy { $0.hasPrefix("transport=") }
             if !shown { rest = rest[...query] + "redacted" }
         }
