@@ -1,5 +1,5 @@
 // Decides for each input frame, on upstream's thread, whether it enters the element. A live input never waits here. One
-// that is not live waits for the session and then for the clock, and loses frames to the rate limit only.
+// that is not live waits for the session and then for the clock; the gate drops its frames for the rate limit only.
 import Dispatch
 import GStreamerKit
 import Synchronization
