@@ -1,4 +1,4 @@
-// What a media path sends and receives besides the picture, in step with what its connections have agreed upon.
+// Builds and removes a media path's audio branches as its connections negotiate audio directions.
 //
 // Every method runs on the session's queue.
 import WebRTCTransport
@@ -7,7 +7,7 @@ struct AudioLink {
     private var isSending = false
     private var isReceiving = false
 
-    /// Builds what is wanted and agreed upon and not there yet; takes down what is not any more.
+    /// Builds the branches that are wanted and negotiated. If a running one no longer is, both are stopped first.
     mutating func settle(
         _ path: MediaPath, isWanted: Bool, sender: PeerConnection, receiver: PeerConnection
     ) throws {

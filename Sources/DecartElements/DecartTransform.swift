@@ -1,6 +1,7 @@
-// `decarttransform`: raw video in, transformed video out, over one session with the service.
+// `decarttransform`: sends raw video through one session with the service and outputs the transformed video.
 //
-// Lock order: none is held while another is taken, nor while anything is emitted, posted or set.
+// Locks: in this file none is held while another is taken, except that `state` is held while `InputChain.reset` takes
+// its own. Nothing is emitted, posted or set under a lock.
 import DecartProtocol
 import DecartSession
 import Dispatch
@@ -37,23 +38,23 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var input: InputChain?
         var output: VideoOutput?
-        /// Of one start.
+        /// New at each start.
         var facts = VideoTrackFacts()
-        /// Of the pictures that are sent, once started.
+        /// Size of the frames that are sent; nil before the first start.
         var size: PictureSize?
-        /// Told when a room is what the service speaks.
+        /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
-        /// Once for each start, however many encoders are made.
+        /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
         var timing: CaptureTiming?
         var rawFallback: RawFallback?
-        /// Why the element could not be put together, told when it is started.
+        /// Error from building the children, posted when the element goes to READY.
         var buildError: GStreamerError?
-        /// What the input's tags say, before the queue.
+        /// Orientation tags of the input, in front of the queue.
         var tags = TaggedOrientation()
-        /// Drains after EOS.
+        /// Set by the first EOS, cleared in READY.
         var draining = false
-        /// When the last QOS message was posted.
+        /// Time of the last QOS message.
         var lostAt: Duration?
     }
     private let state = Mutex(State())
@@ -98,7 +99,7 @@ final class DecartTransform: ElementImplementation {
         return pad
     }
 
-    /// The session's sound follows the pad and `publish-audio`.
+    /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set.
     private func settleAudio() {
         let (session, isPublished) = state.withLock { ($0.session, $0.settings.publishAudio) }
         session?.setAudio(isPublished && audio.isWanted)
@@ -109,7 +110,7 @@ final class DecartTransform: ElementImplementation {
         session?.setVideoPublished(isPublished)
     }
 
-    /// The output goes when the session has nothing to do with it any more, after EOS.
+    /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
     func releasePad(_ pad: Pad) {
         audio.release()
         settleAudio()
@@ -117,7 +118,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain) {
-        // A wrapper lives no longer than who holds it: the probe holds the queue's pad, and its own pad without a reference.
+        // The closure retains the queue's pad and holds its own pad unretained, to avoid a cycle.
         let own = sink.unowned
         sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own, target] item in
             guard let self, let input else { return .drop }
@@ -137,7 +138,7 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    /// An event on upstream's thread.
+    /// Called on upstream's streaming thread.
     private func takeInput(_ event: Event, _ input: InputChain, queue: Pad) -> ProbeVerdict {
         input.arrived(event)
         switch event.kind {
@@ -164,7 +165,7 @@ final class DecartTransform: ElementImplementation {
         return .pass
     }
 
-    /// The rotation that the tags come to, where that has changed: another source upstream brings another, or none.
+    /// Returns the rotation that the tags ask for if it has changed: a new upstream source brings other tags, or none.
     private func takeTags(_ event: Event) -> ImageRotation? {
         state.withLock { state in
             let before = state.tags.current
@@ -176,15 +177,15 @@ final class DecartTransform: ElementImplementation {
     private func tell(_ rotation: ImageRotation?, to input: InputChain, _ queue: Pad) {
         guard let rotation else { return }
         input.arrived(rotation)
-        // In order with the frames: a custom event carries the rotation through the queue.
+        // A custom event carries the rotation through the queue, in order with the frames.
         let structure = Structure(ImageRotation.eventName)
         structure["rotation"] = GValueBox(rotation.rawValue)
         queue.send(Event.customDownstream(structure))
     }
 
-    /// Says that a frame of a live input was dropped: the first time at once, then five times a second at most, for a
-    /// queue at the service may last for long. Each message carries the counts so far.
-    /// - Parameter frame: nil where the queue does not say which one it was.
+    /// Posts a QOS message for a dropped frame of a live input: the first at once, then at most five per second,
+    /// because a wait in the service's queue may last long. Each message carries the totals so far.
+    /// - Parameter frame: nil if the queue does not report which frame it dropped.
     private func reportLoss(of frame: Buffer?) {
         let now = MonotonicTime.now
         let input = state.withLock { state -> InputChain? in
@@ -234,7 +235,7 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    /// All prompt properties of one g_object_set are one update.
+    /// Sends all prompt properties of one g_object_set as one update.
     func propertiesChanged(_ names: [String]) {
         let changed = TransformProperties.promptProperties.intersection(names)
         guard !changed.isEmpty else { return }
@@ -259,7 +260,7 @@ final class DecartTransform: ElementImplementation {
         return stats
     }
 
-    /// The session's queue, for an image is read from a file.
+    /// Runs on the session's queue because it reads the image from a file.
     private func update(_ settings: TransformSettings, _ changed: Set<String>, _ session: ElementSession?) {
         do throws(ProtocolError) {
             var update = PromptUpdate()
@@ -304,7 +305,7 @@ final class DecartTransform: ElementImplementation {
         return nil
     }
 
-    /// The request's id; 0 when nothing was sent, with a warning that says why.
+    /// Returns the request's ID; 0 without a session, or if the prompt is invalid, which also posts a warning.
     private func setPrompt(_ text: String, enrich: Bool, _ session: ElementSession?) -> RequestID {
         do throws(ProtocolError) {
             let prompt = try Prompt(text, enrich: enrich)
@@ -316,7 +317,7 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    /// No bytes take the image away; a NULL text leaves the text as it is.
+    /// Removes the image if there are no bytes. A NULL text leaves the prompt as it is. Returns as `setPrompt` does.
     private func setImage(_ bytes: [UInt8]?, _ text: String?, enrich: Bool, _ session: ElementSession?) -> RequestID {
         do throws(ProtocolError) {
             var update = PromptUpdate(image: .removed)
@@ -376,7 +377,8 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    /// No thread of upstream waits inside the element after this, whatever upstream sends: the pads can be deactivated.
+    /// Wakes the streaming threads that wait in the element and refuses what follows, so that the pads can be
+    /// deactivated.
     private func stopInputs() {
         state.withLock(\.input)?.gate.stop()
         audio.willStop()
@@ -421,7 +423,7 @@ final class DecartTransform: ElementImplementation {
         ElementProblem(.coreMissingPlugin, "A GStreamer plugin is missing: \(what). Install the packages that the README names.")
     }
 
-    /// Checks the settings and prepares both ends; nothing is sent yet.
+    /// Checks the settings and prepares input, output and session; `begin` connects.
     private func start() -> Bool {
         let (settings, input, output) = state.withLock { ($0.settings, $0.input, $0.output) }
         guard let input, let output else { return false }
@@ -451,14 +453,14 @@ final class DecartTransform: ElementImplementation {
             $0.codecWarning = plan.codecWarning
             $0.hasWarnedOfEncoder = false
         }
-        // Both may have changed meanwhile: from here on whoever changes them finds the session.
+        // Both properties may have changed meanwhile; any change from here on finds the session.
         settleAudio()
         settleVideo()
         if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
         return true
     }
 
-    /// The session's queue.
+    /// Called on the session's queue.
     private func encoderWasMade(_ encoder: Element) {
         handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
         guard !VideoEncoderBin.followsBitrate(encoder) else { return }
@@ -481,7 +483,7 @@ final class DecartTransform: ElementImplementation {
         input.gate.prepare()
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
-        // Nothing comes in where a session is only watched.
+        // A viewer has no input that could decide the orientation.
         let follows = settings.orientation == .auto && plan.watched == nil
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
@@ -490,7 +492,7 @@ final class DecartTransform: ElementImplementation {
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
-            // Somebody has decided by now.
+            // The application may have set `orientation` meanwhile.
             if self?.state.withLock(\.settings.orientation) != .auto { return }
             let (width, height) = size.current
             if isPortrait != (height > width) { size.set(width: height, height: width) }
@@ -529,7 +531,7 @@ final class DecartTransform: ElementImplementation {
         raw?.remove()
     }
 
-    /// Only while the element runs; `passthrough` needs a way for the raw picture, made when it is asked for.
+    /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand.
     private func applyFallback() {
         let (fallback, input, output, raw, running) = state.withLock {
             ($0.settings.fallback, $0.input, $0.output, $0.rawFallback, $0.session != nil)
@@ -547,7 +549,7 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    /// This and the next: only while the element runs.
+    /// Applies only while the element runs, as does `applyStatisticsInterval`.
     private func applyMute() {
         let (isMuted, input, isRunning) = state.withLock { ($0.settings.muteVideo, $0.input, $0.session != nil) }
         if isRunning { input?.setMuted(isMuted, element: handle) }
@@ -557,7 +559,7 @@ final class DecartTransform: ElementImplementation {
         let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.session != nil) }
         guard isRunning, interval > 0 else { return statisticsTimer.stop() }
         statisticsTimer.start(every: interval) { [weak self] in
-            // While there is a session the element is there too: its end waits for what is done here.
+            // The element still exists while `session` is set: `end` clears it and then waits for this handler.
             guard let self, self.state.withLock({ $0.session != nil }) else { return }
             let element = self.handle.retained
             element.post(Message.element(element, self.statistics()))
@@ -570,7 +572,7 @@ final class DecartTransform: ElementImplementation {
         input.configure(width: size.current.width, height: size.current.height, fit: fit)
     }
 
-    /// Of the picture that is sent, and so of what comes back; the session stays.
+    /// Turns the sent frames, and so the returned ones, without a new session.
     private func applyOrientation() {
         let (settings, input, output, size, running) = state.withLock {
             ($0.settings, $0.input, $0.output, $0.size, $0.session != nil)
@@ -582,24 +584,24 @@ final class DecartTransform: ElementImplementation {
         output.prefer(width: size.current.width, height: size.current.height)
     }
 
-    // MARK: For the camera in front of it
+    // MARK: Interface for decartsrc
 
-    /// The session to watch from the next start on, in place of one of its own; nil: one of its own.
+    /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.
     func watch(_ token: Secret?) { state.withLock { $0.settings.watchedToken = token } }
 
-    /// What will be sent by the settings as they are; nil while they lack something.
+    /// Format that would be sent with the current settings; nil if they are incomplete.
     var plannedFormat: VideoFormat? {
         let settings = state.withLock(\.settings)
         return (try? DecartModel(named: settings.model)).flatMap { try? SessionPlan.format(settings, $0) }
     }
 
-    /// The shape to which pictures are cropped; nil where all of them is kept.
+    /// Size whose aspect ratio the frames are cropped to; nil if they are not cropped.
     var shape: (width: Int, height: Int)? {
         guard state.withLock(\.settings.fit) == .crop else { return nil }
         return plannedFormat.map { ($0.width, $0.height) }
     }
 
-    // MARK: The session's words (its queue, which holds the element meanwhile)
+    // MARK: Session callbacks (on its queue, which retains the element meanwhile)
 
     private func changed(_ snapshot: SessionSnapshot, _ reporter: SessionReporter) {
         let before = state.withLock { state in
@@ -612,7 +614,7 @@ final class DecartTransform: ElementImplementation {
             warn(SessionError(.invalidOptions, warning, stage: .media))
         }
         if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
-        // Each of these calls may end the session.
+        // The application may end the session in each of these calls.
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
         if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
@@ -666,12 +668,12 @@ final class DecartTransform: ElementImplementation {
 
     // MARK: Events and messages
 
-    /// A child's error must not stop the pipeline while the session can deal with it.
+    /// Keeps a child's error from the pipeline if the session can handle it.
     ///
-    /// No application needs the children's STATE_CHANGED messages, dozens at each start, and before GStreamer 1.26 a
-    /// bus can lose a message, and keep the element that it names, while more than 32 wait. The children's LATENCY
-    /// messages change nothing for the pipeline: the source pads answer latency queries themselves, and post a message
-    /// when that changes.
+    /// Drops the children's STATE_CHANGED messages: there are dozens at each start, no application needs them, and
+    /// before GStreamer 1.26 a bus can lose a message, and leak the element that it references, while more than 32
+    /// wait. Drops their LATENCY messages, which change nothing for the pipeline: the source pads answer latency
+    /// queries themselves and post a message when their answer changes.
     func handleMessage(_ message: Message) -> Message? {
         let (session, input) = state.withLock { ($0.session, $0.input) }
         switch message.kind {
@@ -689,7 +691,7 @@ final class DecartTransform: ElementImplementation {
         return true
     }
 
-    /// What was sent may still come back: a second at most, and at once when there is no session.
+    /// Waits about a second at most for frames that are still in flight; without a connected session, not at all.
     private func drain() {
         let (session, output, first) = state.withLock { state in
             defer { state.draining = true }
@@ -704,7 +706,7 @@ final class DecartTransform: ElementImplementation {
         drainStep(session, output, left: 10, last: output?.counters.received ?? 0)
     }
 
-    /// Ten looks, 100 ms apart: two without a new frame are the end.
+    /// Checks up to ten times, after 200 ms and then every 100 ms, and ends once no frame came between two checks.
     private func drainStep(_ session: ElementSession, _ output: VideoOutput?, left: Int, last: UInt64) {
         session.after(.milliseconds(left == 10 ? 200 : 100)) { [weak self] in
             let now = output?.counters.received ?? 0

@@ -1,6 +1,6 @@
 import Glibc
 
 enum Environment {
-    /// A copy of the variable's value, taken when asked.
+    /// Returns a copy of the variable's current value; nil if it is unset.
     static func value(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Keeps the order of frames that come from several threads, with no lock held while one is delivered: a thread that
-/// comes meanwhile leaves its frame to the thread that delivers.
+/// Keeps the order of frames that come from several threads without holding a lock during delivery: while one thread
+/// delivers, the others leave their frames to it.
 package final class FrameLine<Frame: Sendable>: Sendable {
     private struct State {
         var waiting: [Frame] = []
@@ -10,15 +10,15 @@ package final class FrameLine<Frame: Sendable>: Sendable {
     private let state = Mutex(State())
     /// Frames that may wait while a thread delivers.
     private static var capacity: Int { 16 }
-    /// Frames that a thread delivers before it leaves the rest to the next one: it has work of its own.
+    /// Frames that a thread delivers in a row; then it returns to its own work and the next caller delivers the rest.
     private static var share: Int { 8 }
 
     package init() {}
 
     /// - Parameters:
-    ///   - make: gives the next frame, if there is one; called with the lock held, so it must not call out.
+    ///   - make: returns the next frame, if there is one. Runs with the lock held, so it must not call out.
     ///   - deliver: called with one frame after another, on one thread at a time.
-    /// - Returns: false where the frame is dropped, for too many wait.
+    /// - Returns: false if the frame is dropped because too many wait.
     package func pass(_ make: () -> Frame?, deliver: (Frame) -> Void) -> Bool {
         let (isTaken, isOurs) = state.withLock { state in
             guard let frame = make() else { return (true, false) }

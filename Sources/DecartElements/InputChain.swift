@@ -1,19 +1,19 @@
-// From any raw video to I420 frames of the model's size, on one streaming thread of its own. It knows pictures; it
-// must not know sessions. Frames end in `deliver`, which never blocks and never fails, so that no trouble of the
-// network reaches upstream.
+// Converts any raw video to I420 frames of the model's size, on a streaming thread of its own. It knows frames and
+// caps; it must not know sessions. Frames end in `deliver`, which never fails and never waits for the network, so that
+// network trouble cannot reach upstream.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-/// A frame as the encoder takes it.
+/// A raw frame for the encoder.
 struct EncoderFrame: Sendable {
     let buffer: Buffer
-    /// Of this very frame: a change of geometry takes effect between two frames.
+    /// Size of this frame; the geometry may change between two frames.
     let size: (width: Int, height: Int)
     let runningTime: ClockTime?
 }
 
-// @unchecked: elements and pads lock themselves; what changes is in the mutex.
+// @unchecked: elements and pads are thread-safe; mutable state is in the mutex.
 final class InputChain: @unchecked Sendable {
     let gate: InputGate
     private let queue: Element
@@ -27,7 +27,7 @@ final class InputChain: @unchecked Sendable {
     private let elements: [Element]
     private let muted = MutedInput()
     let processing = ProcessorStage()
-    /// Frames come from the input's thread, a processor's and, black ones, from a timer's. Their order is kept.
+    /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
     private let line = FrameLine<EncoderFrame>()
 
     private struct State {
@@ -36,27 +36,27 @@ final class InputChain: @unchecked Sendable {
         var rotation = ImageRotation.none
         var input: VideoInfo?
         var inputCaps = ""
-        /// Before the queue; `input` and `rotation` are behind it.
+        /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
-        /// Smaller than the target while the network is narrow.
+        /// Reduced while the network cannot carry the full size.
         var scale = DegradationLadder.Scale.full
-        /// Of the frames that leave now.
+        /// Size of the frames that leave the chain now.
         var frameSize = (width: 0, height: 0)
         var segment: Event?
-        /// By the rank of the media path; `rawRank` is the fallback's.
+        /// Consumers by the rank of their media path; `rawRank` is the raw fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = Mutex(State())
 
-    /// The delivery of raw pictures for `fallback=passthrough`.
+    /// Rank of the raw delivery for `fallback=passthrough`.
     static let rawRank = -1
 
-    /// What a sink pad may take; the same text stands in the pad template.
+    /// Caps of the sink pad's template.
     static let caps = "video/x-raw"
 
-    /// Of frames as they are encoded.
+    /// Caps of the frames that go to the encoder.
     static func encodedCaps(width: Int, height: Int) -> String {
         "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), "
             + "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
@@ -71,11 +71,11 @@ final class InputChain: @unchecked Sendable {
         let unify = try Element(factory: "videoconvert", name: "input-unify")
         plain = try Element(factory: "capsfilter", name: "input-plain")
         let deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
-        // One picture out for one in, from lines of that picture alone: no delay.
+        // One frame out per frame in, from lines of that frame alone: this adds no latency.
         deinterlace.set("fields", "top")
         deinterlace.set("method", "linear")
         crop = try Element(factory: "videocrop", name: "input-crop")
-        // Scaling before converting costs half as much when an RGB picture shrinks.
+        // Scaling before converting halves the cost when an RGB frame shrinks.
         scale = try Element(factory: "videoscale", name: "input-scale")
         let convert = try Element(factory: "videoconvert", name: "input-convert")
         scaled = try Element(factory: "capsfilter", name: "input-scaled")
@@ -94,7 +94,7 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// What videocrop can cut: it says yes to every other format as well, and then fails.
+    /// Formats that videocrop can crop: it accepts all others too, and then fails.
     static let plainFormats = [
         "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB", "xBGR",
         "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210", "I420_10LE",
@@ -103,20 +103,22 @@ final class InputChain: @unchecked Sendable {
     ]
 
     private static func plainCaps(for input: VideoInfo?) -> String {
-        // By way of RGB, for videoconvert 1.22 copies samples from full to limited range when the matrix is the same.
+        // Full-range YUV goes through RGB: if the matrix is the same, videoconvert 1.22 copies full-range samples to
+        // limited range unchanged.
         let isFullRange = input?.isFullRangeYUV ?? false
         return "video/x-raw, format=(string)\(isFullRange ? "BGRx" : "{ \(plainFormats.joined(separator: ", ")) }")"
     }
 
-    /// Adds everything to the element's bin and gives the pad that its sink pad stands for.
+    /// Adds the elements to the bin and returns the target for its ghost sink pad.
     func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
         try bin.linkChain(elements)
         guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"), let last = sized.staticPad("src") else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
         }
-        // Behind the queue: what a caps or a tag event changes must not touch frames that are still queued before it.
-        // Geometry is applied on this thread only, between frames: half of it set is a size that nobody can negotiate.
+        // This probe is behind the queue, because caps and tag events must not affect frames that are still queued in
+        // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
+        // negotiated.
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             if case .event(let event) = item { self?.take(event) }
             self?.applyGeometryIfChanged()
@@ -139,7 +141,7 @@ final class InputChain: @unchecked Sendable {
         return sink
     }
 
-    /// Size of the frames that leave; `fit` may change at any time.
+    /// Sets the size of the frames that leave and how the input fits into it, at any time.
     func configure(width: Int, height: Int, fit: TransformSettings.Fit) {
         state.withLock {
             $0.target = (width, height)
@@ -155,7 +157,7 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// Smaller pictures for a network that does not carry the full size.
+    /// Shrinks the frames if the network cannot carry the full size.
     func setScale(_ scale: DegradationLadder.Scale) {
         state.withLock { state in
             guard state.scale != scale else { return }
@@ -164,9 +166,10 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// Called when the queue gave a frame up: it is leaky for a live input, whose oldest frame gives way. Any other waits.
+    /// Calls `handler` when a frame is lost: in the leaky queue, which drops the oldest frame of a live input (other
+    /// inputs wait), or in a slow processor.
     func onOverrun(_ handler: @escaping @Sendable () -> Void) {
-        // Weakly, for the gate's handler holds the queue.
+        // `weak` avoids a cycle: the gate's liveness handler retains the queue.
         queue.connect("overrun") { [weak gate] _ in
             if gate?.isLive == true { handler() }
             return nil
@@ -174,23 +177,23 @@ final class InputChain: @unchecked Sendable {
         processing.onDrop(handler)
     }
 
-    /// Frames go to every media path that is there: while one takes over from another there are two.
+    /// Adds a consumer: while one media path takes over from another, there are two.
     func addDelivery(rank: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
         state.withLock { $0.deliveries[rank] = deliver }
     }
     func removeDelivery(rank: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: rank) } }
 
-    /// Told once, with the first frame that arrives, sent or not: whether the input as it is displayed is higher than
-    /// wide.
+    /// Sets a handler that is called once, with the first frame that arrives, whether it is sent or not. The argument
+    /// is true if the input, as displayed, is higher than wide.
     func onShape(_ handler: (@Sendable (_ isPortrait: Bool) -> Void)?) { state.withLock { $0.onShape = handler } }
 
-    /// Upstream's thread, before the queue.
+    /// Called on upstream's thread, in front of the queue.
     func arrived(_ event: Event) {
         guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
         state.withLock { $0.arriving.info = info }
     }
 
-    /// Before another start: what the last stream's tags said does not count.
+    /// Called after a stop: caps and tags of the last stream do not apply to the next start.
     func reset() {
         gate.reset()
         state.withLock { ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil) }
@@ -198,7 +201,7 @@ final class InputChain: @unchecked Sendable {
 
     func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
 
-    /// Upstream's thread, with each frame.
+    /// Called on upstream's thread for each frame.
     func frameArrived() {
         let (arriving, handler) = state.withLock { state in
             defer { if state.arriving.info != nil { state.onShape = nil } }
@@ -214,7 +217,7 @@ final class InputChain: @unchecked Sendable {
             guard let caps = event.caps, let info = VideoInfo(caps: caps) else { return }
             let text = caps.description
             state.withLock { state in
-                // Setting the crop asks upstream for its caps again; to set it again for those would never end.
+                // Setting the crop makes upstream send its caps again; to react to those would loop forever.
                 guard state.inputCaps != text else { return }
                 state.inputCaps = text
                 state.input = info
@@ -272,7 +275,7 @@ final class InputChain: @unchecked Sendable {
 
     private func deliver(_ frame: (MutedInput, ProcessorStage) -> EncoderFrame?) {
         let isTaken = line.pass({ frame(muted, processing) }) { frame in
-            // One may still be there whose path is closed, while another's frames go on.
+            // A closed media path may still have its delivery here while another one goes on.
             let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(rank: $0.key) }
             if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
@@ -280,12 +283,12 @@ final class InputChain: @unchecked Sendable {
         if !isTaken { gate.countDropped() }
     }
 
-    /// Black in place of the input, from the frame after the present one on.
+    /// Replaces the input by black frames from the next frame on.
     func setMuted(_ isMuted: Bool, element: ElementHandle) {
         guard isMuted else { return muted.stop() }
         muted.start { [weak self] in
-            // While the gate lets frames pass the element is there: its end shuts the gate and waits for what is done
-            // here.
+            // The element still exists while the gate is open: stopping it closes the gate and then waits for this
+            // handler.
             guard let self, self.gate.lets else { return }
             let element = element.retained
             let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
@@ -298,7 +301,7 @@ final class InputChain: @unchecked Sendable {
 }
 
 extension InputChain {
-    /// The element stops: returns when no black frame is on its way any more.
+    /// Called when the element stops: returns once no black frame is in flight.
     func finishMuting() { muted.finish() }
 }
 
@@ -306,7 +309,7 @@ extension VideoInfo {
     fileprivate var isShownHigherThanWide: Bool { height &* pixelAspectRatio.1 > width &* pixelAspectRatio.0 }
 }
 
-/// Pixels to take off each side so that the rest has the target's shape; even, for subsampled chroma.
+/// Pixels to crop from each side so that the rest has the target's aspect ratio; even, for subsampled chroma.
 struct Cropping: Equatable {
     var horizontal = 0
     var vertical = 0
@@ -335,7 +338,7 @@ struct Cropping: Equatable {
     }
 }
 
-/// What an `image-orientation` tag asks for, in videoflip's terms.
+/// Rotation that an `image-orientation` tag asks for; the raw values are the tag's.
 enum ImageRotation: String, Sendable, CaseIterable {
     case none = "rotate-0"
     case right = "rotate-90"
@@ -357,7 +360,7 @@ enum ImageRotation: String, Sendable, CaseIterable {
         }
     }
 
-    /// As gst_video_orientation_from_tag maps them.
+    /// Value of videoflip's `video-direction`, mapped like gst_video_orientation_from_tag.
     var videoDirection: String {
         switch self {
         case .none: "identity"

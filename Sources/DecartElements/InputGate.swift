@@ -1,26 +1,26 @@
-// The door of the input: decides for each raw frame, on upstream's thread, whether it goes on. A live input never
-// waits here; one that is not live waits for the session and then for the clock, and loses nothing.
+// Decides for each input frame, on upstream's thread, whether it enters the element. A live input never waits here. One
+// that is not live waits for the session and then for the clock; the gate drops its frames for the rate limit only.
 import Dispatch
 import GStreamerKit
 import Synchronization
 
 struct InputCounters: Sendable {
     var framesIn: UInt64 = 0
-    /// Because there was no session, or the network branch was busy: lost.
+    /// Frames lost because there was no session, or because the encoding branch was busy.
     var framesDropped: UInt64 = 0
-    /// Because the input is faster than `max-framerate`: as asked.
+    /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested.
     var framesSkipped: UInt64 = 0
     var framesSent: UInt64 = 0
 }
 
 final class InputGate: Sendable {
     private struct State {
-        /// The media paths that take frames, by rank; a raw fallback counts as one.
+        /// Ranks of the media paths that take frames; a raw fallback counts as one.
         var open: Set<Int> = []
         var playing = false
         var flushing = false
-        /// The element stops. Unlike `flushing` no event from upstream ends it: a pad can be deactivated only while no
-        /// thread waits here.
+        /// The element stops. Unlike `flushing`, no event from upstream clears this: a pad can be deactivated only
+        /// while no thread waits here.
         var isStopping = false
         /// The pad is being removed, for which the same holds.
         var isClosing = false
@@ -28,10 +28,10 @@ final class InputGate: Sendable {
         var refuses: Bool { flushing || isStopping || isClosing }
         var lets: Bool { !open.isEmpty && playing && !refuses }
 
-        /// The source's kind, asked once per stream.
+        /// Liveness of the source, queried once per stream.
         var isLive: Bool?
         var segment: Event?
-        /// Running time at which the next frame may pass, for the rate limit.
+        /// Running time from which the rate limit lets the next frame pass.
         var nextDue: ClockTime?
         var interval: ClockTime = 0
         var wait: ClockWait?
@@ -49,13 +49,12 @@ final class InputGate: Sendable {
 
     var counters: InputCounters { state.withLock(\.counters) }
 
-    /// Whether this media path takes frames.
     func isOpen(rank: Int) -> Bool { state.withLock { $0.open.contains(rank) } }
 
-    /// A media path takes frames, and the element plays.
+    /// True if a media path takes frames, the element plays, and no flush or stop is going on.
     var lets: Bool { state.withLock(\.lets) }
 
-    /// Opens with the first media path and closes with the last.
+    /// Adds a media path; the gate is open while there is one.
     func open(rank: Int) {
         let isFirst = state.withLock { state in
             defer { state.open.insert(rank) }
@@ -67,16 +66,16 @@ final class InputGate: Sendable {
 
     func close(rank: Int) { _ = state.withLock { $0.open.remove(rank) } }
 
-    /// In PAUSED nothing is sent.
+    /// Frames pass in PLAYING only.
     func set(playing: Bool) {
         state.withLock { $0.playing = playing }
         changed.signal()
     }
 
-    /// The element, or the pad, is on its way out: a flush that ends now must set nothing in motion again.
+    /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
     var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
 
-    /// Wakes whoever waits here; until the end of the flush every frame is refused.
+    /// Wakes the threads that wait here; every frame is refused until the flush ends.
     func set(flushing: Bool) {
         change { state in
             state.flushing = flushing
@@ -85,14 +84,14 @@ final class InputGate: Sendable {
         if !flushing { pacing.reset() }
     }
 
-    /// The element calls this before it deactivates its pads: a waiting streaming thread wakes, and every frame is refused
-    /// until `prepare`.
+    /// Wakes a waiting streaming thread and refuses every frame until `prepare`. The element calls this before it
+    /// deactivates its pads.
     func stop() { change { $0.isStopping = true } }
 
-    /// The same before the pad is removed, until `renew`.
+    /// Does the same before the pad is removed, until `renew`.
     func close() { change { $0.isClosing = true } }
 
-    /// Before the pads are activated.
+    /// Called before the pads are activated.
     func prepare() {
         change { ($0.isStopping, $0.flushing, $0.nextDue) = (false, false, nil) }
         pacing.reset()
@@ -107,7 +106,7 @@ final class InputGate: Sendable {
         changed.signal()
     }
 
-    /// After the pads were deactivated.
+    /// Called after the pads are deactivated.
     func reset() {
         state.withLock {
             let (interval, open, isStopping, isClosing) = ($0.interval, $0.open, $0.isStopping, $0.isClosing)
@@ -117,7 +116,7 @@ final class InputGate: Sendable {
         pacing.reset()
     }
 
-    /// Another source comes.
+    /// Called for a new pad, whose source may be another.
     func renew() {
         state.withLock { ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false) }
         pacing.reset()
@@ -128,7 +127,6 @@ final class InputGate: Sendable {
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
     func countDropped() { state.withLock { $0.counters.framesDropped &+= 1 } }
 
-    /// The running time of an input frame.
     func runningTime(of buffer: Buffer) -> ClockTime? {
         let segment = state.withLock(\.segment)
         return buffer.pts.flatMap { segment?.runningTime(of: $0) }
@@ -136,8 +134,8 @@ final class InputGate: Sendable {
 
     enum Admission { case passes, dropped, refused }
 
-    /// Upstream's thread. `pad` is the element's sink pad, `element` gives the clock.
-    /// - Returns: `dropped` where a live frame is lost; one that a flush or the rate limit takes is refused.
+    /// Called on upstream's thread. `pad` is the element's sink pad; `element` provides the clock.
+    /// - Returns: `dropped` if a live frame is lost, `refused` if a flush or the rate limit takes it.
     func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let time = runningTime(of: buffer)
         let isLive = state.withLock { state in
@@ -154,11 +152,11 @@ final class InputGate: Sendable {
         }
     }
 
-    /// Called with the first frame of a stream, before it goes on.
+    /// Sets a handler that is called with the first frame of a stream, before the frame goes on.
     func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
 
-    /// Not known counts as live: nobody is held up.
+    /// An unknown source counts as live, so that it is never blocked.
     var isLive: Bool { state.withLock { $0.isLive ?? true } }
 
     private func learnLiveness(_ pad: Pad) -> Bool {
@@ -168,7 +166,7 @@ final class InputGate: Sendable {
         return live
     }
 
-    /// Keeps the average rate below the limit: a frame that comes up to half an interval early still counts as due.
+    /// Keeps the average rate below the limit: a frame up to an eighth of an interval early still counts as due.
     private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
         guard let time, state.interval > 0 else { return true }
         if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
@@ -198,18 +196,18 @@ final class InputGate: Sendable {
         }
         let arrived = wait?.wait() ?? true
         state.withLock { $0.wait = nil }
-        // Broken off by a flush, or by the session's end: this frame waits for the next one.
+        // A flush cancelled the wait and has already ended: start over with this frame.
         if !arrived, !state.withLock(\.refuses) { return admitPaced(at: time, element: element) }
         return arrived
     }
 }
 
-/// What is added to the running time of inputs that are not live, so that the first of what they give plays now: pictures
-/// and sound of one file stay together.
+/// Offset that is added to the running time of inputs that are not live, so that their first buffer plays now. Video
+/// and audio share it, so that those of one file stay in sync.
 final class InputPacing: Sendable {
     private let offset = Mutex<Int64?>(nil)
 
-    /// - Parameter time: running time of what is there.
+    /// - Parameter time: running time of the buffer at hand.
     func offset(for time: ClockTime, now: ClockTime) -> Int64 {
         offset.withLock { offset in
             let known = offset ?? (Int64(clamping: now) &- Int64(clamping: time))
@@ -218,6 +216,6 @@ final class InputPacing: Sendable {
         }
     }
 
-    /// The next one begins anew.
+    /// Lets the next buffer set the offset again.
     func reset() { offset.withLock { $0 = nil } }
 }

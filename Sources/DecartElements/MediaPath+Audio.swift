@@ -1,11 +1,11 @@
-// Sound on a media path, beside the picture: it comes and goes while the picture runs.
+// Audio of a media path: it starts and stops while the video keeps running.
 //
 // Every method runs on the session's queue, which may block in GStreamer.
 import GStreamerKit
 import WebRTCTransport
 
 extension MediaPath {
-    /// The encoder, before a connection whose `audioSendParameters` say what the far side takes.
+    /// Builds the encoder in front of a connection that has negotiated its `audioSendParameters`.
     func sendAudio(through connection: PeerConnection) throws {
         guard let bin, let parameters = connection.audioSendParameters,
             let sink = connection.bin.staticPad("audio_rtp_sink")
@@ -14,14 +14,14 @@ extension MediaPath {
             to: sink, through: { () throws(GStreamerError) in try AudioEncoderBin.make(parameters: parameters) }, in: bin)
     }
 
-    /// The decoder, behind a connection that may receive sound; called once for a connection, before the first packet.
+    /// Builds the decoder behind a connection that may receive audio, and adds the pad `audio_src` if it is missing.
     func receiveAudio(from connection: PeerConnection) throws {
         guard let bin, let source = connection.bin.staticPad("audio_rtp_src") else { return }
         try audio.receive(from: source, through: AudioDecoderBin.make, in: bin)
         host.audio.show(as: host.output.identity)
     }
 
-    /// Sound was withdrawn, or the path ends: what `sendAudio` and `receiveAudio` built is taken down. More than once.
+    /// Stops sending and removes the decoder when audio is withdrawn or the path ends. May be called repeatedly.
     func stopAudio() {
         if let bin { audio.stop(in: bin) }
     }

@@ -1,5 +1,5 @@
-// The element's side of a media path: encoder and decoder in one bin inside the element, behind one or two peer
-// connections. It knows the element's two ends and RTP; it must not know how connections come about.
+// The element's side of a media path: encoder and decoder in one bin inside the element, and one or two peer
+// connections. It knows the element's input and output, and RTP; it must not know how connections are established.
 //
 // Every method runs on the session's queue, which may block in GStreamer, unless it says otherwise.
 import DecartProtocol
@@ -10,7 +10,7 @@ import Signalling
 import Synchronization
 import WebRTCTransport
 
-/// What a media path needs of the element around it.
+/// Parts of the element that a media path uses.
 struct MediaHost: Sendable {
     let element: ElementHandle
     let input: InputChain
@@ -18,13 +18,13 @@ struct MediaHost: Sendable {
     let audio: AudioTrack
     let facts: VideoTrackFacts
     let log: DebugCategory
-    /// For `timestamps=capture`.
+    /// Set with `timestamps=capture`.
     var timing: CaptureTiming?
-    /// An encoder was made: the application may set it up.
+    /// Called for each new encoder, so that the application may configure it.
     let onEncoder: @Sendable (Element) -> Void
 }
 
-/// Size of the pictures that are sent; it may be turned when the input's shape becomes known.
+/// Size of the frames that are sent; it changes when the input's orientation or the transport becomes known.
 final class PictureSize: Sendable {
     private let value: Mutex<(width: Int, height: Int)>
     init(width: Int, height: Int) { value = Mutex((width, height)) }
@@ -37,19 +37,19 @@ struct MediaSettings: Sendable {
     var connection = PeerConnectionConfiguration()
     var size: PictureSize
     var framerate: Int
-    /// What the encoder starts with, bit/s; the network decides from then on.
+    /// Bitrate at the start, bit/s; congestion control sets it from then on.
     var bitrate: Int
     var encoder: String
     var followsReceived: Bool
-    /// Where there is a room.
+    /// Set in rooms only.
     var simulcast = false
-    /// Nothing is sent.
+    /// True for a viewer, which sends nothing.
     var onlyWatches = false
     var label = TrackLabel()
-    /// Rooms are reached with the same trust as the control channel.
+    /// Set in rooms only.
     var room: RoomAccess?
 
-    /// Of a simulcast, the best one first; empty: one stream.
+    /// Simulcast layers, highest resolution first; empty: one stream.
     var layers: [SimulcastLayer] {
         guard simulcast else { return [] }
         let size = size.current
@@ -62,36 +62,37 @@ struct MediaSettings: Sendable {
     }
 }
 
-/// How rooms are joined, besides what the service says.
+/// Settings for joining a room, besides the URL and the token that the service sends.
 struct RoomAccess: Sendable {
     var trust: TLSTrust
     var allowsInsecure: Bool
     var openTimeout: Duration
-    /// One connection for both directions, where the server has it.
+    /// Uses one peer connection for both directions if the server supports it.
     var prefersSingle: Bool
 }
 
-/// A media path as the element sees it.
+/// Interface of a media path to the element.
 protocol ElementMedia: MediaTransport {
     var statistics: PeerConnectionStatistics? { get }
-    /// Whether the message is of the media path, which deals with it itself.
+    /// True if the message comes from the media path, which then handles it itself.
     func takesOver(_ message: Message) -> Bool
-    /// Size of the decoded pictures before they are scaled.
+    /// Size of the decoded frames before scaling.
     var receivedSize: (width: Int, height: Int)? { get }
-    /// The far side takes our pictures.
+    /// True while our video track goes to the remote peer.
     var isPublished: Bool { get }
-    /// Streams of a simulcast that are sent now, by rid, the best one first; empty: there is one stream.
+    /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream.
     var sentLayers: [String] { get }
-    /// A room's name for our track.
+    /// SID of our video track in a room.
     var trackSID: String? { get }
-    /// Whether sound is to go both ways; the session's queue, any number of times between start and stop, and
-    /// remembered before there is a connection. The picture never stops for it.
+    /// Turns audio on or off in both directions; the video never stops for it. Called on the session's queue, any
+    /// number of times between start and stop; the value is kept if there is no connection yet.
     func setAudio(_ isWanted: Bool)
-    /// Whether our picture is offered at all; as `setAudio`. Withdrawn, the session and its result stay.
+    /// Publishes our video track or withdraws it, under the same rules as `setAudio`. The session and its output go on
+    /// without the track.
     func setVideoPublished(_ isPublished: Bool)
 }
 
-// @unchecked: fields belong to the session's queue; what other threads read is atomic or in a mutex.
+// @unchecked: fields belong to the session's queue; those that other threads use are atomic or in a mutex.
 final class MediaPath: @unchecked Sendable {
     let host: MediaHost
     let settings: MediaSettings
@@ -101,24 +102,25 @@ final class MediaPath: @unchecked Sendable {
     let audio: AudioPath
     private var decoded: Pad?
     private var encoderInput: Pad?
-    /// The element's count when this path began.
+    /// Frames that the element had sent when this path started.
     private let sentBefore = Atomic<UInt64>(0)
     private let received = Atomic<UInt64>(0)
     private let firstFrame = Atomic(false)
     private let stopped = Atomic(false)
-    // What other threads may ask for, until `stop`. The connection is the one that sends.
+    // Available to other threads until `stop`. `shared` is the connection that sends.
     private let shared = Mutex<PeerConnection?>(nil)
     private let owned = Mutex<Bin?>(nil)
     private let receiver = Mutex<ReceiveChain?>(nil)
     private let simulcast = Mutex<SimulcastEncoderBin?>(nil)
     private let isRebuilding = Atomic(false)
+    /// Stays locked while the gate opens or closes, so that both agree.
     private let door = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
-    /// Set once, by `init`.
+    /// Set by `init` only.
     private var marks: PictureMarks?
 
-    /// Higher for a newer attempt.
+    /// Generation of this path: higher for a newer attempt.
     private let rank: Int
 
     /// Runs work on the session's queue.
@@ -150,10 +152,10 @@ final class MediaPath: @unchecked Sendable {
             received: received.load(ordering: .relaxed))
     }
 
-    /// Of the connection that sends; any thread.
+    /// The connection that sends. Any thread.
     var sender: PeerConnection? { shared.withLock { $0 } }
 
-    // MARK: Life
+    // MARK: Lifetime
 
     func start() {
         sentBefore.store(host.input.gate.counters.framesSent, ordering: .relaxed)
@@ -166,7 +168,7 @@ final class MediaPath: @unchecked Sendable {
         bin.syncStateWithParent()
     }
 
-    /// Before it is negotiated.
+    /// Call before the connection negotiates.
     func add(_ connection: PeerConnection) {
         guard let bin else { return connection.close() }
         connections.append(connection)
@@ -175,7 +177,7 @@ final class MediaPath: @unchecked Sendable {
         connection.bin.syncStateWithParent()
     }
 
-    /// Sound may be sent, and pictures, unless ours are withdrawn; any thread.
+    /// Starts sending audio, and video unless it is withdrawn. Any thread.
     func open() {
         guard !settings.onlyWatches else { return }
         host.audio.gate.open(rank: rank)
@@ -185,7 +187,8 @@ final class MediaPath: @unchecked Sendable {
         }
     }
 
-    /// While our picture is withdrawn, frames are dropped, or wait, as without a session; any thread.
+    /// Publishes or withdraws our video. While it is withdrawn, frames are dropped or wait, as without a session. Any
+    /// thread.
     func setPublished(_ isPublished: Bool) {
         door.withLock { door in
             guard door.isPublished != isPublished else { return }
@@ -198,10 +201,10 @@ final class MediaPath: @unchecked Sendable {
         }
     }
 
-    /// The far side takes our pictures; any thread.
+    /// True while our video goes to the remote peer. Any thread.
     var isPublished: Bool { door.withLock { $0.isOpen && $0.isPublished } }
 
-    /// Any thread.
+    /// Any thread that keeps the element alive.
     func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
 
     func stop() {
@@ -222,7 +225,7 @@ final class MediaPath: @unchecked Sendable {
         encoderInput?.setActive(false)
         stopAudio()
         if let bin {
-            // Otherwise the parent could raise it again while it goes down.
+            // Locked because the parent could otherwise raise its state again meanwhile.
             bin.setLockedState(true)
             bin.setState(.null)
             host.element.unowned.remove(bin)
@@ -238,14 +241,14 @@ final class MediaPath: @unchecked Sendable {
         onEvent(.stopped)
     }
 
-    /// A child's error: the decoder is made anew, for anything else the connection is given up; the pipeline goes on.
+    /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline goes on.
     /// Any thread.
     func takesOver(_ message: Message) -> Bool {
         guard let bin = owned.withLock({ $0 }), message.isFrom(within: bin) else { return false }
         guard message.kind == .error, let problem = message.problem else { return true }
         host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
         if receiver.withLock({ $0 })?.isSource(of: message) == true {
-            // One failure may be told more than once.
+            // One failure may post several errors.
             if !isRebuilding.exchange(true, ordering: .acquiringAndReleasing) {
                 perform { [weak self] in self?.rebuildReceiver(because: problem.text) }
             }
@@ -255,18 +258,18 @@ final class MediaPath: @unchecked Sendable {
         return true
     }
 
-    /// Size of the decoded pictures before they are scaled.
+    /// Size of the decoded frames before scaling. Any thread.
     var receivedSize: (width: Int, height: Int)? { receiver.withLock { $0 }?.receivedSize }
 
     // MARK: Building
 
-    /// The decoder, behind a connection that knows its codec.
+    /// Builds the decoder behind a connection that has negotiated its codec.
     func receive(from connection: PeerConnection) throws {
         guard let bin, let codec = connection.negotiatedCodec, let source = connection.bin.staticPad("rtp_src") else { return }
         try buildReceiver(codec: codec, from: source, in: bin)
     }
 
-    /// The encoder, before a connection that knows what the far side takes.
+    /// Builds the encoder in front of a connection that has negotiated its send parameters.
     func send(through connection: PeerConnection) throws {
         guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink") else { return }
         shared.withLock { $0 = connection }
@@ -315,7 +318,7 @@ final class MediaPath: @unchecked Sendable {
         return encoder
     }
 
-    /// Streams of a simulcast that are sent now, by rid, the best one first; any thread.
+    /// RIDs of the simulcast layers that are sent now, highest resolution first. Any thread.
     var sentLayers: [String] { simulcast.withLock { $0 }?.sentLayers ?? [] }
 
     private func announce(on input: Pad) {
@@ -339,7 +342,7 @@ final class MediaPath: @unchecked Sendable {
         try chain.start(from: source, to: decoded)
     }
 
-    /// The decoder gave up. Once or twice that is put right in place; a third time within ten seconds it is not.
+    /// Rebuilds the failed decoder in place; a third failure within ten seconds fails the connection.
     private func rebuildReceiver(because reason: String) {
         guard !stopped.load(ordering: .acquiring), let chain = receiver.withLock({ $0 }) else { return }
         let now = ContinuousClock.now
@@ -354,7 +357,7 @@ final class MediaPath: @unchecked Sendable {
         }
     }
 
-    // MARK: The network's word
+    // MARK: Bitrate, received frames and failures
 
     private struct Rate {
         var target: BitrateTarget?
@@ -362,7 +365,8 @@ final class MediaPath: @unchecked Sendable {
         var ladder: DegradationLadder?
     }
 
-    /// The input's thread, before a frame goes to the encoder, whose settings wait for the frame that it works on.
+    /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while
+    /// it encodes. Called on the thread that delivers the frame.
     private func follow(_ encoder: any VideoSender) {
         let (bitrate, level) = rate.withLock { rate -> (Int?, DegradationLadder.Level?) in
             guard let target = rate.target else { return (nil, nil) }
@@ -385,7 +389,7 @@ final class MediaPath: @unchecked Sendable {
     /// Any thread.
     func take(_ target: BitrateTarget) { rate.withLock { $0.target = target } }
 
-    /// The decoder's thread.
+    /// Called on the decoder's thread.
     private func frameArrived() {
         received.wrappingAdd(1, ordering: .relaxed)
         host.facts.received(at: host.element.unowned.currentRunningTime)

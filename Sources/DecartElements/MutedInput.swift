@@ -1,15 +1,15 @@
-// `mute-video`: black in place of the input, a few pictures a second, so that the track, and with it the session, lives.
-// It needs no input: a camera may be given back meanwhile.
+// `mute-video`: replaces the input with a few black frames per second, which keep the track and so the session alive.
+// It needs no input, so the application may release a camera meanwhile.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
 final class MutedInput: Sendable {
-    /// ms. Enough for the media watchdog and for a viewer who joins, and next to no bitrate.
+    /// ms. Often enough for the media watchdog and for a viewer that joins, at next to no bitrate.
     private static let interval = 200
 
     private struct State {
-        /// Running time of the last input frame, and when it came: black goes on from there.
+        /// Running time and arrival of the last input frame, from which the black frames continue.
         var anchor: (time: ClockTime, at: Duration)?
         var lastBlack: ClockTime?
         var black: EncoderFrame?
@@ -42,11 +42,12 @@ final class MutedInput: Sendable {
 
     func stop() { timer.stop() }
 
-    /// The element stops: returns when no picture is being made any more.
+    /// Called when the element stops: returns once no black frame is being made.
     func finish() { timer.finish() }
     var isOn: Bool { timer.isRunning }
 
-    /// Whether an input frame may leave: not while muted, and afterwards not with a time before the last black one.
+    /// True if an input frame may be sent: not while muted, and after that only with a time past the last black frame,
+    /// or a second or more before it, as after a seek.
     func admits(_ time: ClockTime?) -> Bool {
         state.withLock { state in
             if let time { state.anchor = (time, MonotonicTime.now) }
@@ -58,8 +59,8 @@ final class MutedInput: Sendable {
         }
     }
 
-    /// The next black picture; nil when muting is over, or it is not time for one.
-    /// - Parameter now: the running time where no input frame has come yet.
+    /// Returns the next black frame; nil once muting is over or while none is due.
+    /// - Parameter now: running time, used if no input frame has arrived yet.
     func picture(width: Int, height: Int, now: ClockTime?) -> EncoderFrame? {
         guard timer.isRunning else { return nil }
         return state.withLock { $0.next(width: width, height: height, now: now) }

@@ -1,23 +1,29 @@
-// What the output is told, and tells, in plain values.
+// Configuration and counters of the output, as plain values.
 import GStreamerKit
 
+<<<<<<< HEAD
+=======
+/// Substitute for the video while the service sends none.
+enum Fallback: Int, Sendable, CaseIterable { case freeze, black, passthrough, none }
+
+>>>>>>> 4b6bdfcaa65a8b68a916c8088f26c847bf548e11
 struct OutputCounters: Sendable {
-    /// Decoded frames that came.
+    /// Decoded frames from the service.
     var received: UInt64 = 0
     var pushed: UInt64 = 0
-    /// Of those pushed, how many were not the service's.
+    /// Pushed frames that stood in for missing ones.
     var fallback: UInt64 = 0
-    /// Came while downstream was still busy.
+    /// Frames dropped because downstream was still busy.
     var late: UInt64 = 0
 }
 
-/// Of one start of the element: its streams belong together.
+/// Stream ID and group ID of one start of the element; the group ID ties its video and audio together.
 struct StreamIdentity: Sendable {
     let id = "decart/\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
     let groupID = Event.nextGroupID()
 }
 
-/// Geometry and rate of what leaves.
+/// Size and frame rate of I420 video.
 struct OutputFormat: Sendable, Equatable {
     var width: Int
     var height: Int

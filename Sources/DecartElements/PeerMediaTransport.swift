@@ -1,7 +1,8 @@
-// One attempt's media over a direct peer connection (generation 1). It knows the connection; it must not know the
-// control channel.
+// Media of one attempt over a direct peer connection (`transport=webrtc`). It knows the connection; it must not know
+// the control channel.
 //
-// Every method but `traffic` runs on the session's queue, which may block in GStreamer.
+// The session calls it on its queue, which may block in GStreamer. Any thread may read the properties and call
+// `takesOver`.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -10,13 +11,13 @@ import LiveKitTransport
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: `connection` belongs to the session's queue, the path sees to itself.
+// @unchecked: the fields belong to the session's queue; `path` protects itself.
 final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     private let path: MediaPath
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connection: PeerConnection?
     private var wish = MediaWish()
-    /// Of the latest offer, answered or not.
+    /// Content of the latest offer, answered or not.
     private var offered = MediaWish()
     private var isOffering = true
     private var isConnected = false
@@ -37,7 +38,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     var sentLayers: [String] { path.sentLayers }
     var trackSID: String? { nil }
 
-    // MARK: Orders
+    // MARK: Requests
 
     func start(_ start: MediaStart) {
         do {
@@ -83,8 +84,8 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    /// An offer that cannot be taken changes nothing. The session has seen to it that none of ours is in flight, unless
-    /// one was made just now.
+    /// Ignores an offer that cannot be applied; the connection then stays as it is. The session calls this only while
+    /// no offer of ours is in flight, but one may have been made just now.
     func apply(offer sdp: String) {
         guard let connection else { return }
         guard !isOffering else { return path.warn("An offer of the service is ignored: one of ours is in flight") }
@@ -95,7 +96,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             return path.warn("An offer of the service is ignored: \(error.message)")
         }
         do {
-            // Before the answer leaves: no packet must meet a pipeline that is not there.
+            // Settled before the answer leaves, so that the branches exist when the first packet arrives.
             try settle(connection)
             onEvent(.answer(sdp: answer))
         } catch {
@@ -146,7 +147,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         offerIfDue()
     }
 
-    /// What has changed since the latest offer goes into another; one at a time, and none before the path stands.
+    /// Offers the changes since the latest offer, one offer at a time and none before the connection is up.
     private func offerIfDue() {
         guard let connection, isConnected, !isOffering, wish != offered else { return }
         connection.setMedia(video: wish.video ? .sendrecv : .recvonly, audio: wish.audio ? .sendrecv : nil)
@@ -159,9 +160,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    // MARK: Facts
+    // MARK: Events
 
-    /// The network thread.
+    /// Called on the network thread.
     private func handle(_ event: PeerConnectionEvent) {
         switch event {
         case .localCandidate(let candidate):
@@ -179,7 +180,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             }
         case .stateChanged(.failed(let error)): path.fail(error)
         case .warning(let text):
-            // The element may be gone on any other thread.
+            // Only the session's queue retains the element; on any other thread it may be gone.
             path.perform { [path] in path.warn(text) }
         case .bitrateTarget(let target): path.take(target)
         case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break

@@ -1,9 +1,9 @@
 import Dispatch
 import Synchronization
 
-/// Something done again and again on a queue of its own; set anew or ended at any time, from any thread.
+/// Calls a handler periodically on a queue of its own. Any thread may restart or stop it.
 final class PeriodicTimer: Sendable {
-    // @unchecked: a dispatch source locks itself.
+    // @unchecked: dispatch sources are thread-safe.
     private struct Source: @unchecked Sendable { let timer: any DispatchSourceTimer }
     private let queue: DispatchQueue
     private let source = Mutex<Source?>(nil)
@@ -15,9 +15,9 @@ final class PeriodicTimer: Sendable {
 
     var isRunning: Bool { source.withLock { $0 != nil } }
 
-    /// In place of what ran before.
+    /// Starts the timer, or replaces the running one.
     func start(every milliseconds: Int, _ fire: @escaping @Sendable () -> Void) {
-        // Not in `init`: this starts worker threads, and an element below READY must have none.
+        // Set here and not in `init` because it starts worker threads, and an element below READY must have none.
         queue.setSpecific(key: isOnQueue, value: true)
         let timer = DispatchSource.makeTimerSource(queue: queue)
         let interval = DispatchTimeInterval.milliseconds(max(1, milliseconds))
@@ -27,10 +27,10 @@ final class PeriodicTimer: Sendable {
         replace(by: Source(timer: timer))
     }
 
-    /// What is being done just now may still end after this.
+    /// Stops the timer. A handler that already runs may end after this returns.
     func stop() { replace(by: nil) }
 
-    /// Returns when what is being done just now has ended, unless it is called from there.
+    /// Stops the timer and waits for a running handler, unless that handler makes the call.
     func finish() {
         stop()
         if DispatchQueue.getSpecific(key: isOnQueue) != true { queue.sync {} }

@@ -1,9 +1,9 @@
-// `fallback=passthrough`: the raw picture, scaled to the output, for as long as the service sends nothing. The only
-// way by which the input can reach the output, and it is not there unless the user asked for it.
+// `fallback=passthrough`: shows the raw input, scaled to the output's size, while the service sends nothing. It is the
+// only way from the input to the output, and exists only if the user asked for it.
 import GStreamerKit
 import Synchronization
 
-// @unchecked: elements and pads lock themselves.
+// @unchecked: elements and pads are thread-safe; all mutable state is in mutexes.
 final class RawFallback: @unchecked Sendable {
     private static let rank = InputChain.rawRank
     private let element: ElementHandle
@@ -46,7 +46,7 @@ final class RawFallback: @unchecked Sendable {
         input.gate.open(rank: Self.rank)
     }
 
-    /// The input's thread.
+    /// Called by the thread that delivers input frames, one frame at a time.
     private func take(_ frame: EncoderFrame, _ size: (width: Int, height: Int)) {
         if let wanted = output.negotiatedFormat, format.withLock({ $0 != wanted }) {
             format.withLock { $0 = wanted }
@@ -65,7 +65,6 @@ final class RawFallback: @unchecked Sendable {
         if let buffer = frame.buffer.copyOfMetadata() { _ = entry.push(buffer) }
     }
 
-    /// Takes everything out of the element again.
     func remove() {
         input.gate.close(rank: Self.rank)
         input.removeDelivery(rank: Self.rank)

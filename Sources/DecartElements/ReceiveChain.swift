@@ -1,14 +1,15 @@
-// From RTP to pictures: depayloader, decoder, scaling. It stands behind a door that swallows whatever goes wrong after it;
-// so the chain can be made anew while packets come. It knows pads and elements; it must not know connections or sessions.
+// Turns RTP into frames: depayloader, decoder, scaler. It sits behind a `PacketDoor`, which discards downstream errors,
+// so that the chain can be rebuilt while RTP keeps arriving. It knows pads and elements; it must not know connections
+// or sessions.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: fields belong to the session's queue, but for what is in the mutex.
+// @unchecked: fields belong to the session's queue, except those in the mutex.
 final class ReceiveChain: @unchecked Sendable {
     private let codec: VideoCodec
     private let bin: Bin
-    /// The decoded pictures' way out.
+    /// The output's sink pad for decoded frames.
     private var exit: Pad?
     private let door = PacketDoor()
     private let followsReceived: Bool
@@ -17,13 +18,13 @@ final class ReceiveChain: @unchecked Sendable {
     private struct Shared {
         var format: OutputFormat?
         var sizing: Element?
-        /// From the depayloader on.
+        /// All elements, starting with the depayloader.
         var elements: [Element] = []
         var decoderOutput: Pad?
     }
     private let shared = Mutex(Shared())
 
-    /// - Parameter marks: reads each decoded picture, before it is scaled.
+    /// - Parameter marks: finds and covers the latency marker of each decoded frame, before scaling.
     init(codec: VideoCodec, bin: Bin, followsReceived: Bool, marks: PictureMarks?) {
         self.marks = marks
         self.codec = codec
@@ -37,24 +38,24 @@ final class ReceiveChain: @unchecked Sendable {
         try door.open(to: source)
     }
 
-    /// Decoded pictures are to leave in this size; any thread.
+    /// Sets the size of the frames that leave. Any thread.
     func set(format: OutputFormat) {
         shared.withLock { $0.format = format }
         applyFormat()
     }
 
-    /// Whether the message is from an element of the chain; any thread.
+    /// True if an element of the chain posted the message. Any thread.
     func isSource(of message: Message) -> Bool {
         shared.withLock(\.elements).contains { message.isFrom(within: $0) }
     }
 
-    /// Size of the decoded pictures before they are scaled; any thread.
+    /// Size of the decoded frames before scaling. Any thread.
     var receivedSize: (width: Int, height: Int)? {
         shared.withLock(\.decoderOutput)?.currentCaps.flatMap(VideoInfo.init(caps:)).map { ($0.width, $0.height) }
     }
 
-    /// New elements in place of those that failed; the pictures go on with the next key frame, which is asked for.
-    /// - Parameter apart: called in between: what fails from then on is new.
+    /// Replaces the failed elements and requests the keyframe with which the video continues.
+    /// - Parameter apart: called after the old elements are removed; any failure from then on is a new one.
     func rebuild(_ apart: () -> Void) throws {
         takeApart()
         apart()
@@ -62,7 +63,7 @@ final class ReceiveChain: @unchecked Sendable {
         door.push(upstream: Event.forceKeyUnitUpstream())
     }
 
-    /// Before the bin is taken down.
+    /// Called after the bin has gone to NULL.
     func stop() {
         shared.withLock { $0 = Shared() }
         door.close()
@@ -72,7 +73,8 @@ final class ReceiveChain: @unchecked Sendable {
         let decoder = try VideoDecoderBin.make(codec: codec)
         var chain: [Element] = [decoder]
         if codec == .vp8 {
-            // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder says nothing, and the guess by size may be wrong.
+            // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder sets no colorimetry, and the guess by size may be
+            // wrong.
             let colour = try Element(factory: "capssetter")
             colour.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
             chain.append(colour)

@@ -1,4 +1,4 @@
-// TURN over TLS: the ICE agent asks for a tunnel, the signalling target has the TLS.
+// TURN over TLS: the ICE agent requests a tunnel, and the target Signalling, which has TLS, opens it.
 import DecartSession
 import ICE
 import Signalling

@@ -1,7 +1,8 @@
-// One attempt's media in a LiveKit room (generation 2): one peer connection sends, where anything is sent, another
-// receives, or one does both. It knows the room; it must not know the control channel.
+// Media of one attempt in a LiveKit room (`transport=livekit`). One peer connection sends, if anything is sent, and
+// another receives, or one does both. It knows the room; it must not know the control channel.
 //
-// Every method but `traffic` runs on the session's queue, which may block in GStreamer.
+// The session calls it on its queue, which may block in GStreamer. Any thread may read the properties and call
+// `takesOver`.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -9,14 +10,15 @@ import LiveKitTransport
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: `room` belongs to the session's queue, the path sees to itself, `subscriber` is locked.
+// @unchecked: the fields belong to the session's queue, except `subscriber` and `sid`, which are locked; `path`
+// protects itself.
 final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private let path: MediaPath
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
     private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
-    /// Where it is another one.
+    /// The receiving connection, if it is not the sending one too.
     private let subscriber = Mutex<PeerConnection?>(nil)
     private var wish = MediaWish()
     private var isSending = false
@@ -39,14 +41,14 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     var sentLayers: [String] { path.sentLayers }
     var trackSID: String? { sid.withLock { $0 } }
 
-    /// What was sent is of the publisher, what was received of the subscriber.
+    /// Sent counters come from the publisher, received ones from the subscriber.
     var statistics: PeerConnectionStatistics? {
         guard var statistics = path.sender?.statistics() else { return nil }
         if let received = subscriber.withLock({ $0 })?.statistics() { statistics.takeReceived(from: received) }
         return statistics
     }
 
-    // MARK: Orders
+    // MARK: Requests
 
     func start(_ start: MediaStart) {
         guard case .room(let url, let token) = start, let access = path.settings.room else { return }
@@ -85,7 +87,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    /// Nothing of the control channel is for a room.
+    /// A room has its own signalling, so the control channel's descriptions and candidates do not apply.
     func apply(answer sdp: String) {}
     func apply(offer sdp: String) {}
     func apply(candidate: CandidateMessage?) {}
@@ -112,7 +114,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         room?.publish(wish)
     }
 
-    // MARK: Facts (the session's queue)
+    // MARK: Events (on the session's queue)
 
     private func handle(_ event: RoomEvent) {
         switch event {
@@ -146,7 +148,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         try settleAudio()
     }
 
-    /// Before the answer leaves: no packet must meet a pipeline that is not there.
+    /// Runs before the answer leaves, so that the branches exist when the first packet arrives.
     private func receiving() throws {
         guard let subscriber = peers?.subscriber else { return }
         if !isReceiving, subscriber.negotiatedCodec != nil {

@@ -1,18 +1,18 @@
-// What `transport=auto` found out about services, for the sessions to come: as long as the process lives, and without
-// asking twice. A service that no longer speaks what it spoke is forgotten by the attempt that fails by it.
+// Remembers which transport `transport=auto` found for each service, so that later sessions of the process need not
+// detect it again. If a service changes its transport, the attempt that fails because of it removes the entry.
 import DecartProtocol
 import Synchronization
 
 final class ServiceMemory: Sendable {
     static let shared = ServiceMemory()
 
-    /// A base URL without its query, which may hold a secret, and a model.
+    /// A model at a base URL. The URL's query is redacted because it may hold a secret.
     struct Service: Equatable, Sendable {
         var url: String
         var model: String
     }
 
-    /// Beyond it the oldest is forgotten.
+    /// Number of entries; each further one replaces the oldest.
     static let capacity = 64
 
     private struct Entry {
@@ -25,7 +25,7 @@ final class ServiceMemory: Sendable {
         entries.withLock { $0.last { $0.service == service }?.transport }
     }
 
-    /// Nil: forget it.
+    /// Stores a service's transport; nil removes it.
     func set(_ transport: TransportGeneration?, of service: Service) {
         entries.withLock { entries in
             entries.removeAll { $0.service == service }

@@ -1,4 +1,5 @@
-// The only place where signalling, session and media meet.
+// Composes a session: the only place that creates its signalling channels and media transports, which must not know
+// each other.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -7,40 +8,40 @@ import Signalling
 import Synchronization
 import WebRTCTransport
 
-/// Everything about one start of the element, checked: nothing here can fail for a wrong property any more.
+/// Everything that one start of the element needs, validated: no wrong property can cause a failure after this.
 struct SessionPlan: Sendable {
-    /// Without a key; each attempt adds the one that counts then.
+    /// URL without an API key; each attempt adds the current one.
     var base: ServiceURL
     var model: DecartModel
     /// Further query items of the control channel.
     var options: [Option]
-    /// From property, environment or file; nil when only the application hands keys out.
+    /// Read from property, environment or file; nil if only the application or `fetcher` provides keys.
     var key: APIKey?
-    /// A backend that hands short-lived keys out.
+    /// Backend that issues short-lived keys.
     var fetcher: APIKeyFetcher?
     var trust: TLSTrust
     var configuration: SessionConfiguration
-    /// The session to watch, in place of one of our own.
+    /// Another session to watch; nil: the element starts a session of its own.
     var watched: SubscribeToken?
-    /// Over a direct connection, and in a room.
+    /// Media settings for a direct connection and for a room.
     var direct: MediaSettings
     var room: MediaSettings
-    /// Of the pictures that are sent, whatever the transport.
+    /// Size of the frames that are sent, for any transport.
     var size: PictureSize
-    /// `codec=auto` stays below what the service prefers, and why.
+    /// Warns that `codec=auto` lacks the codec that the service prefers.
     var codecWarning: String?
-    /// The user asked for something that a viewer does not do, and what.
+    /// Warns of properties that a viewer ignores.
     var viewerWarning: String?
-    /// What leaves the element, unless downstream's caps fix something else.
+    /// Format of the output, unless downstream's caps fix another one.
     var output: VideoFormat
 }
 
 extension SessionPlan {
-    /// Checks the settings; throws what the user has to change.
-    /// - Parameter hasKeyHandler: the application answers `request-api-key`.
+    /// Validates the settings; the error says what the user has to change.
+    /// - Parameter hasKeyHandler: true if the application handles `request-api-key`.
     init(_ settings: TransformSettings, hasKeyHandler: Bool) throws(SessionError) {
         do throws(ProtocolError) {
-            // First: a wrong token is to be heard of before anything else is.
+            // Checked first, so that a wrong token is reported before any other fault.
             watched = try settings.watchedToken.map { token throws(ProtocolError) in
                 try SubscribeToken(token.reveal())
             }
@@ -58,7 +59,8 @@ extension SessionPlan {
             configuration.keepsMediaWhileReconnecting = true
             configuration.maximumDuration = settings.maximumDuration
             configuration.transport = settings.transport.choice
-            // What leaves is fixed before `auto` has found out; rooms are what the service speaks today.
+            // The output's format must be fixed before `auto` has found the transport. It is that of a room, which the
+            // service uses today.
             let format = try Self.format(settings, model)
             output = format
             size = PictureSize(width: format.width, height: format.height)
@@ -71,7 +73,7 @@ extension SessionPlan {
             if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
             if let watched {
                 configuration.isViewer = true
-                // Its shape tells, whatever `transport` says.
+                // The token determines the transport, whatever `transport` is set to.
                 configuration.transport = watched.generation == .livekit ? .livekit : .webrtc
                 direct.connection.direction = .recvonly
                 (direct.onlyWatches, room.onlyWatches) = (true, true)
@@ -90,12 +92,12 @@ extension SessionPlan {
         }
     }
 
-    /// Whose transport it is that `auto` finds out.
+    /// Service for which `auto` remembers the transport.
     var service: ServiceMemory.Service { ServiceMemory.Service(url: base.description, model: model.name) }
 
     func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
 
-    /// Before it is known which it will be.
+    /// Settings for the transport that is expected until the service shows which one it uses.
     var expected: MediaSettings { media(for: configuration.transport == .webrtc ? .webrtc : .livekit) }
 
     private static func media(
@@ -110,7 +112,7 @@ extension SessionPlan {
             followsReceived: settings.outputSize == .received)
         media.format = format
         media.label = settings.trackLabel
-        // VP9 has layers of its own.
+        // No simulcast with VP9, which has layers of its own (SVC).
         media.simulcast = settings.simulcast && generation == .livekit && settings.videoCodec(generation) != .vp9
         media.connection.codec = settings.videoCodec(generation)
         media.connection.bitrateRange = range
@@ -123,7 +125,6 @@ extension SessionPlan {
         return media
     }
 
-    /// Query items of the control channel.
     private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
         var options: [Option] = []
         if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
@@ -139,7 +140,7 @@ extension SessionPlan {
 
     typealias Option = (name: String, value: String)
 
-    /// What the application just handed out, else what is configured.
+    /// Returns the key that the application just provided, else the configured one.
     private func freshKey(_ answer: String?) throws(SessionError) -> APIKey {
         do throws(ProtocolError) {
             if let answer, !answer.isEmpty { return try APIKey(answer) }
@@ -160,9 +161,9 @@ extension SessionPlan {
         return APIKeyFetcher(url: url, headers: headers, configuration: configuration)
     }
 
-    /// The control channel of one attempt, with the key that counts now: the application's answer, else a fresh one
-    /// from the backend, else the configured one.
-    /// - Parameter path: how the media will go; nil: the service is to tell.
+    /// Makes the control channel of one attempt with the current key: the application's answer, else a fresh key from
+    /// the backend, else the configured one.
+    /// - Parameter path: the media transport; nil: the service's first messages show which one it uses.
     func makeChannel(
         path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
@@ -194,7 +195,7 @@ extension SessionPlan {
         return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
     }
 
-    /// The property, else the environment, else the file.
+    /// Reads the key from the property, else the environment, else the file.
     private static func key(_ settings: TransformSettings, isRequired: Bool) throws(ProtocolError) -> APIKey? {
         if let key = settings.apiKey { return try APIKey(key.reveal()) }
         if let text = Environment.value("DECART_API_KEY"), !text.isEmpty { return try APIKey(text) }
@@ -223,7 +224,7 @@ extension SessionPlan {
         return SessionContent(prompt: prompt, image: image)
     }
 
-    /// Of the pictures that leave, and are sent unless `auto` comes out otherwise than expected.
+    /// Format of the output, and of the sent frames unless `auto` finds another transport than expected.
     static func format(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> VideoFormat {
         try format(settings, model, settings.transport == .webrtc ? .webrtc : .livekit)
     }
@@ -240,7 +241,7 @@ extension SessionPlan {
                 "\(model.name) is not a model known here: correct the name, or set width, height and framerate for it. "
                     + "Known are \(DecartModel.knownNames.joined(separator: ", ")).")
         }
-        // I420 halves both sides; odd sizes are rounded up.
+        // I420 halves both sides for chroma, so odd sizes are rounded up.
         let even = VideoFormat(width: (width + 1) & ~1, height: (height + 1) & ~1, framerate: framerate)
         return even.oriented(settings.orientation == .portrait ? .portrait : .landscape)
     }
@@ -260,7 +261,7 @@ extension SessionPlan {
 }
 
 extension SessionPlan {
-    /// `auto` came out otherwise than the pictures were prepared for: another size is sent, in the same orientation.
+    /// Changes the size of the sent frames, but not their orientation, if `auto` found another transport than expected.
     fileprivate func adapt(to settings: MediaSettings, _ host: MediaHost) {
         let now = size.current
         var format = settings.format
@@ -272,14 +273,15 @@ extension SessionPlan {
 }
 
 extension TransformSettings {
-    /// What is unset follows the transport, VP9 with a little less. A minimum above the maximum gives way.
+    /// An unset maximum depends on transport and codec; VP9 needs a little less. A minimum above the maximum is lowered
+    /// to it.
     func bitrateRange(_ generation: TransportGeneration) -> ClosedRange<Int> {
         let own = generation == .webrtc ? 2_500_000 : videoCodec(generation) == .vp9 ? 3_000_000 : 3_500_000
         let maximum = maxBitrate > 0 ? max(maxBitrate, 10_000) : own
         return min(minBitrate, maximum)...maximum
     }
 
-    /// The first key frame must not flood a slow link; a good one is at its maximum a few seconds later.
+    /// Keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds later.
     func startBitrate(_ generation: TransportGeneration) -> Int {
         let range = bitrateRange(generation)
         return min(range.upperBound, max(range.lowerBound, 1_500_000))
@@ -289,7 +291,8 @@ extension TransformSettings {
         maxFramerate > 0 ? maxFramerate : generation == .webrtc ? 26 : 30
     }
 
-    /// Of servers that the service, or the user, names beside it: they may have certificates of everybody's.
+    /// Trust for rooms and TURN servers, which may have certificates of any authority: the system's authorities and
+    /// `ca-file`.
     var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
     var trackLabel: TrackLabel { TrackLabel(name: trackName, source: trackSource) }
@@ -300,8 +303,8 @@ extension TransformSettings {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: .seconds(retryDelayMax))
     }
 
-    /// `auto` is what a given encoder speaks, else the service by default: VP8 over a direct connection, H.264 in a room,
-    /// if it can be had.
+    /// `auto` means the codec of the configured encoder, else the service's default: VP8 over a direct connection,
+    /// H.264 in a room if it is installed.
     func videoCodec(_ generation: TransportGeneration) -> VideoCodec {
         switch codec {
         case .auto: encoderCodec ?? (generation == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8)
@@ -311,12 +314,12 @@ extension TransformSettings {
         }
     }
 
-    /// By the name, which every encoder in GStreamer has its codec in.
+    /// Found by name: the name of every encoder in GStreamer contains its codec.
     private var encoderCodec: VideoCodec? {
         VideoCodec.allCases.first { encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue) }
     }
 
-    /// Every codec that a session may come to need.
+    /// All codecs that a session may need.
     var videoCodecs: [VideoCodec] {
         if let watched = watchedToken.flatMap({ try? SubscribeToken($0.reveal()) }) {
             return [videoCodec(watched.generation)]
@@ -354,18 +357,18 @@ extension TransformSettings.Resolution {
     }
 }
 
-/// One running session of the element: made on the way up, ended on the way down.
+/// One running session of the element: made in READY to PAUSED, ended in PAUSED to READY.
 // @unchecked: `media` is locked, the rest is constant.
 final class ElementSession: @unchecked Sendable {
     let controller: SessionController
     private let queue: SessionQueue
     private let reporter: SessionReporter
     private let media: MediaSlot
-    /// Media paths are numbered over all sessions of the process: an element's next session may begin before the last
-    /// one has been taken apart, and no path must be taken for another.
+    /// Numbers media paths across all sessions of the process: an element's next session may begin before the last one
+    /// is torn down, and their paths must not be confused.
     private static let ranks = Atomic(0)
 
-    /// The media paths that are there, by rank: two while one takes over from the other.
+    /// Current media paths by rank: two while one takes over from the other.
     private final class MediaSlot: Sendable {
         let all = Mutex<[Int: any ElementMedia]>([:])
         let wantsAudio = Atomic(false)
@@ -378,7 +381,7 @@ final class ElementSession: @unchecked Sendable {
         onChange: @escaping @Sendable (SessionSnapshot, SessionReporter) -> Void,
         onReport: @escaping @Sendable (SessionReport, SessionReporter) -> Void
     ) {
-        // An application may take the element down, and let go of it, in any of the calls that it gets from this queue.
+        // The queue retains the element while work runs: an application may stop and release it in any callback.
         let queue = SessionQueue(label: "decart-session") { [element = host.element] in element.retained }
         self.queue = queue
         let reporter = SessionReporter(scheduler: queue, onChange: onChange, onReport: onReport)
@@ -417,21 +420,21 @@ final class ElementSession: @unchecked Sendable {
             })
     }
 
-    /// Of all media paths, those to come included; any thread.
+    /// Applies to all media paths, including later ones. Any thread.
     func setAudio(_ isWanted: Bool) {
         media.wantsAudio.store(isWanted, ordering: .releasing)
         queue.async { [media] in
-            // The newest word counts, whichever comes here first.
+            // Read here so that the newest value counts, whichever call reaches the queue first.
             let isWanted = media.wantsAudio.load(ordering: .acquiring)
             for path in media.all.withLock({ Array($0.values) }) { path.setAudio(isWanted) }
         }
     }
 
-    /// Of all media paths, those to come included; any thread.
+    /// Applies to all media paths, including later ones. Any thread.
     func setVideoPublished(_ isPublished: Bool) {
         media.publishesVideo.store(isPublished, ordering: .releasing)
         queue.async { [media] in
-            // The newest word counts, whichever comes here first.
+            // Read here so that the newest value counts, whichever call reaches the queue first.
             let isPublished = media.publishesVideo.load(ordering: .acquiring)
             for path in media.all.withLock({ Array($0.values) }) { path.setVideoPublished(isPublished) }
         }
@@ -439,30 +442,29 @@ final class ElementSession: @unchecked Sendable {
 
     var statistics: PeerConnectionStatistics? { media.newest?.statistics }
 
-    /// Whether the message is of the media path, which deals with it itself.
+    /// True if the message comes from a media path, which then handles it itself.
     func takesOver(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.takesOver(message) } }
 
     var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
 
-    /// How our track stands on the newest media path, and its name in a room.
+    /// State of our video track on the newest media path, and its SID in a room.
     var publication: (state: VideoTrackFacts.Publication, sid: String?) {
         guard let path = media.newest else { return (.none, nil) }
         guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
         return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)
     }
 
-    /// Streams of a simulcast that are sent now, by rid, the best one first.
+    /// RIDs of the simulcast layers that are sent now, highest resolution first.
     var sentLayers: [String] { media.newest?.sentLayers ?? [] }
 
-    /// Runs on the session's queue, after what is there already.
+    /// Runs work on the session's queue, after the work that waits there.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(work) }
 
     func after(_ delay: Duration, _ work: @escaping @Sendable () -> Void) { queue.schedule(after: delay, work) }
 
-    /// Ends the session and returns when its media path is gone from the element; the control channel closes on its
-    /// own. What waits in the session's queue is dropped, however much that is. Returns at once when called on that
-    /// queue, in a call to the application, who hears nothing more then: what was begun is finished first, and then all
-    /// is taken down.
+    /// Ends the session and returns when its media paths have left the element; the control channel closes on its own.
+    /// Drops all work that waits in the session's queue. Called on that queue, from an application's callback, it
+    /// returns at once and nothing more is reported: the running work finishes first, then the session is torn down.
     func stop() {
         if queue.isCurrent { reporter.silence() }
         queue.end { [controller, reporter, media] in

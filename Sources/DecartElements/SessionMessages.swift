@@ -1,12 +1,12 @@
-// What an application hears of the session on the bus: element messages and progress. Posted on change only, never
-// with a lock held; the key is in none of them.
+// Bus messages about the session: element messages and PROGRESS. They are posted on a change only, never with a lock
+// held, and none contains the API key.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
 
 enum SessionMessages {
-    /// Element message `decart-state`: all that is known, whenever something of it changes; but not the subscribe
-    /// token, for messages are logged.
+    /// Element message `decart-state`: the whole state, posted whenever a part of it changes. It omits the subscribe
+    /// token because messages get logged.
     static func state(_ snapshot: SessionSnapshot) -> Structure {
         let structure = Structure("decart-state")
         structure["state"] = GValueBox(snapshot.state.rawValue)
@@ -24,7 +24,7 @@ enum SessionMessages {
         return structure
     }
 
-    /// Element message `prompt-result`, once for each request.
+    /// Element message `prompt-result`, one per request.
     static func promptResult(_ result: PromptResult) -> Structure {
         let structure = Structure("prompt-result")
         structure["id"] = GValueBox(uint64: result.id)
@@ -35,7 +35,7 @@ enum SessionMessages {
         return structure
     }
 
-    /// Element message `decart-session-ending`: extend-session can still prevent it.
+    /// Element message `decart-session-ending`: `extend-session` can still prevent the end.
     static func ending(left: Duration) -> Structure {
         let structure = Structure("decart-session-ending")
         structure["seconds-left"] = GValueBox(double: left / .seconds(1))
@@ -44,7 +44,8 @@ enum SessionMessages {
 
     static func milliseconds(_ result: PromptResult) -> Int { Int(clamping: result.elapsed.clockTime / 1_000_000) }
 
-    /// PROGRESS with code `connect`: started, "In queue, 3 of 12", then exactly one end.
+    /// PROGRESS with code `connect`: START, UPDATE ("In queue, 3 of 12"), then exactly one of COMPLETE, ERROR and
+    /// CANCELED.
     static func progress(from before: SessionSnapshot, to now: SessionSnapshot) -> (Message.Progress, String)? {
         let trying: Set<SessionState> = [.connecting, .reconnecting]
         let (was, tries) = (trying.contains(before.state), trying.contains(now.state))

@@ -1,11 +1,11 @@
-// What a session's error is called on GStreamer's bus.
+// Maps a session's error to an error of GStreamer's bus.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
 
 extension ElementProblem {
-    /// One sentence that says what to do, the service's or the system's words in the debug text, and a structure
-    /// `decart-error` for programs.
+    /// The message says in one sentence what to do, the debug text names code and stage, and the structure
+    /// `decart-error` serves programs.
     init(_ error: SessionError, sessionID: String?) {
         let details = Structure("decart-error")
         details["code"] = GValueBox(error.code.rawValue)

@@ -1,4 +1,4 @@
-// What the user set on `decarttransform`. Plain values: nothing is checked against the world before the element starts.
+// Properties of `decarttransform` as plain values; nothing is validated before the element starts.
 import DecartProtocol
 import GStreamerKit
 
@@ -9,11 +9,11 @@ struct TransformSettings: PropertySettings {
     var apiKey: Secret?
     var apiKeyFile: String?
     var apiKeyURL: String?
-    /// Names and values; they may hold secrets.
+    /// Header names and values; the values may be secrets.
     var apiKeyHeaders: [(name: String, value: Secret)] = []
     var model = DecartModel.defaultName
     var transport = Transport.auto
-    /// Of a session to watch, in place of one of our own.
+    /// Token of another session to watch; nil: the element runs a session of its own.
     var watchedToken: Secret?
     var resolution = Resolution.standard
     var speed = Speed.standard
@@ -31,7 +31,7 @@ struct TransformSettings: PropertySettings {
     var singleConnection = false
     var connectionTimeout = 15
     var minBitrate = 300_000
-    /// 0: the transport's own.
+    /// bit/s, as `minBitrate`; 0: the transport's default.
     var maxBitrate = 0
     var maxFramerate = 0
     var codec = Codec.auto
@@ -43,19 +43,19 @@ struct TransformSettings: PropertySettings {
     var minLatency = 500
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
-    /// nil: by the source.
+    /// nil: derived from `trackSource`.
     var trackName: String?
     var trackSource = TrackSource.camera
     var muteVideo = false
     var muteAudio = false
     var publishAudio = true
     var publishVideo = true
-    /// nil: none. Not checked before it is made.
+    /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
     /// ms; 0 = never.
     var statisticsInterval = 0
     var autoConnect = true
-    /// -1 = for ever.
+    /// -1 = unlimited.
     var maxRetries = 5
     var retryDelayMax = 10
     /// s; 0 = no limit.

@@ -1,5 +1,5 @@
-// The `stats` property: counters of all parts in one structure. -1 stands for unknown; times are nanoseconds, rates
-// bit/s. Holds no secret, prompt or address.
+// The `stats` property: counters of all parts in one structure. -1 means unknown; times are in nanoseconds, rates in
+// bit/s. It contains no secret, prompt or address.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -61,7 +61,7 @@ enum TransformStatistics {
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
-        // From the input's running time to the decoded picture, the median of 15; timestamps=capture only.
+        // Median of 15 measurements, from the input's running time to the decoded frame; only with timestamps=capture.
         stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: glassToGlassTime ?? -1))
         stats["connect-time"] = nanoseconds(phases?.connected)
         stats["connect-open-time"] = nanoseconds(phases?.transport)

@@ -1,16 +1,16 @@
-// The element's source pad and the one thread that pushes from it. Decoded frames are put down here and never wait:
-// when downstream is slow the oldest gives way, so latency does not add up. It knows pictures and time; it must not
-// know sessions, and the raw input never comes near it.
+// The element's source pad and the one thread that pushes from it. Decoded frames are queued here and never wait: if
+// downstream is slow the oldest one is dropped, so that latency does not accumulate. It knows frames and time; it must
+// not know sessions. Raw input reaches it through `takeRaw` only.
 import Dispatch
 import GStreamerKit
 import Synchronization
 
-// @unchecked: the pad locks itself; what changes is in the mutex.
+// @unchecked: the pad is thread-safe; mutable state is in mutexes.
 final class VideoOutput: @unchecked Sendable {
     let pad: Pad
     private let element: ElementHandle
     private let log: DebugCategory
-    /// One media path; a newer one has a higher rank.
+    /// Handlers of one media path; a newer path has a higher rank.
     private struct Input {
         var onFormat: @Sendable (OutputFormat) -> Void
         var onUpstreamEvent: @Sendable (Event) -> Bool
@@ -34,7 +34,7 @@ final class VideoOutput: @unchecked Sendable {
         var active = false
         var eos = false
         var ended = false
-        /// From a frame's arrival on.
+        /// The `latency` property in ns, counted from a frame's arrival.
         var latency: ClockTime = 0
         /// The latest answer to a latency query.
         var answered: ClockTime?
@@ -42,30 +42,34 @@ final class VideoOutput: @unchecked Sendable {
         var lastTime: ClockTime?
         var discontinuity = true
         var fallback = Fallback.freeze
-        /// The last transformed picture, repeated by `freeze`.
+        /// The last transformed frame, which `freeze` repeats.
         var lastPicture: Buffer?
         var lastPictureTime: ClockTime?
-        /// The newest raw picture, for `passthrough` only.
+        /// The newest raw frame, for `passthrough` only.
         var rawPicture: Buffer?
         var black: Buffer?
-        /// A sink that keeps time holds each frame for the latency that was promised: as many wait here, and a few more.
+        /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency, so the frames of
+        /// that time wait here, and four more.
         var depth: Int {
             let interval = max(1, (negotiated ?? preferred).interval)
             return 4 + Int(clamping: min(timeline.latency(base: latency), 10_000_000_000) / interval)
         }
-        /// Frames carry the time at which their first packet came: they may then wait for a retransmission, and take at
-        /// most a frame's time to be put together and decoded.
+        /// Latency that is promised downstream. A frame's PTS is the arrival of its first packet; the frame may then
+        /// wait for a retransmission in the jitter buffer and takes at most one frame interval to be assembled and
+        /// decoded.
         var promise: ClockTime { latency &+ max(preferred.interval, (negotiated ?? preferred).interval) }
         func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promise) }
-        /// Downstream's caps fix a rate that is not the service's: frames are left out and repeated as that demands.
+        /// True if downstream's caps fix another rate than the service's: frames are then dropped and repeated to
+        /// match.
         var convertsRate: Bool { negotiated.map { $0.framerate != preferred.framerate } ?? false }
         var counters = OutputCounters()
         var inputs: [Int: Input] = [:]
-        /// The newest media path that has shown a picture: older ones are not shown any more.
+        /// The newest media path that has shown a frame; frames of older ones are dropped.
         var shownRank = -1
     }
     private let state = Mutex(State())
-    /// A function bare in a mutex is wrapped once more with each look at it, and all of that stays.
+    /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
+    /// it, which leaks memory with every frame.
     private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
     private let filling = Mutex(Filling())
     private let work = DispatchSemaphore(value: 0)
@@ -82,15 +86,17 @@ final class VideoOutput: @unchecked Sendable {
         pad.setQueryFunction { [weak self] query in self?.answer(query) ?? .forward }
     }
 
-    // MARK: For the element
+    // MARK: Interface for the element
 
     var counters: OutputCounters { state.withLock(\.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.negotiated) }
     var timeline: OutputTimeline { state.withLock(\.timeline) }
     var identity: StreamIdentity { state.withLock(\.identity) }
 
-    /// `waits`: nothing is announced downstream before `prefer` has told the shape. `captureLatency`: frames carry their
-    /// input's running time, with this latency at least.
+    /// - Parameters:
+    ///   - captureLatency: minimum latency, ns, if frames are to carry their input's running time; nil: their
+    ///     arrival's.
+    ///   - waits: announces nothing downstream before `prefer` sets the orientation.
     func configure(
         _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, captureLatency: ClockTime?, waits: Bool
     ) {
@@ -112,10 +118,10 @@ final class VideoOutput: @unchecked Sendable {
         work.signal()
     }
 
-    /// A raw picture in the output's size; only ever called when the user asked for `passthrough`.
+    /// Takes a raw frame in the output's size. Called only if the user asked for `passthrough`.
     func takeRaw(_ buffer: Buffer) { state.withLock { if $0.fallback == .passthrough { $0.rawPicture = buffer } } }
 
-    /// The shape is known: what downstream leaves open follows it.
+    /// Sets the size, once the orientation is known, for what downstream's caps leave open.
     func prefer(width: Int, height: Int) {
         state.withLock {
             ($0.preferred.width, $0.preferred.height) = (width, height)
@@ -125,37 +131,37 @@ final class VideoOutput: @unchecked Sendable {
         work.signal()
     }
 
-    /// Whether the input goes on while nothing is sent: where it waits, its time line does too, and nothing fills it.
+    /// `mayFill` returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline
+    /// waits too, so gaps in the output are not filled.
     func onFill(_ mayFill: @escaping @Sendable () -> Bool) { filling.withLock { $0.mayBegin = mayFill } }
 
-    /// How long the pictures of a media path are on their way, from the input's running time to their arrival, ns; any
-    /// thread.
-    /// - Returns: whether the latency that was reported does not do any more.
+    /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
+    /// - Returns: true if more latency is needed than was reported.
     func settle(delay: Int64, rank: Int) -> Bool {
         defer { work.signal() }
         return state.withLock { $0.timeline.settle(delay, rank: rank, base: $0.promise) }
     }
 
-    /// Pictures leave in PLAYING only, as from every live source.
+    /// Frames leave in PLAYING only, as from every live source.
     func set(playing: Bool) {
         state.withLock { $0.playing = playing }
         work.signal()
     }
 
-    /// Tags and the like of the input, pushed in order with the frames.
+    /// Queues a tag or similar event of the input, which is pushed in order with the frames.
     func forward(_ event: Event) {
         state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
         work.signal()
     }
 
-    /// After what is queued, EOS.
+    /// Pushes EOS after the queued frames.
     func finish() {
         state.withLock { $0.eos = true }
         work.signal()
     }
 
-    /// A pad for one media path: decoded pictures go in, in the size that `onFormat` is told (at once, and on change).
-    /// The first picture of a path with a higher rank ends the showing of all others.
+    /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,
+    /// at once and on each change. The first frame of a path with a higher rank ends the output of all others.
     func makeInput(
         rank: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
@@ -187,7 +193,8 @@ final class VideoOutput: @unchecked Sendable {
         state.withLock { state in
             state.counters.received &+= 1
             guard state.active, state.playing, rank >= state.shownRank else { return }
-            // Of black pictures, for nothing else has been sent: the input's shape is not known yet.
+            // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do
+            // not wait for an orientation any longer.
             state.waits = false
             if rank > state.shownRank {
                 state.shownRank = rank
@@ -204,7 +211,7 @@ final class VideoOutput: @unchecked Sendable {
         work.signal()
     }
 
-    // MARK: The pad
+    // MARK: Pad functions
 
     private func activate(_ active: Bool) {
         if active {
@@ -236,7 +243,7 @@ final class VideoOutput: @unchecked Sendable {
             return .handled(true)
         case .seek: return .handled(false)
         case .latency, .qos:
-            // They speak of the output's time line; the camera side has its own.
+            // Both refer to the output's timeline; the input has its own.
             return .handled(true)
         case .flushStart, .flushStop: return .handled(true)
         default:
@@ -248,7 +255,7 @@ final class VideoOutput: @unchecked Sendable {
     private func answer(_ query: QueryRef) -> QueryHandling {
         switch query.kind {
         case .latency:
-            // Nothing here limits how much may be buffered.
+            // No maximum: nothing here limits how much downstream may buffer.
             let minimum = state.withLock { state in
                 let minimum = state.timeline.latency(base: state.promise)
                 state.answered = minimum
@@ -268,7 +275,7 @@ final class VideoOutput: @unchecked Sendable {
         }
     }
 
-    // MARK: The pad's thread
+    // MARK: The pad's streaming thread
 
     private enum Step {
         case wait(until: DispatchTime)
@@ -334,32 +341,32 @@ final class VideoOutput: @unchecked Sendable {
 
     private enum Place { case here, later, nowhere }
 
-    /// Where a frame belongs on the grid of downstream's rate: at the next point, after it (which the last picture then
-    /// takes), or, when the point nearest to it is taken, nowhere.
+    /// Places a frame on the grid of downstream's rate: at the next point; later, so that the last frame is repeated
+    /// there; or nowhere, if the point nearest to it is taken.
     private func place(_ frame: Buffer, _ state: borrowing State) -> Place {
         guard state.convertsRate, let last = state.lastTime, let time = frame.pts.map(state.moved) else { return .here }
         let interval = (state.negotiated ?? state.preferred).interval
         let next = last &+ interval
         if time &+ interval / 2 < next { return .nowhere }
-        // After a gap the last picture is not shown once more.
+        // The last frame is not repeated after a gap.
         guard let shown = state.lastPictureTime, next < shown &+ 500_000_000 else { return .here }
         return time > next &+ interval / 2 ? .later : .here
     }
 
-    /// Nothing came: what stands in for it, and when. Frames carry the time of their arrival and may be as late as the
-    /// latency that was promised, so the gap is filled when that is almost over.
+    /// Returns what stands in for a missing frame, and when. Frames carry their arrival time and may be as late as the
+    /// promised latency, so a gap is filled only when that is almost over.
     private func fill(_ state: inout State, now: ClockTime?) -> Step {
         guard let now else { return .wait(until: .now() + .milliseconds(20)) }
         let interval = (state.negotiated ?? state.preferred).interval
-        // 145 ms at the defaults: downstream never waits 200 ms.
+        // 145 ms at most, so that downstream never waits 200 ms.
         let slack = min(state.latency, 100_000_000) &+ min(interval, 45_000_000)
-        // The first one is due at once: a start that moved on with `now` would never come.
+        // The first frame is due at once: a due time that moved along with `now` would never be reached.
         let next = state.lastTime.map { $0 &+ interval } ?? (now > slack ? now &- slack : 0)
         let due = next &+ slack
         guard due <= now else {
             return .wait(until: .now() + .nanoseconds(Int(clamping: min(due &- now, 1_000_000_000))))
         }
-        // After a stall of downstream there is nothing to catch up with.
+        // Frames missed during a stall of downstream are not made up for.
         let time = max(next, now > slack &+ interval ? now &- slack &- interval : 0)
         state.lastTime = time
         guard let picture = standIn(&state, now: now), let buffer = picture.copyOfMetadata() else {
@@ -375,7 +382,7 @@ final class VideoOutput: @unchecked Sendable {
     }
 
     private func standIn(_ state: inout State, now: ClockTime) -> Buffer? {
-        // A short gap shows the last picture whatever was asked for: nobody wants to see black for a lost packet.
+        // `black` and `passthrough` repeat the last frame in a short gap too: a lost packet must not flash.
         let short = state.lastPictureTime.map { now < $0 &+ 500_000_000 } ?? false
         switch state.fallback {
         case .none: return nil
@@ -392,7 +399,8 @@ final class VideoOutput: @unchecked Sendable {
         return state.black
     }
 
-    /// Strictly rising times, whatever the network did; those of a rate of downstream's own are on its grid.
+    /// Makes timestamps strictly increasing, whatever the network did, and on the grid if downstream fixes another
+    /// rate.
     private func stamp(_ frame: Buffer, _ state: inout State, isRepeat: Bool = false) -> Buffer {
         let interval = (state.negotiated ?? state.preferred).interval
         let buffer = frame.copyOfMetadata() ?? frame
@@ -443,7 +451,7 @@ final class VideoOutput: @unchecked Sendable {
         pad.push(Event.timeSegment())
     }
 
-    /// Downstream's caps may fix size and rate; what they leave open is the model's.
+    /// Takes size and rate from downstream's caps where they fix them, else from `preferred`.
     private func negotiate() {
         let preferred = state.withLock { state in
             state.needsNegotiation = false

@@ -1,28 +1,28 @@
-// What is known of our video track while the element runs, for `stats`: who it is, how it is published, when something last
-// moved. Written by the threads that move pictures.
+// Size, bitrate and last activity of our video track while the element runs, for `stats`. The streaming threads write
+// it.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-/// What others know the track by.
+/// Name and source under which other participants see the track.
 struct TrackLabel: Sendable {
     var name: String?
     var source = TransformSettings.TrackSource.camera
 
-    /// In a room; as LiveKit's own clients call theirs where the user does not.
+    /// Name in a LiveKit room; the default is the one that LiveKit's own clients use.
     var roomName: String {
         guard let name else { return source == .screen ? "screen_share" : "camera" }
         return String(String.UnicodeScalarView(name.unicodeScalars.prefix(128)))
     }
 
-    /// `stream track` of a description (RFC 8830: 1 to 64 token characters each); nil = a random one.
+    /// `stream track` of an SDP `msid` (RFC 8830: 1 to 64 token characters each); nil: a random one.
     var msid: String? {
         guard let name else { return nil }
         let token = String(name.unicodeScalars.prefix(64).map { Self.isToken($0) ? Character($0) : "-" })
         return "\(token) \(token)"
     }
 
-    /// RFC 8866, token-char.
+    /// True for a `token-char` of RFC 8866.
     private static func isToken(_ scalar: Unicode.Scalar) -> Bool {
         scalar.value > 0x20 && scalar.value < 0x7F && !"\"(),/:;<=>?@[\\]".unicodeScalars.contains(scalar)
     }
@@ -38,7 +38,8 @@ final class VideoTrackFacts: Sendable {
         var window: (start: Duration, bytes: UInt64)?
         var bitrate: Int?
 
-        /// Over a second or more of what the connection says it has sent; another connection begins at nothing.
+        /// Measures the bitrate over a second or more of the connection's byte counter. A counter that has fallen
+        /// belongs to a new connection and starts over.
         mutating func measure(_ bytes: UInt64, now: Duration) {
             guard let window, bytes >= window.bytes else {
                 self.window = (now, bytes)
@@ -52,9 +53,9 @@ final class VideoTrackFacts: Sendable {
     }
     private let state = Mutex(State())
 
-    /// A picture has left for the encoder.
+    /// Records a frame that goes to the encoder.
     /// - Parameters:
-    ///   - bytes: that the connection has sent so far.
+    ///   - bytes: bytes that the connection has sent so far.
     ///   - time: the element's running time.
     func sent(_ size: (width: Int, height: Int), bytes: UInt64, at time: ClockTime?) {
         state.withLock { state in
@@ -65,7 +66,7 @@ final class VideoTrackFacts: Sendable {
 
     func received(at time: ClockTime?) { state.withLock { $0.lastReceived = time ?? $0.lastReceived } }
 
-    /// - Parameter bytes: sent by the connection so far; nil where there is none.
+    /// - Parameter bytes: bytes that the connection has sent so far; nil without a connection.
     func write(to stats: Structure, _ label: TrackLabel, _ publication: Publication, sid: String?, bytes: UInt64?) {
         let facts = state.withLock { state in
             if let bytes { state.measure(bytes, now: MonotonicTime.now) }
