@@ -127,7 +127,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
     // MARK: C
 
     private struct Library: @unchecked Sendable {
-        // @unchecked: addresses of functions.
+        // @unchecked: holds only constant function addresses and a type.
         typealias Make = @convention(c) (UInt32, UnsafeMutablePointer<GstSDPMessage>?) -> UnsafeMutableRawPointer?
         typealias Release = @convention(c) (UnsafeMutableRawPointer?) -> Void
         let type: GType

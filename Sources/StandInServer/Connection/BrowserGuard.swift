@@ -16,8 +16,7 @@ struct BrowserGuard: Sendable {
         if ServiceURL.isLoopback(host: address ?? "localhost"), !Self.namesThisMachine(headers) {
             return HTTPAnswer(403, "the Host of the request is no loopback name or address; see --allow-browser")
         }
-        // Browsers send the page's origin with each WebSocket upgrade. Some other clients send the service's own
-        // origin.
+        // Browsers send the page's origin with each upgrade. Some other clients send the service's own origin.
         guard headers["Origin"].allSatisfy(isOwnOrigin) else {
             return HTTPAnswer(403, "the Origin of the request is a web page of another host; see --allow-browser")
         }

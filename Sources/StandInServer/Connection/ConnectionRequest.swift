@@ -108,7 +108,7 @@ enum Admission: Equatable {
         self = .admitted(request, faults)
     }
 
-    /// `…/subscribe/{sid}`
+    /// Returns the ID of the session to watch from a path that ends with `/subscribe/{sid}`.
     private static func watchedSession(_ path: Substring) -> String? {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[parts.count - 2] == "subscribe" else { return nil }

@@ -36,8 +36,7 @@ struct Conversation {
         /// The client's answer to our own offer.
         case receiveAnswer(String)
         case stopMedia
-        /// Drops frames until the generation restarts; unpublishes the track now if the output comes back as another
-        /// one.
+        /// Drops frames until the generation restarts. Unpublishes a room's track now if `isWithdrawn`.
         case pauseMedia(Fault.Output)
         case restartMedia(Fault.Output)
         case startTicks

@@ -51,8 +51,7 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The upgrader refused, or the upgrade request is malformed. The request itself follows and gets an HTTP
-        // answer.
+        // The upgrader refused, or the upgrade request is malformed. The request itself follows and is answered.
         if error is NIOWebSocketUpgradeError { return }
         // Do not log the error: a parser's or TLS's error may quote what the peer sent.
         context.close(promise: nil)

@@ -44,7 +44,7 @@ enum RoomNotice: Sendable {
     case closed
     /// The generation has ended, and its track is unpublished.
     case withdrawOutput
-    /// The generation has restarted, and its track comes back.
+    /// The generation has restarted, and the output comes back in this way.
     case restartOutput(Fault.Output)
 }
 
