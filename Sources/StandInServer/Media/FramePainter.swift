@@ -1,7 +1,7 @@
 import DecartProtocol
 import Synchronization
 
-/// The only state that a session's control channel shares with its media: the current look, and the counts of frames.
+/// State that a session's control channel shares with its media: the current look, and the counts of frames.
 ///
 /// The control channel sets the look at any time from its event loop; the streaming thread paints. Each holds the
 /// lock only while it copies the look.

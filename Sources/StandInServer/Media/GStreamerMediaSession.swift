@@ -1,8 +1,7 @@
 // The media of one direct session: peer connection, decoder, painter and encoder in one pipeline. It knows no WebSocket
 // and no JSON.
 //
-// Threads: everything runs on `queue`, never on the event loop; frames are painted on the pipeline's streaming
-// thread.
+// Threads: everything runs on `queue`, never on the event loop; frames are painted on a streaming thread.
 import DecartProtocol
 import Dispatch
 import GStreamerKit

@@ -2,8 +2,7 @@
 // video and the same audio. Decoder, painter, encoder and audio echo connect them in one pipeline, which grows as
 // tracks are negotiated. If a single connection serves both directions, it is the publisher.
 //
-// Threads: everything runs on `queue`, never on the event loop; frames are painted on the pipeline's streaming
-// thread.
+// Threads: everything runs on `queue`, never on the event loop; frames are painted on a streaming thread.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
