@@ -3,14 +3,14 @@ import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-/// One side of a call: a transport in a pipeline of its own, what it sends and what it does with what comes.
-// @unchecked: fields are set while it is built, on one thread; what streaming threads report is in a mutex.
+/// One peer of a call: a transport in its own pipeline, the media it sends and the handling of the media it receives.
+// @unchecked: fields are set on one thread while the call is built; data from streaming threads is in a mutex.
 final class Call: @unchecked Sendable {
     enum Sending: Sendable {
-        /// Raw pictures through the product's encoder bin, with their number stamped in.
+        /// Raw frames with their number stamped in, through the product's encoder bin.
         case pictures(TestPicture)
         case clip(Clip)
-        /// What was received.
+        /// Sends the received frames back.
         case echo
     }
 
@@ -27,7 +27,7 @@ final class Call: @unchecked Sendable {
     private let forward: FactForward
     let progress = CallProgress()
 
-    /// - Parameter send: carries a message to the other side.
+    /// - Parameter send: Sends a message to the remote peer.
     init(
         _ contender: Contender, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
     ) throws {
@@ -53,7 +53,7 @@ final class Call: @unchecked Sendable {
         }
     }
 
-    /// Our offer goes out.
+    /// Starts the pipeline and sends our offer.
     func start() throws {
         pipeline.setState(.playing)
         try transport.prepareOffer()
@@ -92,7 +92,7 @@ final class Call: @unchecked Sendable {
             let encoder = try VideoEncoderBin(parameters: parameters, bitrate: Clip.bitrate)
             chain.append(encoder.bin)
             let progress = progress
-            // Which number is next is the streaming thread's own; numbers start at one.
+            // Only the streaming thread uses the frame number; numbers start at 1.
             nonisolated(unsafe) var number = 0
             input = PacedSource(caps: TestPicture.caps, pipeline: pipeline) { _ in
                 number += 1
@@ -153,7 +153,7 @@ final class Call: @unchecked Sendable {
         let decodes = receiving == .decode
         last?.addProbe(.buffer) { [progress] item in
             guard case .buffer(let buffer) = item else { return .pass }
-            // The decoder pads to whole macroblocks; 1280 is one already, so rows follow each other.
+            // The decoder pads to whole macroblocks; a width of 1280 is a multiple already, so rows are contiguous.
             let number =
                 decodes
                 ? buffer.withBytes { $0.baseAddress.flatMap { TestPicture.number(in: $0, stride: TestPicture.width) } }
@@ -178,7 +178,7 @@ final class Call: @unchecked Sendable {
     }
 }
 
-/// The transport's way to its call, cut when the call stops.
+/// A weak link from the transport to its call, cut when the call stops.
 final class FactForward: Sendable {
     private struct Weak: Sendable { weak var call: Call? }
     private let target = Mutex(Weak())
@@ -188,12 +188,13 @@ final class FactForward: Sendable {
     }
 }
 
-/// Hands encoded frames from the receiver to the sender. Two bare pads, for elements would make the pipeline a ring.
-// @unchecked: the flag belongs to the receiver's streaming thread.
+/// Passes encoded frames from the receiver to the sender through two bare pads: linked elements would make the pipeline
+/// a ring.
+// @unchecked: only the receiver's streaming thread uses the flag.
 final class EchoBridge: @unchecked Sendable {
-    /// Linked after the depayloader.
+    /// Linked to the depayloader's output.
     let output = Pad(name: "echo_out", direction: .sink)
-    /// Linked before the payloader.
+    /// Linked to the payloader's input.
     let input = Pad(name: "echo_in", direction: .source)
     private var announced = false
 
@@ -210,7 +211,7 @@ final class EchoBridge: @unchecked Sendable {
             return .ok
         }
         self.output.setEventFunction { _ in .handled(true) }
-        // The near side's wish for a key frame is handed on as a new event: the old one names the wrong SSRC.
+        // Forward a keyframe request as a new event: the original one names the SSRC of the sent stream.
         self.input.setEventFunction { event in
             if event.isForceKeyUnit { output.push(Event.forceKeyUnitUpstream()) }
             return .handled(true)
@@ -236,7 +237,7 @@ final class EchoBridge: @unchecked Sendable {
 enum Payloader {
     static let clipCaps = "video/x-vp8, profile=(string)0, width=(int)1280, height=(int)720, framerate=(fraction)30/1"
 
-    /// As the product's encoder bin sets it.
+    /// Makes a payloader with the settings of the product's encoder bin.
     static func make(_ parameters: RTPSendParameters) throws -> Element {
         let payloader = try Element(factory: "rtpvp8pay")
         payloader.set("pt", parameters.payloadType)

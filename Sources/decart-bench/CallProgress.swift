@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// When a call got where, and how late its pictures are. Any thread.
+/// Records when a call reaches each step, and the latency of its frames. Thread-safe.
 final class CallProgress: Sendable {
     enum Step: Sendable, Hashable { case answered, ice, connected, firstFrame }
 
@@ -53,7 +53,7 @@ final class CallProgress: Sendable {
 
     func time(_ step: Step) -> Duration? { state.withLock { $0.times[step] } }
     var frames: Int { state.withLock { $0.frames } }
-    /// Milliseconds from capture to return, and forgets them.
+    /// Returns the latencies from capture to return since the last call, ms.
     func takeDelays() -> [Double] {
         state.withLock { state in
             defer { state.delays = [] }
@@ -61,7 +61,7 @@ final class CallProgress: Sendable {
         }
     }
 
-    /// Waits until so many frames have come.
+    /// Waits until `count` frames have arrived. Throws if that takes too long or the call fails.
     func waitForFrames(_ count: Int, seconds: Int = 15) throws {
         let semaphore = DispatchSemaphore(value: 0)
         let isDue: @Sendable (borrowing State) -> Bool = { $0.frames >= count || $0.failure != nil }

@@ -3,20 +3,20 @@ import Glibc
 import Synchronization
 import WebRTCTransport
 
-/// VP8 frames that were encoded once and are sent again and again: media without the cost of an encoder.
+/// VP8 frames that are encoded once and sent repeatedly: media without the cost of an encoder.
 struct Clip: Sendable {
     let frames: [[UInt8]]
 
     static let bitrate = 2_500_000
 
-    /// Encodes 720p30 with our tuning; the first frame is a key frame.
+    /// Encodes 720p30 with the product's settings; the first frame is a keyframe.
     static func encode(frames count: Int) throws -> Clip {
         let run = try EncoderRun(tuned: true)
         let frames = try run.encode(count, from: TestPicture())
         return Clip(frames: frames)
     }
 
-    // A file: frames of a length (UInt32, this machine's order) and as many bytes.
+    // File format: for each frame its length (UInt32, native byte order) and its bytes.
     func write(to path: String) throws {
         guard let file = fopen(path, "w") else { throw BenchError("cannot write \(path)") }
         defer { fclose(file) }
@@ -44,7 +44,8 @@ struct Clip: Sendable {
         self.frames = frames
     }
 
-    /// Gives the clip's frames round and round, from its key frame again after a gap or when one is asked for.
+    /// Returns a function that loops over the clip's frames; it restarts at the keyframe after a gap or a keyframe
+    /// request.
     func player() -> (Bool) -> Buffer {
         var index = 0
         return { afresh in

@@ -1,12 +1,12 @@
 import CGStreamer
 import GStreamerKit
 
-/// One element between two bare pads, all on the caller's thread: what is pushed has come out when the push returns.
+/// One element between two bare pads, run on the caller's thread: the output has arrived when a push returns.
 final class DrivenElement {
     private let element: Element
     private let source: UnsafeMutablePointer<GstPad>
     private let sink: UnsafeMutablePointer<GstPad>
-    /// The buffer that came out, on the sink pad's `element_private`.
+    /// The last output buffer; stored in the sink pad's `element_private`.
     private let arrived: UnsafeMutablePointer<UnsafeMutablePointer<GstBuffer>?>
 
     init(_ factory: String, _ settings: [(String, String)], caps: String) throws {
@@ -58,14 +58,14 @@ final class DrivenElement {
         arrived.deallocate()
     }
 
-    /// The caller keeps its reference, so that the element may not write into the buffer.
+    /// Keeps the caller's reference, so that the element must not write into the buffer.
     func pushShared(_ buffer: UnsafeMutablePointer<GstBuffer>) {
         gst_pad_push(source, gst_buffer_ref(buffer))
         if let output = arrived.pointee { gst_buffer_unref(output) }
         arrived.pointee = nil
     }
 
-    /// Gives the only reference away; gives back the buffer that came out.
+    /// Takes the only reference to the buffer; returns the output buffer.
     func pushOwned(_ buffer: UnsafeMutablePointer<GstBuffer>) -> UnsafeMutablePointer<GstBuffer>? {
         gst_pad_push(source, buffer)
         defer { arrived.pointee = nil }

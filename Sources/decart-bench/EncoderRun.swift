@@ -2,7 +2,7 @@ import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-/// A VP8 encoder fed as fast as it goes: with the product's settings, or with its own defaults and our bitrate.
+/// Runs a VP8 encoder at full speed, with the product's settings or with vp8enc's defaults at the same bitrate.
 struct EncoderRun {
     private let chain: Element
     private let encoder: Element
@@ -20,7 +20,7 @@ struct EncoderRun {
         }
     }
 
-    /// The encoded frames. `timed` gets the CPU time that each one took.
+    /// Returns the encoded frames. `timed` receives the CPU time of each frame.
     func encode(_ count: Int, from picture: TestPicture, timed: ((Duration) -> Void)? = nil) throws -> [[UInt8]] {
         let drain = try Element(factory: "fakesink")
         drain.set("async", false)

@@ -4,7 +4,7 @@ import CGStreamer
 import GStreamerKit
 import Glibc
 
-/// The horizontal flip against a copy of the same bytes, videoflip and libyuv, in one run.
+/// Compares the horizontal flip with memcpy, videoflip and libyuv in one run.
 struct FlipCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "flip",
@@ -104,7 +104,7 @@ struct FlipCommand: ParsableCommand {
             + "\(cell(3)) | \(cell(4)) | \(over) | \(share(3, 1)) / \(share(4, 2)) |"
     }
 
-    /// µs for one repetition, of each contender in each round.
+    /// Returns microseconds per repetition, by contender and round.
     private func timed(_ contenders: [(repetitions: Int, turn: () -> Void)]) -> [[Double]] {
         var times = Array(repeating: [Double](), count: contenders.count)
         for _ in 0..<rounds {
@@ -120,7 +120,7 @@ struct FlipCommand: ParsableCommand {
 
     // MARK: All formats
 
-    /// Where we are closest to videoflip, of all formats that both take.
+    /// Finds the format with the smallest advantage over videoflip, among all formats that both support.
     private func againstVideoflip() throws -> String {
         var worst: (format: String, ratio: Double)?
         var count = 0
@@ -148,10 +148,10 @@ struct FlipCommand: ParsableCommand {
     }
 
     private func sharedFormats() throws -> [String] {
-        // The elements must outlive their pads' answers.
+        // The elements must outlive the caps queries of their pads.
         let elements = [try Element(factory: "decartmirror"), try Element(factory: "videoflip")]
         let caps = elements.compactMap { $0.staticPad("sink")?.queryCaps() }
-        // There is no name for a number beyond the last.
+        // GStreamer returns no name for a number beyond the last format.
         return try (UInt32(2)..<200).compactMap { number in
             guard let text = gst_video_format_to_string(GstVideoFormat(number)) else { return nil }
             let wanted = try Caps("video/x-raw, format=\(String(cString: text))")
@@ -160,8 +160,8 @@ struct FlipCommand: ParsableCommand {
     }
 }
 
-/// One frame to read, which is shared, one to write, and one that is handed round: all in GStreamer's own memory,
-/// aligned to 16 bytes, for elements, kernels and memcpy alike.
+/// Three frames for elements, kernels and memcpy alike: one to read, which is shared; one to write; one that is passed
+/// through by ownership. All are in GStreamer's own memory, aligned to 16 bytes.
 private final class FrameBuffers {
     let buffer: UnsafeMutablePointer<GstBuffer>
     private let targetBuffer: UnsafeMutablePointer<GstBuffer>
@@ -172,16 +172,16 @@ private final class FrameBuffers {
     init(size: Int) throws {
         func make() throws -> (UnsafeMutablePointer<GstBuffer>, UnsafeMutablePointer<UInt8>) {
             var info = GstMapInfo()
-            // As GstVideoFilter proposes to who is before it.
+            // The alignment that GstVideoFilter proposes upstream.
             var parameters = GstAllocationParams()
             gst_allocation_params_init(&parameters)
             parameters.align = 15
             guard let buffer = gst_buffer_new_allocate(nil, gsize(size), &parameters),
                 gst_buffer_map(buffer, &info, GST_MAP_WRITE) != 0, let bytes = info.data
             else { throw BenchError("no memory for a frame") }
-            // Not all the same: some machines are quicker with that.
+            // Varied bytes: some machines copy uniform data faster.
             for index in 0..<size { bytes[index] = UInt8(truncatingIfNeeded: index &* 2_654_435_761 >> 13) }
-            // System memory stays where it is.
+            // The address stays valid after unmapping: it is system memory.
             gst_buffer_unmap(buffer, &info)
             return (buffer, bytes)
         }

@@ -1,10 +1,10 @@
 import CFlipKernels
 
-/// A format that the flip is measured with, plane by plane.
+/// A format to measure the flip with, plane by plane.
 struct FlipFormat {
     struct Plane {
         let unit: decart_flip_unit
-        /// The width and the height are divided by this.
+        /// Subsampling factors of width and height.
         var across = 1
         var down = 1
 
@@ -20,7 +20,7 @@ struct FlipFormat {
 
     let name: String
     let planes: [Plane]
-    /// Time ÷ memcpy that is to be reached out of place; nil = only reported.
+    /// Upper limit for the time relative to memcpy, out of place; nil: no limit.
     let target: Double?
 
     static let all = [
@@ -44,7 +44,7 @@ struct FlipFormat {
         Array(repeating: Plane(unit: unit, across: 2, down: 2), count: count)
     }
 
-    /// Bytes of a frame, without padding.
+    /// Bytes of a frame without padding.
     func size(_ width: Int, _ height: Int) -> Int {
         planes.reduce(0) { $0 + width / $1.across * $1.unitBytes * (height / $1.down) }
     }

@@ -3,7 +3,8 @@ import GStreamerKit
 import Glibc
 import WebRTCTransport
 
-/// A session of the plugin with the stand-in on this machine: frames a second that it sends, and what becomes of the rest.
+/// Runs a session of the plugin with the stand-in on this machine: counts the frames sent per second and the dropped
+/// ones.
 struct FrameRate {
     let plugin: String
     let transport: String
@@ -14,7 +15,8 @@ struct FrameRate {
 
     static let names = ["sent", "skipped", "dropped", "kilobits", "alone"]
 
-    /// By the names above: a second; `alone` is the encoder's own, without session or decoder, fed as fast as it takes.
+    /// Returns the figures by these names, each per second. `alone` is the frame rate of the encoder without session
+    /// and decoder, fed at full speed.
     func measure() throws -> [String: Double] {
         guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
         gst_object_unref(UnsafeMutableRawPointer(loaded))
@@ -77,7 +79,7 @@ struct FrameRate {
     }
 }
 
-/// The stand-in beside this program, on a free port.
+/// Runs the decart-standin next to this executable on a free port.
 private final class StandInProcess {
     private let child: Child
     let url: String
@@ -89,7 +91,7 @@ private final class StandInProcess {
         let own = String(decoding: path[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
         let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
         child = try Child(["--quiet", "--port", "0"], path: "\(folder)/decart-standin")
-        // Its first line says where it listens, and there is no other.
+        // The first line of output holds the address; with --quiet it is the only one.
         var text = ""
         var byte: UInt8 = 0
         while read(child.output, &byte, 1) == 1, byte != 10 { text.unicodeScalars.append(Unicode.Scalar(byte)) }

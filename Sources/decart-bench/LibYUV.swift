@@ -1,7 +1,7 @@
 import CFlipKernels
 import Glibc
 
-/// libyuv's mirror functions, where the library is installed. It is not linked: only this benchmark knows it.
+/// libyuv's mirror functions, loaded at run time if the library is installed: only this benchmark uses it.
 struct LibYUV {
     private typealias Mirror =
         @convention(c) (
@@ -25,7 +25,8 @@ struct LibYUV {
         self.shuffle = unsafeBitCast(shuffle, to: Shuffle.self)
     }
 
-    /// It has no mirror for packed 4:2:2: pairs of pixels are turned round as if they were one, then put right row by row.
+    /// libyuv has no mirror for packed 4:2:2: mirror pairs of pixels as 32-bit units, then restore the order inside
+    /// each pair with this shuffle, row by row.
     private static let yuyv: [UInt8] = [2, 1, 0, 3, 6, 5, 4, 7, 10, 9, 8, 11, 14, 13, 12, 15]
 
     func flip(

@@ -3,7 +3,7 @@ import Dispatch
 import GStreamerKit
 import Glibc
 
-/// One measurement in a process of its own; what it found comes out as lines "name value".
+/// Runs one measurement in its own process; prints the results as lines "name value".
 struct MeasureCommand: ParsableCommand {
     enum Subject: String, ExpressibleByArgument { case connect, load, latency, cycles, encoder, rate }
 
@@ -54,7 +54,7 @@ struct MeasureCommand: ParsableCommand {
             let near = try NearCall(contender, far: far, sending: .pictures(picture), receiving: .decode)
             defer { near.stop() }
             try near.progress.waitForFrames(3)
-            // The first one loads libraries and asks for memory: told apart.
+            // Report the first call separately: it loads libraries and allocates memory.
             let prefix = index == 0 ? "first-" : ""
             for (name, step) in [
                 ("answered", CallProgress.Step.answered), ("ice", .ice), ("connected", .connected),
@@ -139,7 +139,7 @@ struct MeasureCommand: ParsableCommand {
             near.stop()
             slowestStop = max(slowestStop, (.now - begun).milliseconds)
             if cycle % step == 0 {
-                // Closing goes on behind the call, on the network's threads.
+                // Closing continues on the network threads after `stop` returns.
                 pause(.milliseconds(300))
                 let figures = ProcessFigures.now()
                 report("cycle", Double(cycle))
@@ -159,7 +159,7 @@ struct MeasureCommand: ParsableCommand {
             var times = Samples()
             let run = try EncoderRun(tuned: tuned)
             let frames = try run.encode(count, from: picture) { times.add($0.milliseconds) }
-            // The key frame at the start is another kind.
+            // The first frame is a keyframe, which costs more; exclude it.
             let rest = Samples(Array(times.values.dropFirst()))
             report("\(name)-median", rest.median ?? .nan)
             report("\(name)-p95", rest.percentile(95) ?? .nan)

@@ -1,6 +1,6 @@
 import GStreamerKit
 
-/// Our half of a call whose other half is in the far side's process.
+/// The local peer of a call; the remote peer is in another process.
 final class NearCall: Sendable {
     let call: Call
     private let far: FarSide
@@ -8,7 +8,7 @@ final class NearCall: Sendable {
     private let send: @Sendable (PeerMessage) -> Void
     var progress: CallProgress { call.progress }
 
-    /// Making the transport counts: `progress` begins before it.
+    /// Creates and starts the call. `progress` starts before the transport is created, so that this is measured too.
     init(_ contender: Contender, far: FarSide, sending: Call.Sending, receiving: Call.Receiving) throws {
         self.far = far
         (number, send) = far.newCall()
@@ -19,8 +19,8 @@ final class NearCall: Sendable {
         try call.start()
     }
 
-    /// Waits until so many frames have come back. Then does what every application does on a LATENCY message: without
-    /// it webrtcbin's RTP session would send no sender reports.
+    /// Waits until `frames` frames have come back. Then recalculates the latency, as applications do on a LATENCY
+    /// message: otherwise webrtcbin's RTP session would send no sender reports.
     func waitUntilFlowing(_ frames: Int) throws {
         try progress.waitForFrames(frames)
         call.pipeline.recalculateLatency()
@@ -33,7 +33,7 @@ final class NearCall: Sendable {
     }
 }
 
-/// The work that is no transport's: source, payloader, nothing behind.
+/// The load without a transport, to be subtracted: source and payloader into a fakesink.
 final class SourceOnly {
     private let pipeline = Pipeline()
     private let source: PacedSource

@@ -1,16 +1,16 @@
 import GStreamerKit
 import Synchronization
 
-/// A live source of one thread: gives a buffer 30 times a second, by the pipeline's clock. A push that blocks costs
-/// frames, not time: the source goes on with the frame that is due.
-// @unchecked: the counter is the streaming thread's own, the rest is constant or atomic.
+/// A live source on one thread: pushes a buffer 30 times a second by the pipeline's clock. If it falls behind by more
+/// than three frames, because a push blocked, it skips to the current time.
+// @unchecked: only the streaming thread uses `due`; the rest is constant or atomic.
 final class PacedSource: @unchecked Sendable {
     static let interval: ClockTime = 1_000_000_000 / 30
 
     let pad: Pad
     private let pipeline: Pipeline
     private let caps: String
-    /// Makes the buffer; the flag says that it must not depend on frames before it.
+    /// Makes the next buffer; with `afresh`, one that depends on no earlier frame.
     private let next: (_ afresh: Bool) -> Buffer
     private let keyFrameIsWanted = Atomic(false)
     private let stopped = Atomic(false)
@@ -28,7 +28,7 @@ final class PacedSource: @unchecked Sendable {
         }
     }
 
-    /// After the pad is linked; frames flow once the pipeline has a clock.
+    /// Call after linking the pad. Frames flow once the pipeline has a clock.
     func start() throws {
         pad.setActive(true)
         pad.push(Event.streamStart(id: "decart-bench/paced", groupID: Event.nextGroupID()))
@@ -64,7 +64,7 @@ final class PacedSource: @unchecked Sendable {
         if pad.push(buffer) == .flushing { pad.pauseTask() }
     }
 
-    /// After the pipeline reached NULL, so that a blocked push has returned.
+    /// Call after the pipeline has reached NULL, so that a blocked push has returned.
     func stop() {
         stopped.store(true, ordering: .releasing)
         wait.withLock { $0 }?.cancel()

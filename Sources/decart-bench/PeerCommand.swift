@@ -3,7 +3,8 @@ import GStreamerKit
 import Glibc
 import Synchronization
 
-/// The far side: answers calls and sends back what it gets, without decoding it. Lines come on standard input.
+/// The remote peer: answers calls and echoes the received frames without decoding them. Reads messages from standard
+/// input, one per line.
 struct PeerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "peer", abstract: "The far side of a measurement; started by the others.", shouldDisplay: false)
@@ -26,7 +27,7 @@ struct PeerCommand: ParsableCommand {
                 let call = try? Call(far, sending: .echo, receiving: .discard) { message in
                     output.withLock { writeAll(message.line(call: number), to: $0) }
                 }
-                // The near side is measured: this one must not hold the first packets for its jitter buffer.
+                // The local peer is measured; its remote peer must not delay the first packets in a jitter buffer.
                 if far == .webrtcbin { call?.transport.element.set("latency", 10) }
                 calls[number] = call
                 call?.receive(message)

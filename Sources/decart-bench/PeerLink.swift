@@ -1,14 +1,14 @@
 import Glibc
 import Synchronization
 
-/// What the two sides of a call say to each other.
+/// A signalling message between the two peers of a call.
 enum PeerMessage: Sendable {
     case offer(String)
     case answer(String)
     case candidate(String)
     case stop
 
-    /// One line: the call's number, a word, a text whose line ends are coded.
+    /// Encodes the message as one line: call number, word, and text with escaped line ends.
     func line(call: Int) -> String {
         let (word, text): (String, String) =
             switch self {
@@ -42,7 +42,7 @@ enum PeerMessage: Sendable {
     }
 }
 
-/// Lines of a file descriptor, read on the caller's thread until it ends.
+/// Reads lines from a file descriptor on the caller's thread until end of file.
 func readLines(from descriptor: Int32, _ body: (Substring) -> Void) {
     guard let file = fdopen(descriptor, "r") else { return }
     defer { fclose(file) }
@@ -70,7 +70,7 @@ func writeAll(_ text: String, to descriptor: Int32) {
     }
 }
 
-/// A child process of this program, talked to over pipes. It is asked to end by closing its input.
+/// A child process connected by pipes. Closing its input makes it exit.
 // @unchecked: descriptors and pid are constant; writing is locked.
 final class Child: @unchecked Sendable {
     let pid: pid_t
@@ -125,7 +125,8 @@ final class Child: @unchecked Sendable {
         }
     }
 
-    /// Waits for its end. - Returns: its exit status.
+    /// Waits until the process ends.
+    /// - Returns: The exit status.
     @discardableResult
     func wait() -> Int32 {
         closeInput()
@@ -135,7 +136,7 @@ final class Child: @unchecked Sendable {
     }
 }
 
-/// The far side's process and the calls that this one has with it.
+/// The process of the remote peers, and the calls of this process with them.
 final class FarSide: Sendable {
     private let child: Child
     private let calls = Mutex<[Int: @Sendable (PeerMessage) -> Void]>([:])
@@ -154,7 +155,7 @@ final class FarSide: Sendable {
 
     private func deliver(_ message: PeerMessage, to call: Int) { calls.withLock { $0[call] }?(message) }
 
-    /// A new call's number, and the way to the far side's half of it.
+    /// Returns a new call's number, and a function that sends messages to its remote peer.
     func newCall() -> (number: Int, send: @Sendable (PeerMessage) -> Void) {
         let number = counter.wrappingAdd(1, ordering: .relaxed).newValue
         return (number, { [child] message in child.write(message.line(call: number)) })

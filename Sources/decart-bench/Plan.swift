@@ -7,10 +7,10 @@ struct Plan {
     let clip: String
     let folder: String
 
-    /// The values that one process reported, by name, in their order.
+    /// Values reported by one process, by name, in order.
     typealias Figures = [String: [Double]]
 
-    /// Runs one measurement; what went wrong is a sentence for the report.
+    /// Runs one measurement; adds a sentence to `problems` if it fails.
     private func measure(_ arguments: [String], problems: inout [String]) -> Figures {
         do {
             let child = try Child(["measure"] + arguments)
@@ -41,7 +41,7 @@ struct Plan {
 
     private func notes(_ problems: [String]) -> String { problems.map { "\n\($0)\n" }.joined() }
 
-    // MARK: Connecting
+    // MARK: Connect
 
     func connect() -> String {
         var samples: [String: Samples] = [:]

@@ -2,7 +2,7 @@ import ArgumentParser
 import CGStreamer
 import Glibc
 
-/// What a plugin library costs a process that loads it.
+/// Measures the cost of loading a plugin library into a process.
 struct PluginLoad {
     let folder: String
     let repetitions: Int
@@ -79,7 +79,7 @@ struct PluginLoad {
     }
 }
 
-/// Loads one plugin library and says what that took: milliseconds, kB anonymous, kB file-backed.
+/// Loads one plugin library and prints milliseconds, kB of anonymous and kB of file-backed memory.
 struct PluginLoadCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plugin-load", abstract: "Loads a plugin; started by the main command.", shouldDisplay: false)

@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
 
-/// What the kernel says about this process.
+/// The kernel's figures for this process.
 struct ProcessFigures: Sendable {
     var cpu: Duration
     var wall: ContinuousClock.Instant
@@ -24,7 +24,7 @@ struct ProcessFigures: Sendable {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// Anonymous and file-backed resident memory.
+    /// Anonymous and file-backed resident memory, kB.
     static var residentParts: (anonymous: Int, file: Int) {
         let status = lines(of: "/proc/self/status")
         return (value("RssAnon:", in: status), value("RssFile:", in: status))
@@ -50,12 +50,12 @@ struct ProcessFigures: Sendable {
         return 0
     }
 
-    /// The names of all threads, for finding out whose they are.
+    /// The number of threads by name, to find their owners.
     static var threadNames: [String: Int] {
         var counts: [String: Int] = [:]
         forEachEntry(of: "/proc/self/task") { name in
             let line = lines(of: "/proc/self/task/\(name)/comm").first.map(String.init) ?? "?"
-            // Numbers tell one session's thread from another's, not their kinds.
+            // Digits distinguish the threads of sessions, not their kinds.
             counts[line.filter { !$0.isNumber }, default: 0] += 1
         }
         return counts
@@ -64,7 +64,7 @@ struct ProcessFigures: Sendable {
     private static func entries(of folder: String) -> Int {
         var count = 0
         forEachEntry(of: folder) { _ in count += 1 }
-        // The folder itself was open while it was read.
+        // Subtract the descriptor that reads the folder.
         return count - 1
     }
 
@@ -80,7 +80,7 @@ struct ProcessFigures: Sendable {
     }
 }
 
-/// The machine, as the report's head names it.
+/// The machine's description for the report.
 enum Machine {
     static var description: String {
         let processor = ProcessFigures.lines(of: "/proc/cpuinfo").first { $0.hasPrefix("model name") }
@@ -114,13 +114,13 @@ extension Duration {
     var inSeconds: Double { milliseconds / 1000 }
 }
 
-/// Lets time pass; a benchmark has nothing to wait for but the clock.
+/// Sleeps; a benchmark has no other event to wait for.
 func pause(_ duration: Duration) {
     _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(Int(duration.milliseconds)))
 }
 
 extension ProcessFigures {
-    /// "NAME=value" of every variable.
+    /// All environment variables as "NAME=value".
     static var entriesOfEnvironment: [String] {
         guard let file = fopen("/proc/self/environ", "r") else { return [] }
         defer { fclose(file) }

@@ -3,7 +3,7 @@ import CGStreamer
 import GStreamerKit
 import Glibc
 
-/// Runs every measurement, the contenders in turn, and prints a report in Markdown.
+/// Runs all measurements, alternating between the contenders, and prints a report in Markdown.
 struct RunCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Runs everything and prints a report in Markdown (the default).",
@@ -72,7 +72,7 @@ struct RunCommand: ParsableCommand {
     }
 }
 
-/// A folder that goes when the report is done.
+/// A temporary folder, removed when the report is done.
 struct TemporaryFolder {
     let path: String
 

@@ -1,4 +1,4 @@
-/// Some measurements of one thing: what a table shows of them.
+/// Samples of one measurement, and their statistics for a table.
 struct Samples: Sendable {
     private(set) var values: [Double] = []
 
@@ -18,7 +18,7 @@ struct Samples: Sendable {
         return sorted[lower] + (sorted[lower + 1] - sorted[lower]) * (position - Double(lower))
     }
 
-    /// "median (smallest–largest)".
+    /// Returns "median (smallest–largest)".
     func text(_ digits: Int = 1) -> String {
         guard let median, let low = values.min(), let high = values.max() else { return "–" }
         guard values.count > 1 else { return fixed(median, digits) }
@@ -26,7 +26,7 @@ struct Samples: Sendable {
     }
 }
 
-/// A decimal number with this many digits behind the point.
+/// Formats a number with this many decimals.
 func fixed(_ value: Double, _ digits: Int = 1) -> String {
     guard value.isFinite, abs(value) < 1e12 else { return "–" }
     var scale = 1.0

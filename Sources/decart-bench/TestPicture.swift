@@ -1,7 +1,7 @@
 import GStreamerKit
 
-/// 720p pictures that cost an encoder what a camera's do: coarse and fine texture that pans, and sensor noise. A number
-/// can be stamped into luma and read back after a codec had it.
+/// 720p frames that cost an encoder as much as a camera's: panning coarse and fine texture with sensor noise. Each
+/// carries a number in its luma that survives a codec.
 struct TestPicture: Sendable {
     static let width = 1280
     static let height = 720
@@ -16,7 +16,7 @@ struct TestPicture: Sendable {
     init() {
         var generator = Noise(state: 1)
         var texture = [Double](repeating: 128, count: (Self.width + Self.margin) * (Self.height + Self.margin))
-        // Octaves of interpolated noise: amplitude falls with frequency, as in natural pictures.
+        // Octaves of interpolated noise: amplitude falls with frequency, as in natural images.
         for (cell, amplitude) in [(64, 60.0), (32, 30.0), (16, 15.0), (8, 7.0), (4, 3.5)] {
             let columns = stride / cell + 2
             let rows = (Self.height + Self.margin) / cell + 2
@@ -36,7 +36,7 @@ struct TestPicture: Sendable {
         self.texture = texture.map { UInt8(max(16, min(235, $0))) }
     }
 
-    /// The picture of this number, with the number in it.
+    /// Returns the frame with this number, which is stamped into it.
     func frame(_ number: Int) -> Buffer {
         let luma = Self.width * Self.height
         let buffer = Buffer(size: luma * 3 / 2)
@@ -65,13 +65,13 @@ struct TestPicture: Sendable {
         return buffer
     }
 
-    // MARK: The number
+    // MARK: Frame number
 
     private static let block = 16
     private static let bits = 16
 
     private static func stamp(_ number: Int, onto luma: UnsafeMutableRawBufferPointer) {
-        // After the number its complement, so that a damaged one is not taken for another.
+        // The number is followed by its complement, so that a damaged one is recognised.
         let word = (number & 0xffff) << bits | (~number & 0xffff)
         for bit in 0..<2 * bits {
             let value: UInt8 = word >> (2 * bits - 1 - bit) & 1 == 1 ? 220 : 30
@@ -81,7 +81,7 @@ struct TestPicture: Sendable {
         }
     }
 
-    /// The number that a decoded picture carries; nil when it cannot be read.
+    /// Returns the number in a decoded frame, or nil if it is damaged.
     static func number(in luma: UnsafeRawPointer, stride: Int) -> Int? {
         var word = 0
         for bit in 0..<2 * bits {

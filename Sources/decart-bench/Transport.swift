@@ -1,9 +1,9 @@
 import GStreamerKit
 import WebRTCTransport
 
-/// Who does the work.
+/// The implementation to measure.
 enum Contender: String, Sendable, CaseIterable {
-    /// Source and payloader alone: what the others' figures are net of.
+    /// Source and payloader alone: the baseline that is subtracted from the others' figures.
     case none
     case ours
     case webrtcbin
@@ -22,35 +22,35 @@ enum TransportFact: Sendable {
     case iceConnected
     case connected
     case failed(String)
-    /// RTP comes out of this pad.
+    /// The source pad of the received RTP.
     case receiver(Pad)
 }
 
-/// One side of a call with one video stream, the same to ask for from both contenders.
+/// One peer of a call with one video stream; the common interface of both implementations.
 protocol Transport: AnyObject, Sendable {
-    /// To be added to a pipeline.
+    /// The element to add to a pipeline.
     var element: Element { get }
-    /// What a payloader needs; nil until it is known.
+    /// The payloader's parameters; nil until they are negotiated or chosen.
     var sendParameters: RTPSendParameters? { get }
-    /// What the sender's caps must be made to say; nil = as the payloader has them.
+    /// Caps to force on the payloader's output; nil: none.
     var senderCaps: String? { get }
-    /// Where RTP goes in, once the parameters are known.
+    /// The sink pad for RTP; available once the parameters are known.
     func sender() -> Pad?
-    /// Before `offer`: whoever can know the parameters now makes its sender.
+    /// Call before `offer`. An implementation that chooses the parameters itself creates its sender here.
     func prepareOffer() throws
     func offer(_ then: @escaping @Sendable (String) -> Void) throws
-    /// The sender must be linked in `ready`, which comes before the answer is made.
+    /// Calls `ready`, which must link the sender, before it passes the answer to `then`.
     func answer(_ offer: String, ready: () throws -> Void, then: @escaping @Sendable (String) -> Void) throws
     func accept(answer: String) throws
     func add(candidate: String)
-    /// Before the pipeline goes to NULL.
+    /// Call before the pipeline goes to NULL.
     func close()
-    /// After it.
+    /// Call after the pipeline has reached NULL.
     func dismantle()
 }
 
 /// The product's transport.
-// @unchecked: constant but for the connection's own state.
+// @unchecked: constant, except for the connection, which has its own synchronisation.
 final class DirectTransport: Transport, @unchecked Sendable {
     let connection: PeerConnection
     private let onFact: @Sendable (TransportFact) -> Void

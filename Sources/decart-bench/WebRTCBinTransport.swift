@@ -1,13 +1,14 @@
-// The only file here that calls C: promises and session descriptions exist for webrtcbin alone, so the kit has no words
-// for them. libgstwebrtc is looked up at run time, for the product must build without its headers.
+// webrtcbin as a transport. It calls C for promises and session descriptions, which only webrtcbin uses, so that
+// `GStreamerKit` does not wrap them. libgstwebrtc is loaded at run time, because the product must build without its
+// headers.
 import CGStreamer
 import GStreamerKit
 import Glibc
 import Synchronization
 import WebRTCTransport
 
-/// Debian's webrtcbin, set to do the same as ours: max-bundle, NACK with RTX, transport-cc, PLI.
-// @unchecked: webrtcbin locks itself; what changes here is in a mutex.
+/// Debian's webrtcbin, configured for the same features as ours: max-bundle, NACK with RTX, transport-cc, PLI.
+// @unchecked: webrtcbin has its own locks; mutable state is in a mutex.
 final class WebRTCBinTransport: Transport, @unchecked Sendable {
     let element: Element
     private let onFact: @Sendable (TransportFact) -> Void
@@ -72,7 +73,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
     var senderCaps: String? { state.withLock { $0.caps } }
     func sender() -> Pad? { state.withLock { $0.pad } }
 
-    /// Asks for the pad whose caps make the m-line.
+    /// Requests the sink pad; the offer's m-line follows from the caps linked to it.
     private func prepare(payloadType: Int, extensionID: Int) throws {
         let parameters = RTPSendParameters(
             codec: .vp8, payloadType: payloadType, ssrc: UInt32.random(in: 1..<UInt32.max),
@@ -92,7 +93,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
 
     // MARK: Negotiation
 
-    /// Makes the sink pad: what is linked to it decides the offer.
+    /// Creates the sink pad first, because its caps determine the offer.
     func prepareOffer() throws { try prepare(payloadType: 96, extensionID: 3) }
 
     func offer(_ then: @escaping @Sendable (String) -> Void) throws { create("create-offer", "offer", then) }
@@ -126,7 +127,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
     // MARK: C
 
     private struct Library: @unchecked Sendable {
-        // @unchecked: addresses of functions.
+        // @unchecked: holds only constant function addresses and a type.
         typealias Make = @convention(c) (UInt32, UnsafeMutablePointer<GstSDPMessage>?) -> UnsafeMutableRawPointer?
         typealias Release = @convention(c) (UnsafeMutableRawPointer?) -> Void
         let type: GType
@@ -146,7 +147,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
     }
     private static let library = Library()
 
-    /// Has a description made, sets it locally and hands its text on before candidates can come.
+    /// Creates a description and sets it locally. Passes its text to `then` before that, so that candidates follow it.
     private func create(_ signal: String, _ field: String, _ then: @escaping @Sendable (String) -> Void) {
         emit(signal, argument: { g_value_init($0, decart_type_structure()) }) { [weak self] reply in
             guard let self, let reply, let value = gst_structure_get_value(reply, field),
@@ -185,7 +186,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
         init(_ handler: @escaping (UnsafePointer<GstStructure>?) -> Void) { self.handler = handler }
     }
 
-    /// Emits an action signal of one argument and a promise.
+    /// Emits an action signal with one argument and a promise.
     private func emit(
         _ signal: String, argument: (UnsafeMutablePointer<GValue>) -> Void,
         then: @escaping (UnsafePointer<GstStructure>?) -> Void

@@ -181,7 +181,7 @@ struct StandInCommand: ParsableCommand {
     }
 
     func run() throws {
-        // First of all, so that a signal during the start is not lost.
+        // Catch signals first, so that one during the start is not lost.
         let signals = TerminationSignals()
         let server = StandInServer(configuration: try serverConfiguration())
         let port = try server.start()
@@ -222,21 +222,21 @@ struct StandInCommand: ParsableCommand {
     }
 }
 
-/// SIGINT and SIGTERM as an event to wait for.
+/// Turns SIGINT and SIGTERM into an event to wait for.
 struct TerminationSignals {
     private let arrived = DispatchSemaphore(value: 0)
     private let sources: [any DispatchSourceSignal]
 
     init() {
         sources = [SIGINT, SIGTERM].map { [arrived] number in
-            // The default action would end the process before the source is told.
+            // Disable the default action, which would end the process before the dispatch source fires.
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
             source.setEventHandler { arrived.signal() }
             source.resume()
             return source
         }
-        // A reader of our output that has gone must not end the service.
+        // Ignore SIGPIPE: a closed reader of our output must not end the service.
         signal(SIGPIPE, SIG_IGN)
     }
 
@@ -247,7 +247,7 @@ struct TerminationSignals {
 }
 
 enum Output {
-    /// One write a line, unbuffered: lines of several threads do not mix, and a waiting script sees them at once.
+    /// One unbuffered write per line: lines of several threads do not mix, and a waiting script sees them at once.
     static func line(_ text: String, to descriptor: Int32) {
         let bytes = Array((text + "\n").utf8)
         _ = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }

@@ -1,25 +1,25 @@
 import DecartProtocol
 
-/// The candidates of one media path, gathered into its answers. The service's first generation sends none as messages, and
-/// its last SDK for Python cannot apply one that comes as a message.
+/// Collects the local candidates of one media path and inserts them into its answers. The service sends no candidate
+/// messages on direct connections, and its latest Python SDK cannot apply one.
 struct AnswerCandidates {
     private var found: [String] = []
     private var isComplete = false
     private var heldAnswers: [String] = []
-    /// Answers are not held back, and candidates are messages of their own.
+    /// True: answers go out at once, and each candidate is a message of its own.
     private var trickles: Bool
 
     init(trickles: Bool) {
         self.trickles = trickles
     }
 
-    /// - Returns: the messages to send now, as do the other two.
+    /// - Returns: The messages to send now.
     mutating func add(answer: String) -> [ServerMessage] {
         heldAnswers.append(answer)
         return trickles || isComplete ? releaseAnswers() : []
     }
 
-    /// - Parameter candidate: nil is the end of the candidates.
+    /// - Parameter candidate: Nil marks the end of candidates.
     mutating func add(_ candidate: CandidateMessage?) -> [ServerMessage] {
         if trickles { return [.iceCandidate(candidate)] }
         guard let candidate else {
@@ -30,7 +30,7 @@ struct AnswerCandidates {
         return []
     }
 
-    /// From now on, unless the candidates are complete.
+    /// Switches to trickling, unless the candidates are complete, and releases the held answers.
     mutating func trickle() -> [ServerMessage] {
         guard !isComplete else { return [] }
         trickles = true
@@ -42,7 +42,8 @@ struct AnswerCandidates {
         return heldAnswers.map { .answer(sdp: insertCandidates(into: $0)) }
     }
 
-    /// They belong to the m-line that speaks for the bundle: the first one that is not refused (RFC 9143 7.3.1).
+    /// Inserts the candidates into the m-section that carries the bundle's transport: the first one that is not
+    /// rejected (RFC 9143 7.3.1).
     private func insertCandidates(into sdp: String) -> String {
         let end = isComplete ? ["a=end-of-candidates"] : []
         var lines = sdp.split(whereSeparator: \.isNewline).map(String.init)

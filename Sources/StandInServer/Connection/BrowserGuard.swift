@@ -1,29 +1,29 @@
-// Keeps the web pages of others out: a page that the developer visits must neither open, watch nor steer sessions.
+// Blocks web pages of other origins: a page that the developer visits must neither open, watch nor control sessions.
 import DecartProtocol
 import NIOHTTP1
 
 struct BrowserGuard: Sendable {
-    /// Pages of any origin may connect, and the service may be reached by any name.
+    /// Pages of any origin may connect, with any `Host`.
     var allowsBrowsers = false
-    /// The address that is listened on; nil: loopback.
+    /// Listen address; nil: loopback.
     var address: String?
 
-    /// Nil: the request may come in.
+    /// Returns nil if the request is allowed.
     func refusal(of headers: HTTPHeaders) -> HTTPAnswer? {
         guard !allowsBrowsers else { return nil }
-        // DNS rebinding: a page's own name can be made to mean this machine, and is then what its browser sends as Host.
-        // Where other machines are served, the names that they know this one by are not known here.
+        // DNS rebinding: a page's host name can resolve to this machine, and its browser then sends that name as
+        // `Host`. Skipped for other listen addresses, because the host names of this machine are not known here.
         if ServiceURL.isLoopback(host: address ?? "localhost"), !Self.namesThisMachine(headers) {
             return HTTPAnswer(403, "the Host of the request is no loopback name or address; see --allow-browser")
         }
-        // Browsers name the page's origin with each WebSocket. Some other clients name the service itself.
+        // Browsers send the page's origin with each upgrade. Some other clients send the service's own origin.
         guard headers["Origin"].allSatisfy(isOwnOrigin) else {
             return HTTPAnswer(403, "the Origin of the request is a web page of another host; see --allow-browser")
         }
         return nil
     }
 
-    /// By exactly one `Host`.
+    /// True if there is exactly one `Host` and it is a loopback name or address.
     static func namesThisMachine(_ headers: HTTPHeaders) -> Bool {
         let hosts = headers["Host"]
         return hosts.count == 1 && hosts.allSatisfy { (try? ServiceURL(base: "http://" + $0))?.isLoopback == true }

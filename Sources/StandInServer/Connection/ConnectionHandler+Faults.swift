@@ -1,9 +1,9 @@
-// Carries out the steps of a `FaultScript`: the deeds that no honest service does.
+// Performs the steps of a `FaultScript`, which an honest service would never take.
 import DecartProtocol
 import NIOCore
 import NIOWebSocket
 
-/// What a script has set for later. Lives on the connection's event loop.
+/// Timers that a script has started. Belongs to the connection's event loop.
 struct FaultTimers {
     private var once: [Int: Scheduled<Void>] = [:]
     private var repeated: [RepeatedTask] = []
@@ -52,7 +52,7 @@ extension ConnectionHandler {
     }
 
     private func perform(_ step: FaultScript.Step, _ context: ChannelHandlerContext) {
-        // Orders know themselves what a closing channel takes; media must end whoever closed it.
+        // Orders run on a closing channel too: `send` checks `isClosing`, and media must stop whichever side closed.
         if case .order(let order) = step { return carryOut(order, context) }
         guard !isClosing else { return }
         switch step {
@@ -101,7 +101,7 @@ extension ConnectionHandler {
             })
     }
 
-    /// A hundred every hundredth of a second; those that the client does not take wait.
+    /// Sends at most 100 pings per 10 ms; waits while the client does not read.
     private func flood(_ count: Int, _ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let remaining = NIOLoopBoundBox(count, eventLoop: context.eventLoop)
@@ -116,7 +116,7 @@ extension ConnectionHandler {
             })
     }
 
-    /// What is written from there is not made a frame.
+    /// Bytes written from this context bypass the frame encoder.
     private func encoder(_ context: ChannelHandlerContext) -> ChannelHandlerContext? {
         isMute ? nil : try? context.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
     }

@@ -1,24 +1,24 @@
-// Drives one `Conversation`: WebSocket frames in, orders out. Everything here runs on the connection's event loop; media
-// events hop onto it. It knows nothing of HTTP, keys or GStreamer.
+// Drives one `Conversation`: passes WebSocket frames in and carries its orders out. Everything here runs on the
+// connection's event loop; media events hop onto it. It knows nothing of HTTP, API keys or GStreamer.
 import DecartProtocol
 import Dispatch
 import NIOCore
 import NIOWebSocket
 import Synchronization
 
-/// Sent through a connection's pipeline when the stand-in shuts down.
+/// User event to every connection: the stand-in shuts down.
 struct ShutdownNotice: Sendable {}
 
-/// Sent through a connection's pipeline to put faults into a running session.
+/// User event to every connection: adds faults to a running session.
 struct FaultNotice: Sendable {
-    /// Nil: whichever it is.
+    /// Nil: all sessions.
     var sessionID: String?
     var faults: [Fault]
 }
 
-/// Sent through a connection's pipeline to make it do something now.
+/// User event to every connection: performs these steps now.
 struct StepNotice: Sendable {
-    /// Nil: whichever it is.
+    /// Nil: all sessions.
     var sessionID: String?
     var steps: [FaultScript.Step]
 }
@@ -31,13 +31,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     let identity: SessionIdentity
     private let services: ConnectionServices
     private let number: Int
-    /// Who watches this session; or those among whom it watches another one.
+    /// The viewers of this session; on a viewer's connection, the audience of the session that it watches.
     private let audience: Audience
     var conversation: Conversation
     var script: FaultScript
-    /// Started by the script; all end with the connection.
+    /// Timers of the script; cancelled when the connection closes.
     var faultTimers = FaultTimers()
-    /// Nothing is written any more.
+    /// The `mute` fault: nothing is written any more.
     var isMute = false
     var ignoresPings = false
     private var look: Look?
@@ -45,11 +45,11 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var mediaArePaused = false
     private var media: (any MediaSession)?
     private var room: Room?
-    /// Tells events of this connection's present media from those of media that were stopped before.
+    /// Distinguishes events of the current media from late events of media that were stopped.
     private var mediaGeneration = 0
-    /// Bounds how long an answer waits for its candidates.
+    /// Limits how long an answer waits for its candidates.
     private var gathering: Scheduled<Void>?
-    /// A machine's own addresses take milliseconds.
+    /// Enough for host candidates, which are gathered within milliseconds.
     private static let gatheringTimeout = TimeAmount.milliseconds(500)
     private var ticks: RepeatedTask?
     private var pings: RepeatedTask?
@@ -108,7 +108,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .ping:
             write(.pong, frame.unmaskedData, context)
         case .connectionClose:
-            // RFC 6455 §5.5.1: the status code goes back as it came.
+            // RFC 6455 §5.5.1: echo the status code.
             var data = frame.unmaskedData
             close(data.readSlice(length: min(2, data.readableBytes)), context)
         default:
@@ -140,7 +140,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The error's own text is not logged: it may quote what the peer sent.
+        // Do not log the error's own text: it may quote what the peer sent.
         if let code = FrameRules.closeCode(for: error) {
             close(code, context)
         } else {
@@ -168,7 +168,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 
-    // MARK: Messages
+    // MARK: Control messages
 
     private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
         let message: ClientMessage
@@ -249,7 +249,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private var carriesMarker: Bool { request.wantsLatencyMarker && services.answersLatencyMarker }
 
-    /// The painter outlives the client's connections to the room.
+    /// The session owns the painter, so that it survives the client's reconnections to the room.
     private func openRoom(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
@@ -282,7 +282,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let generation = mediaGeneration
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        // Runs its body only while this media is the present one and the connection is there.
+        // Delivers an event to the conversation only while this media is the current one.
         let tell: @Sendable (@escaping @Sendable (inout Conversation) -> [Conversation.Order]) -> Void = { event in
             eventLoop.execute {
                 let (handler, context) = bound.value
@@ -347,11 +347,11 @@ final class ConnectionHandler: ChannelInboundHandler {
         media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
     }
 
-    // MARK: Frames out
+    // MARK: Outgoing frames
 
     func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
         guard !isClosing, !isMute else { return }
-        // A client that does not read must not make the stand-in buffer for it.
+        // Disconnect a client that does not read, instead of buffering without limit.
         guard context.channel.isWritable else {
             log("the client does not read")
             return context.close(promise: nil)

@@ -1,27 +1,27 @@
 import DecartProtocol
 
-/// What the upgrade request asks for. The key is not among it: it is compared once, in `Admission`, and then forgotten.
+/// The parameters of the upgrade request. It does not hold the API key: `Admission` checks that once and discards it.
 package struct ConnectionRequest: Sendable, Equatable {
     package let model: String
-    /// `pixel_latency=1`: carry the latency marker to the painted picture.
+    /// `pixel_latency=1`: copy the latency marker of each frame to the transformed frame.
     package let wantsLatencyMarker: Bool
-    /// `livekit_early_room_info=true`: media are to go through a room.
+    /// `livekit_early_room_info=true`: the client requests media through a LiveKit room.
     package let asksForRoom: Bool
-    /// The host that the client knows the stand-in by, with its port.
+    /// The `Host` header: the host and port by which the client reaches the stand-in.
     package let host: String?
-    /// `resolution=…`, as sent.
+    /// `resolution=…`, unparsed.
     package let resolution: String?
-    /// `speed=…`, as sent.
+    /// `speed=…`, unparsed.
     package let speed: String?
-    /// `user_agent=…`, as sent.
+    /// `user_agent=…`, unparsed.
     package let userAgent: String?
-    /// The session that is to be watched, in place of one of its own.
+    /// ID of the session to watch, if this is a viewer.
     package var watched: String?
 }
 
-/// Which keys open the door.
+/// The API keys that are accepted.
 package struct KeyPolicy: Sendable {
-    /// Nil: any key but an empty one.
+    /// Nil: any key that is not empty.
     package var accepted: Set<String>?
     package var rejected: Set<String>
 
@@ -42,17 +42,18 @@ extension KeyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cust
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
 
-/// The answer to a request line: a session, or an HTTP status with words that carry nothing secret of it.
+/// The decision on an upgrade request: a session, or an HTTP error. The error text quotes nothing of the request, which
+/// may hold the key.
 enum Admission: Equatable {
-    /// With all faults of the connection, those of the URL included.
+    /// The plan holds all faults of the connection, those in the URL included.
     case admitted(ConnectionRequest, FaultPlan)
     case refused(HTTPAnswer)
-    /// Header fields without end, until the client has enough.
+    /// The client gets endless header fields until it disconnects.
     case neverAnswered
 
     /// - Parameters:
-    ///   - plan: the stand-in's own faults for this connection.
-    ///   - isSession: whether a session of this id can be watched.
+    ///   - plan: The stand-in's own faults for this connection.
+    ///   - isSession: Returns true if a session with this ID can be watched.
     init(
         target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan(),
         isSession: (String) -> Bool = { _ in false }
@@ -79,7 +80,7 @@ enum Admission: Equatable {
             return
         }
         var items: [String: String] = [:]
-        // The first of several items with one name counts.
+        // The first of several items with the same name wins.
         for item in PercentEncoding.queryItems(ofTarget: target) where items[item.name] == nil {
             items[item.name] = item.value
         }
@@ -91,7 +92,7 @@ enum Admission: Equatable {
             self = .refused(HTTPAnswer(404, "there is no such session"))
             return
         }
-        // Viewers name none.
+        // A viewer's URL has no model.
         guard let model = watched == nil ? (try? DecartModel(named: items["model"] ?? ""))?.name : "" else {
             self = .refused(HTTPAnswer(400, "no valid model is named"))
             return
@@ -107,7 +108,7 @@ enum Admission: Equatable {
         self = .admitted(request, faults)
     }
 
-    /// `…/subscribe/{sid}`
+    /// Returns the ID of the session to watch from a path that ends with `/subscribe/{sid}`.
     private static func watchedSession(_ path: Substring) -> String? {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[parts.count - 2] == "subscribe" else { return nil }

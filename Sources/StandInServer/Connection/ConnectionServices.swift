@@ -1,6 +1,6 @@
 import Dispatch
 
-/// What all connections of a stand-in share.
+/// Services shared by all connections of a stand-in.
 struct ConnectionServices: Sendable {
     let board: SessionBoard
     let engine: any MediaEngine
@@ -9,15 +9,15 @@ struct ConnectionServices: Sendable {
     let audiences = AudienceBoard()
     let roomICE: RoomICE
     let servesSingleConnections: Bool
-    /// How long a model thinks.
+    /// Simulated inference time of a frame.
     let delay: Duration
     let answersLatencyMarker: Bool
     let log: @Sendable (String) -> Void
-    /// Entered once for every media session, left when it is torn down.
+    /// Entered for each media session, left when its teardown has completed.
     let mediaGroup = DispatchGroup()
 }
 
-/// Peers' words in a log: one line, short, printable.
+/// Makes text from a peer safe to log: at most 80 printable characters on one line.
 enum LogText {
     static func clean(_ text: String) -> String {
         let printable = text.unicodeScalars.prefix(80).map { scalar in

@@ -1,42 +1,42 @@
-// The control channel of one session as a value: told facts, it answers with orders. It knows no socket, clock, thread,
-// log or media; `ConnectionHandler` drives it and carries the orders out.
+// The control channel of one session as a state machine: takes events and returns orders. It knows no socket, clock,
+// thread, log or media; `ConnectionHandler` drives it and carries the orders out.
 import DecartProtocol
 
 struct Conversation {
-    /// What is fixed for one connection. Another set of rules for a connection makes it behave otherwise.
+    /// The configuration of one connection.
     struct Rules: Sendable {
         var identity: SessionIdentity
         var takesReferenceImage: Bool
-        /// How media may go.
+        /// Media transports that the session offers.
         var transports: Set<TransportGeneration> = [.webrtc, .livekit]
-        /// The client's URL speaks of a room: the greeting that makes it offer is left out.
+        /// The client's URL requests a room: `opened()` sends no greeting, which would make the client send an offer.
         var asksForRoom = false
-        /// Candidates come as messages of their own; otherwise the answer holds them all.
+        /// Send candidates as messages of their own; otherwise the answer holds all of them.
         var trickles = false
-        /// Somebody else's session is watched: nothing is asked for, nothing is sent.
+        /// The client watches another session: it accepts no prompt or image, and receives video only.
         var isViewer = false
-        /// A prompt with this word in it is refused, so that clients can be tested against refusal.
+        /// A prompt that contains this word is refused, so that clients can test a refusal.
         var refusalWord = StandInConfiguration.refusalWord
-        /// So many prompts and images are accepted, later ones refused; nil: no limit.
+        /// Number of prompts and images to accept before all further ones are refused; nil: no limit.
         var acceptedCount: Int?
     }
 
     enum Order: Sendable, Equatable {
         case send(ServerMessage)
         case setLook(Look)
-        /// Answered by `roomOpened`.
+        /// The driver replies with `roomOpened`.
         case openRoom
         case startMedia(offer: String)
-        /// A later one, for the same media.
+        /// A later offer for the same media.
         case receiveOffer(String)
-        /// Nil: no more candidates.
+        /// Nil: end of candidates.
         case addRemoteCandidate(CandidateMessage?)
-        /// An answer is held back for its candidates: `candidatesOverdue` bounds that.
+        /// An answer waits for its candidates; the driver calls `candidatesOverdue` after a timeout.
         case awaitCandidates
-        /// To an offer of ours.
+        /// The client's answer to our own offer.
         case receiveAnswer(String)
         case stopMedia
-        /// Nothing is painted until the generation starts again; the output that comes back otherwise goes now.
+        /// Drops frames until the generation restarts. Unpublishes a room's track now if `isWithdrawn`.
         case pauseMedia(Fault.Output)
         case restartMedia(Fault.Output)
         case startTicks
@@ -53,25 +53,25 @@ struct Conversation {
     private var rules: Rules
     private var acceptedCount = 0
     private var phase = Phase.idle
-    /// The generation has ended, and may start again.
+    /// The generation has ended but may restart.
     private var isPaused = false
-    /// An offer of ours is in flight.
+    /// Our own offer is in flight.
     private var awaitsAnswer = false
-    /// The latest media path is not a room's.
+    /// The latest media path is a direct connection, not a room.
     private var isDirect = false
     private var text: String?
     private var imageHash: UInt64?
     /// A prompt, image or passthrough was accepted.
     private(set) var hasState = false
-    /// An offer arrived while there was no state: pictures of this session went back raw.
+    /// An offer arrived before any state, so the first frames went back untransformed.
     private(set) var offeredBeforeState = false
-    /// Candidates that overtook the offer, in order.
+    /// Candidates that arrived before the offer, in order.
     private var earlyCandidates: [CandidateMessage?] = []
     private var candidateCount = 0
     private static let maximumCandidateCount = 256
-    /// Bytes: what ICE reads at most of one.
+    /// Bytes; ICE accepts no longer candidate.
     private static let maximumCandidateSize = 1024
-    /// Those of the present media path.
+    /// Local candidates of the current media path.
     private var answerCandidates: AnswerCandidates
 
     init(rules: Rules) {
@@ -79,7 +79,7 @@ struct Conversation {
         answerCandidates = AnswerCandidates(trickles: rules.trickles)
     }
 
-    // MARK: The client
+    // MARK: Client messages
 
     mutating func opened() -> [Order] {
         if rules.isViewer { return [.send(.status("ready"))] }
@@ -130,7 +130,7 @@ struct Conversation {
         return look() + [.send(.setImageAck(SetImageAck(success: true)))]
     }
 
-    /// Nothing of the message is taken unless all of it is.
+    /// Validates the whole message first, so that a refused message changes nothing.
     private func imageHash(of message: SetImageMessage) -> Result<UInt64?, Refusal> {
         if let refusal = refusalOfEverything { return .failure(refusal) }
         if case .prompt(let prompt) = message.text, let refusal = refusal(of: prompt) { return .failure(refusal) }
@@ -150,7 +150,7 @@ struct Conversation {
         return Refusal(words: "refused by a fault of this stand-in")
     }
 
-    /// From now on, counting what was accepted so far.
+    /// Replaces the limit; prompts and images accepted so far count against it.
     mutating func limitAccepted(to count: Int?) {
         rules.acceptedCount = count
     }
@@ -205,14 +205,14 @@ struct Conversation {
         guard candidateCount <= Self.maximumCandidateCount,
             (candidate?.candidate.utf8.count ?? 0) <= Self.maximumCandidateSize
         else { return [] }
-        // Browsers end their candidates with an empty one as well.
+        // Browsers also send an empty candidate as end-of-candidates.
         let candidate = candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }
         guard phase == .idle else { return [.addRemoteCandidate(candidate)] }
         earlyCandidates.append(candidate)
         return []
     }
 
-    // MARK: The media
+    // MARK: Media events
 
     mutating func roomOpened(_ info: LiveKitRoomInfo) -> [Order] {
         phase == .negotiating(.livekit) ? [.send(.livekitRoomInfo(info))] : []
@@ -224,7 +224,7 @@ struct Conversation {
         return messages.isEmpty ? [.awaitCandidates] : messages.map(Order.send)
     }
 
-    /// In the middle of a session: the output comes back in another way.
+    /// The media renegotiates in the middle of a session, to bring the output back in another way.
     mutating func mediaOffered(_ sdp: String) -> [Order] {
         guard isDirect, isActive else { return [] }
         awaitsAnswer = true
@@ -235,12 +235,12 @@ struct Conversation {
         isActive ? answerCandidates.add(candidate).map(Order.send) : []
     }
 
-    /// Gathering takes too long: the answer goes out with the candidates that were found, the others follow.
+    /// Gathering has timed out: sends the answer with the candidates found so far; the others follow as messages.
     mutating func candidatesOverdue() -> [Order] {
         isActive ? answerCandidates.trickle().map(Order.send) : []
     }
 
-    /// From now on, in this session.
+    /// Trickles all further candidates of this session.
     mutating func trickle() -> [Order] {
         rules.trickles = true
         return candidatesOverdue()
@@ -248,7 +248,7 @@ struct Conversation {
 
     private var isActive: Bool { phase != .idle && phase != .over }
 
-    /// The first picture was painted.
+    /// The first frame was painted.
     mutating func mediaFlows() -> [Order] {
         guard case .negotiating = phase else { return [] }
         phase = .generating(seconds: 0)
@@ -275,16 +275,16 @@ struct Conversation {
         }
     }
 
-    // MARK: The end
+    // MARK: Session end
 
-    /// The stand-in shuts down while the client is still there.
+    /// The stand-in shuts down while the client is still connected.
     mutating func stopped() -> [Order] {
         if case .generating = phase { return ended(reason: "server shutdown") }
         defer { phase = .over }
         return phase == .over ? [] : [.stopMedia]
     }
 
-    /// No more generation in this session, whatever the client does.
+    /// Ends the generation for good; it cannot restart in this session.
     mutating func ended(reason: String) -> [Order] {
         defer { phase = .over }
         return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: seconds, reason: reason))]
@@ -292,7 +292,7 @@ struct Conversation {
 
     private var seconds: Double? { if case .generating(let seconds) = phase { Double(seconds) } else { nil } }
 
-    // MARK: The generation ends and starts again; the session stays
+    // MARK: Generation restart within the session
 
     mutating func paused(reason: String, _ output: Fault.Output) -> [Order] {
         guard phase != .over, !isPaused, !rules.isViewer else { return [] }
@@ -303,12 +303,12 @@ struct Conversation {
     mutating func restarted(_ output: Fault.Output) -> [Order] {
         guard phase != .over, isPaused else { return [] }
         isPaused = false
-        // Where none was there before, the first frame starts it.
+        // If no generation had started yet, the first frame starts it (`mediaFlows`).
         guard seconds != nil else { return [.restartMedia(output)] }
         return [.send(.generationStarted), .restartMedia(output), .startTicks]
     }
 
-    /// The client has gone.
+    /// The client has disconnected.
     mutating func closed() -> [Order] {
         defer { phase = .over }
         return phase == .over ? [] : [.stopTicks, .stopMedia]

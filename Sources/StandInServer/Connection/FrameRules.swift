@@ -1,8 +1,8 @@
 import NIOCore
 import NIOWebSocket
 
-/// Checks what NIO's WebSocket decoder leaves to its users (RFC 6455 §5.1, §5.2): clients mask every frame, reserved bits
-/// are zero without an extension, reserved opcodes are not used. After the first breach nothing passes any more.
+/// Checks what NIO's WebSocket decoder leaves to its users (RFC 6455 §5.1, §5.2): clients mask every frame, reserved
+/// bits are zero without an extension, reserved opcodes are not used. Drops all frames after the first violation.
 final class FrameRules: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias InboundOut = WebSocketFrame
@@ -11,7 +11,7 @@ final class FrameRules: ChannelInboundHandler {
 
     private var isBroken = false
 
-    /// Nil where the connection itself failed: there is nobody to tell.
+    /// Returns nil if the connection itself failed and a close frame cannot be delivered.
     static func closeCode(for error: any Error) -> WebSocketErrorCode? {
         switch error {
         case is Breach: .protocolError

@@ -1,10 +1,10 @@
 import DecartProtocol
 
-/// A reference image as far as the stand-in cares: whether it is one, and which.
+/// Validates a reference image and hashes it.
 package enum ImageInput {
-    /// - Returns: the hash that chooses the tint, or why there is none.
+    /// - Returns: The hash that selects the tint, or the reason for a refusal.
     package static func hash(base64: String) -> Result<UInt64, Refusal> {
-        // RFC 4648 §4: four digits for three bytes, the last group padded. What cannot fit is not decoded first.
+        // RFC 4648 §4: four digits for each three bytes, the last group padded. Check the size before decoding.
         guard base64.utf8.count <= (ReferenceImage.maximumSize + 2) / 3 * 4 else {
             return .failure(Refusal(words: "the image is larger than \(ReferenceImage.maximumSize >> 20) MiB"))
         }
@@ -19,7 +19,7 @@ package enum ImageInput {
     }
 }
 
-/// The words of a negative acknowledgement.
+/// The error text of a negative acknowledgement.
 package struct Refusal: Error, Equatable {
     package let words: String
 }

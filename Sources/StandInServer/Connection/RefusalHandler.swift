@@ -2,7 +2,7 @@ import NIOCore
 import NIOHTTP1
 import NIOWebSocket
 
-/// Answers every HTTP request that did not become a WebSocket, and bounds how long a connection may take to become one.
+/// Answers every HTTP request that did not become a WebSocket, and limits how long a connection may take to become one.
 final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -51,9 +51,9 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The upgrader says no, or the request is no proper upgrade: the request itself follows and is answered.
+        // The upgrader refused, or the upgrade request is malformed. The request itself follows and is answered.
         if error is NIOWebSocketUpgradeError { return }
-        // Not logged: a parser's or TLS's error may quote what the peer sent.
+        // Do not log the error: a parser's or TLS's error may quote what the peer sent.
         context.close(promise: nil)
     }
 
@@ -66,7 +66,7 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
             ("Connection", "close"), ("Content-Type", answer.contentType), ("Content-Length", "\(body.readableBytes)"),
         ])
         for (name, value) in answer.headers { headers.add(name: name, value: value) }
-        // RFC 9110 §15.5.22.
+        // RFC 9110 §15.5.22: a 426 answer must name the protocol.
         if status == .upgradeRequired { headers.add(name: "Upgrade", value: "websocket") }
         let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)
@@ -75,7 +75,7 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.close(promise: nil)
     }
 
-    /// The encoder would want an end of the header: the bytes pass below it.
+    /// Writes below the HTTP encoder, which would end the header.
     private func respondEndlessly(_ context: ChannelHandlerContext) {
         deadline?.cancel()
         guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {

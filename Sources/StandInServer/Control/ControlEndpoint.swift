@@ -1,5 +1,6 @@
-// Steers a running stand-in over HTTP, for tests in other processes and languages. Loopback only, on a port of its own:
-// it answers while the service itself refuses connections or breaks TLS. Browsers are kept out: a page must not steer.
+// Controls a running stand-in over HTTP, for tests in other processes and languages. It listens on loopback only, on
+// its own port, so that it still answers while the service itself refuses connections or breaks TLS. It rejects
+// browsers, so that no web page can control it.
 import Dispatch
 import NIOCore
 import NIOHTTP1
@@ -21,13 +22,13 @@ enum ControlEndpoint {
 }
 
 extension StandInServer {
-    /// What the control endpoint can do, for a terminal.
+    /// The control endpoint's requests, formatted for a terminal.
     package static var controlHelp: String {
         ControlRequest.help.split(separator: "\n").map { "  " + $0 }.joined(separator: "\n")
     }
 }
 
-/// One request, one answer, then the connection ends.
+/// Serves one request and closes the connection.
 final class ControlHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -73,18 +74,19 @@ final class ControlHandler: ChannelInboundHandler {
         guard let head else { return }
         self.head = nil
         guard !isTooLarge else { return respond(.init(413, "the body is larger than 64 KiB"), context) }
-        // A page whose name was made to mean this machine (DNS rebinding) reads answers as its own, without an Origin.
+        // DNS rebinding: a page whose host name resolves to this machine reads the answers as same-origin, without
+        // `Origin`.
         guard BrowserGuard.namesThisMachine(head.headers) else {
             return respond(.init(403, "the Host of the request is no loopback name or address"), context)
         }
-        // Fetch metadata and CORS: every browser sends one of them with a request that can change something.
+        // Every browser sends one of these (CORS, fetch metadata) with a request that can change state.
         guard !head.headers.contains(name: "Origin"), !head.headers.contains(name: "Sec-Fetch-Site") else {
             return respond(.init(403, "not for browsers"), context)
         }
         let request = ControlRequest(
             method: head.method.rawValue, target: head.uri, body: String(buffer: body))
         let answered = context.eventLoop.makePromise(of: HTTPAnswer.self)
-        // Some deeds block until sockets are closed or bound.
+        // Leave the event loop: some requests block until sockets are closed or bound.
         DispatchQueue.global().async { [weak server] in
             answered.succeed(server.map(request.answer) ?? HTTPAnswer(503, "the stand-in stops"))
         }

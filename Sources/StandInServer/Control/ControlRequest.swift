@@ -1,6 +1,6 @@
 import DecartProtocol
 
-/// A request to the control endpoint, and what is done about it.
+/// A request to the control endpoint.
 struct ControlRequest: Sendable {
     let method: String
     let target: String
@@ -61,7 +61,7 @@ struct ControlRequest: Sendable {
     }
 
     private func close(_ server: StandInServer) -> HTTPAnswer {
-        // RFC 6455 §7.4: what may be on the wire; others are faults of their own.
+        // RFC 6455 §7.4: other codes must not appear on the wire.
         guard let code = UInt16(item("code") ?? "1001"), (1000...4999).contains(code) else {
             return HTTPAnswer(400, "code is a number from 1000 to 4999")
         }
@@ -72,7 +72,7 @@ struct ControlRequest: Sendable {
     }
 }
 
-/// Session records as JSON. Prompts are counted, not shown.
+/// Encodes session records as JSON. Prompts are only counted, because they are private.
 enum SessionsJSON {
     static func text(_ records: [SessionRecord]) -> String {
         "{\"sessions\":[" + records.map(text).joined(separator: ",") + "]}"
@@ -98,7 +98,7 @@ enum SessionsJSON {
         return record.offerCount > 0 ? "negotiating" : "open"
     }
 
-    /// RFC 8259 §7.
+    /// Escapes a string (RFC 8259 §7).
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {

@@ -1,6 +1,6 @@
 import DecartProtocol
 
-/// Candidates left out, held back or spoilt.
+/// Drops, delays or corrupts candidates.
 enum CandidateFault {
     static func bend(sent candidate: CandidateMessage?, _ plan: FaultPlan) -> [FaultScript.Step] {
         let step = FaultScript.Step.order(.send(.iceCandidate(candidate)))
@@ -9,7 +9,7 @@ enum CandidateFault {
         if plan.contains(.ice(.tcpOnly)) {
             return [.order(.send(.iceCandidate(candidate.map(overTCP))))]
         }
-        // Before each good one, and before the end of the list.
+        // Malformed candidates precede each good one and the end of candidates.
         return plan.contains(.ice(.bad)) ? malformed + [step] : [step]
     }
 
@@ -19,7 +19,7 @@ enum CandidateFault {
         return [.later(seconds: fault.delay ?? 5, [.order(order)])]
     }
 
-    /// RFC 6544 §4.5.
+    /// Turns a UDP candidate into a passive TCP candidate (RFC 6544 §4.5).
     private static func overTCP(_ candidate: CandidateMessage) -> CandidateMessage {
         var words = candidate.candidate.split(separator: " ").map(String.init)
         if words.count > 2 { words[2] = "TCP" }
@@ -40,6 +40,6 @@ enum CandidateFault {
 }
 
 extension FaultPlan {
-    /// There is a fault of candidates: it acts on those that are messages of their own.
+    /// True if there is a candidate fault. Such faults need trickled candidates.
     var bendsCandidates: Bool { faults.contains { if case .ice = $0.kind { true } else { false } } }
 }

@@ -1,11 +1,11 @@
-/// Session descriptions bent as text, line by line.
+/// Corrupts session descriptions as text, line by line.
 enum DescriptionFault {
     static func bend(answer: String, _ plan: FaultPlan) -> String {
         var answer = answer
         for fault in plan.faults {
             switch fault.kind {
             case .sdp(let kind): answer = bend(answer, kind, fault)
-            // Put into a running session, they meet an answer that holds candidates.
+            // An answer holds candidates if the fault was injected into a running session.
             case .ice(.none), .ice(.late), .ice(.tcpOnly): answer = withoutCandidates(answer)
             default: break
             }
@@ -13,7 +13,7 @@ enum DescriptionFault {
         return answer
     }
 
-    /// The stand-in would reach the client by itself if it knew where it is.
+    /// Removes the client's candidates, with which the stand-in could reach the client by itself.
     static func bend(offer: String, _ plan: FaultPlan) -> String {
         plan.isolates ? withoutCandidates(offer) : offer
     }
@@ -24,7 +24,7 @@ enum DescriptionFault {
             return "this is no session description\r\n"
         case .huge:
             let line = "a=x-fault:" + String(repeating: "x", count: 200) + "\r\n"
-            // What a message may have is less than 1 MiB; the rest of the answer has its room.
+            // The whole message must stay below 1 MiB, the limit of a message.
             let size = min(fault.n ?? 512 << 10, 900 << 10)
             return sdp + String(repeating: line, count: max(0, size - sdp.utf8.count) / line.utf8.count + 1)
         case .noFingerprint:
@@ -53,6 +53,6 @@ enum DescriptionFault {
 }
 
 extension FaultPlan {
-    /// The client's candidates are not taken (at once).
+    /// True if the fault drops or delays the client's candidates.
     fileprivate var isolates: Bool { contains(.ice(.none)) || contains(.ice(.late)) || contains(.ice(.tcpOnly)) }
 }

@@ -1,7 +1,7 @@
-// `NAME[:key=value,…]` to a `Fault`. It comes from command lines, URLs and the control endpoint: every mistake is
-// explained, nothing traps, and what is quoted of the text is short and printable.
+// Parses `NAME[:key=value,…]` to a `Fault`. The text comes from command lines, URLs and the control endpoint: each
+// mistake gets an explanation, nothing traps, and quoted parts of the text are short and printable.
 
-/// What is wrong with a fault's text, in a sentence.
+/// A one-sentence explanation of a mistake in a fault's text.
 package struct FaultSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
     package let description: String
 
@@ -35,7 +35,7 @@ extension Fault {
     }
 
     private static func allowedKeys(_ kind: FaultKind) -> [Key] {
-        // Connections that nobody accepts cannot be counted.
+        // A `listener` fault acts before any connection is accepted, so it cannot count connections.
         kind.scope == .listener ? kind.keys : kind.keys + [.count, .after]
     }
 
@@ -45,7 +45,7 @@ extension Fault {
 
     private static func unknown(_ name: String) -> FaultSyntaxError {
         guard !name.isEmpty else { return FaultSyntaxError("a fault needs a name") }
-        // The common slip: a part of the name, or another moment of the same fault.
+        // Suggest similar names: a typical mistake is only a part of a name, or another moment of the same fault.
         let near = FaultKind.all.map(\.name).filter { $0.hasPrefix(name) || name.hasPrefix($0) }.prefix(6)
         let hint = near.isEmpty ? "--help lists them" : "did you mean \(near.joined(separator: ", "))?"
         return FaultSyntaxError("there is no fault \"\(LogText.clean(name))\": \(hint)")

@@ -1,20 +1,20 @@
-/// A fault as asked for: `NAME[:key=value,…]`.
+/// A fault with its parameters, written as `NAME[:key=value,…]`.
 package struct Fault: Sendable, Equatable {
     package let kind: FaultKind
-    /// Seconds after the session opened (media: after the first picture; refuse: from now).
+    /// Seconds after the session opened (media faults: after the first frame; `refuse`: from now).
     package var at: Double?
-    /// Seconds that it lasts.
+    /// Duration in seconds.
     package var `for`: Double?
-    /// For so many connections.
+    /// Number of connections that the fault applies to.
     package var count: Int?
-    /// From this connection on, counted from 1.
+    /// First connection that the fault applies to, counted from 1.
     package var after: Int?
     package var n: Int?
     /// Seconds.
     package var interval: Double?
     /// Seconds.
     package var delay: Double?
-    /// So many acknowledgements are left as they are.
+    /// Acknowledgements that pass unchanged before the fault begins.
     package var skip: Int?
     package var reason: String?
     package var output: Output?
@@ -23,22 +23,22 @@ package struct Fault: Sendable, Equatable {
         case at, `for`, count, after, n, interval, delay, skip, reason, output
     }
 
-    /// How a service's output comes back when the generation starts again. What a media path does not have is `same`
-    /// there: `newSSRC` and `offer` are of direct connections, `republish` and `newSID` of rooms.
+    /// Selects how the service's output comes back when the generation restarts. A value that a media path does not
+    /// support acts as `same`: `newSSRC` and `offer` need a direct connection, `republish` and `newSID` a room.
     package enum Output: String, Sendable, CaseIterable {
-        /// The track goes on as if nothing had been.
+        /// The track continues unchanged.
         case same
         case newSSRC = "new_ssrc"
-        /// The service makes an offer of its own, with the m-lines that there are.
+        /// The service sends an offer of its own with the existing m-lines.
         case offer
-        /// On an m-line of its own, which the service offers.
+        /// The output moves to a new m-line, which the service offers.
         case newMID = "new_mid"
-        /// The track is withdrawn from the room, and published again on the same m-line under its name …
+        /// The room's track is unpublished, then published again on the same m-line with the same SID.
         case republish
-        /// … or under another one.
+        /// The same as `republish`, with a new track SID.
         case newSID = "new_sid"
 
-        /// The track leaves the room at the end of the generation.
+        /// True if the track is unpublished when the generation ends.
         var isWithdrawn: Bool { [.newMID, .republish, .newSID].contains(self) }
     }
 
@@ -46,7 +46,7 @@ package struct Fault: Sendable, Equatable {
         self.kind = kind
     }
 
-    /// - Parameter connection: its number, from 1.
+    /// - Parameter connection: Number of the connection, from 1.
     func applies(toConnection connection: Int) -> Bool {
         let first = after ?? 1
         guard connection >= first else { return false }
@@ -55,7 +55,7 @@ package struct Fault: Sendable, Equatable {
 }
 
 extension Fault: CustomStringConvertible {
-    /// As it is written.
+    /// The text that parses to this fault.
     package var description: String {
         let pairs = Key.allCases.compactMap { key in text(key).map { "\(key.rawValue)=\($0)" } }
         return pairs.isEmpty ? kind.name : kind.name + ":" + pairs.joined(separator: ",")
@@ -78,6 +78,6 @@ extension Fault: CustomStringConvertible {
 }
 
 extension Double {
-    /// Without a needless ".0".
+    /// Omits a ".0".
     var brief: String { Int(exactly: self).map(String.init) ?? String(self) }
 }

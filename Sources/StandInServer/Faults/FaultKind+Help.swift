@@ -1,5 +1,5 @@
 extension FaultKind {
-    /// The keys that mean something to this fault, beside `count` and `after`.
+    /// Keys that this fault accepts, in addition to `count` and `after`.
     package var keys: [Fault.Key] {
         switch self {
         case .refuse: [.at, .for]
@@ -31,7 +31,7 @@ extension FaultKind {
         }
     }
 
-    /// What the stand-in does, in a few words.
+    /// A short description for the help text.
     package var summary: String {
         switch self {
         case .refuse: "nobody listens: connections are refused, from at= for for= seconds (else until changed)"
@@ -115,7 +115,7 @@ extension FaultKind {
         }
     }
 
-    /// A line or two a fault, for a terminal of 80 columns.
+    /// The list of all faults, wrapped for a terminal of 80 columns.
     package static var help: String {
         let width = (all.map(\.name.count).max() ?? 0) + 4
         return all.map { kind in

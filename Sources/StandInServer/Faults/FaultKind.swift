@@ -1,5 +1,5 @@
-// The catalogue of faults: which there are, how they are called, and when they act. What each does is where the code is
-// that it bends; what a client sees of it is in pipelines/FAULTS.md.
+// The catalogue of faults: their names and when they act. Each fault is implemented beside the code that it affects;
+// pipelines/FAULTS.md describes what a client sees.
 
 /// One way for the stand-in to misbehave.
 package enum FaultKind: Sendable, Hashable {
@@ -85,7 +85,7 @@ package enum FaultKind: Sendable, Hashable {
         case leaveReconnect = "leave_reconnect"
         case restart
 
-        /// Some time after the client has come into the room.
+        /// True if the fault acts a set time after the client joined the room.
         var actsByTheClock: Bool {
             switch self {
             case .slowInfo, .tokenRefused, .noCandidates: false
@@ -94,7 +94,7 @@ package enum FaultKind: Sendable, Hashable {
         }
     }
 
-    /// All of them, in the order in which a connection meets them.
+    /// All faults, in the order in which a connection meets them.
     package static let all: [FaultKind] = {
         var all: [FaultKind] = [.refuse, .rstOnAccept]
         all += Certificate.allCases.map { .tls($0) }
@@ -154,17 +154,17 @@ package enum FaultKind: Sendable, Hashable {
         }
     }
 
-    /// What a fault can act on, and so from where it can be chosen.
+    /// The stage at which a fault acts, which decides how it can be selected.
     package enum Scope: Sendable {
-        /// The listening sockets: no connection is there to choose it for.
+        /// Acts on the listening sockets, so that no single connection can select it.
         case listener
-        /// Before the request is read: not by the request's URL.
+        /// Acts before the request is read, so that the request's URL cannot select it.
         case transport
-        /// Between request and WebSocket.
+        /// Acts between the request and the WebSocket.
         case upgrade
-        /// The open session's control channel; can be put into a running session too.
+        /// Acts on the control channel of an open session; can also be injected into a running one.
         case session
-        /// The session's media.
+        /// Acts on the session's media; can also be injected.
         case media
     }
 

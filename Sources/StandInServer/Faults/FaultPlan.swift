@@ -11,7 +11,7 @@ package struct FaultPlan: Sendable, Equatable {
         self.faults = faults
     }
 
-    /// One SPEC a line; empty lines and those that begin with `#` are skipped.
+    /// Parses one SPEC per line; skips empty lines and lines that begin with `#`.
     package init(parsing lines: [String]) throws(FaultSyntaxError) {
         faults = []
         for line in lines {
@@ -24,7 +24,8 @@ package struct FaultPlan: Sendable, Equatable {
         }
     }
 
-    /// The query items `fault=SPEC` of a request target. They have no memory: the next connection says it again.
+    /// Parses the query items `fault=SPEC` of a request target. They apply to this connection only: a client that
+    /// reconnects has to repeat them.
     init(target: String) throws(FaultSyntaxError) {
         let specs = PercentEncoding.queryItems(ofTarget: target).filter { $0.name == "fault" }.map(\.value)
         try self.init(parsing: specs)
@@ -41,7 +42,7 @@ package struct FaultPlan: Sendable, Equatable {
     func first(_ kind: FaultKind) -> Fault? { faults.first { $0.kind == kind } }
     func contains(_ kind: FaultKind) -> Bool { first(kind) != nil }
 
-    /// The first value that the body gives.
+    /// Returns the first non-nil result of `body`.
     func first<Result>(_ body: (Fault) -> Result?) -> Result? {
         for fault in faults {
             if let result = body(fault) { return result }
@@ -49,7 +50,7 @@ package struct FaultPlan: Sendable, Equatable {
         return nil
     }
 
-    /// - Parameter connection: its number since the plan was made, from 1.
+    /// - Parameter connection: Number of the connection since the plan was set, from 1.
     func forConnection(_ connection: Int) -> FaultPlan {
         FaultPlan(faults.filter { $0.applies(toConnection: connection) })
     }
@@ -57,7 +58,7 @@ package struct FaultPlan: Sendable, Equatable {
     static func + (left: FaultPlan, right: FaultPlan) -> FaultPlan { FaultPlan(left.faults + right.faults) }
 }
 
-/// The plan in force, changed at any time from any thread; and the count of connections that faults refer to.
+/// The plan in force and the number of connections since it was set. Any thread may read or replace it at any time.
 final class FaultBoard: Sendable {
     private struct State {
         var plan: FaultPlan
@@ -72,17 +73,18 @@ final class FaultBoard: Sendable {
 
     var plan: FaultPlan { state.withLock(\.plan) }
 
-    /// Connections count from 1 again.
+    /// Replaces the plan; connections count from 1 again.
     func set(_ plan: FaultPlan) {
         state.withLock { $0 = State(plan: plan) }
     }
 
-    /// The connection that was accepted last goes to a room: faults count sessions, and it is part of one.
+    /// Uncounts the connection that was accepted last because it belongs to a room: faults count sessions, and it is
+    /// part of one.
     func uncount() {
         state.withLock { $0.connections = max($0.connections - 1, 0) }
     }
 
-    /// The faults of the connection that was just accepted.
+    /// Counts a new connection and returns its faults.
     func next() -> FaultPlan {
         state.withLock { state in
             state.connections += 1

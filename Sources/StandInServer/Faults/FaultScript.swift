@@ -1,5 +1,5 @@
-// The faults of one session's control channel as a value: it is told what the conversation would do and says what is
-// done instead. It knows no socket, clock or media; `ConnectionHandler` carries the steps out.
+// The faults of one session's control channel as a value: takes the conversation's orders and returns the steps to
+// perform instead. It knows no socket, clock or media; `ConnectionHandler` performs the steps.
 import DecartProtocol
 
 struct FaultScript {
@@ -7,18 +7,18 @@ struct FaultScript {
         case order(Conversation.Order)
         case later(seconds: Double, [Step])
         case every(seconds: Double, [Step])
-        /// Bytes as they are, past the frame encoder.
+        /// Bytes that bypass the frame encoder.
         case raw([UInt8])
-        /// Nil: without end.
+        /// `rounds` nil: endlessly.
         case rawRepeated([UInt8], rounds: Int?)
         case pings(count: Int)
         case close(code: UInt16, reason: String)
         case reset
         case mute
         case ignorePings
-        /// With it the media, for good.
+        /// Ends the generation and its media for good.
         case endGeneration(reason: String)
-        /// The session and its connections stay.
+        /// Ends the generation; the session and its connections stay.
         case pauseGeneration(reason: String, Fault.Output)
         case restartGeneration(Fault.Output)
     }
@@ -30,8 +30,8 @@ struct FaultScript {
         self.plan = plan
     }
 
-    /// Puts further faults into a running session. Without a time they act at once.
-    /// - Returns: what they do by the clock, from now on.
+    /// Adds faults to a running session. A fault without `at` acts at once.
+    /// - Returns: The timed steps of the new faults.
     mutating func add(_ faults: [Fault]) -> [Step] {
         plan = FaultPlan(faults) + plan
         return faults.compactMap { fault in
@@ -41,7 +41,7 @@ struct FaultScript {
         }
     }
 
-    // MARK: The beginning
+    // MARK: Greeting
 
     func opened(_ greeting: [Conversation.Order]) -> [Step] {
         let end = plan.first { fault -> Step? in
@@ -75,7 +75,7 @@ struct FaultScript {
             return [entering] + positions + [.later(seconds: Double(n) * interval, honest)]
         case .jump:
             let n = min(fault.n ?? 3, 1_000_000)
-            // Forwards, backwards, without a size, beyond the size, nobody ahead.
+            // Moves backward and forward, without a size, beyond the size, and to position 0.
             let places: [(Int, Int?)] = [(n, n), (n * 4, n * 4), (1, n), (n * 2, nil), (n * 9, n), (0, n), (2, n)]
             let positions = places.enumerated().map { index, place in
                 Step.later(seconds: Double(index) * interval, [told(place.0, of: place.1)])
@@ -84,7 +84,7 @@ struct FaultScript {
         }
     }
 
-    // MARK: What is said and done later
+    // MARK: Orders
 
     mutating func bend(_ orders: [Conversation.Order]) -> [Step] {
         plan.faults.isEmpty ? orders.map(Step.order) : orders.flatMap { bend($0) }
@@ -103,7 +103,7 @@ struct FaultScript {
         }
     }
 
-    /// Where there is a queue, the room comes at its end.
+    /// Delays the room info to the end of a simulated queue.
     private func roomInfo(_ order: Conversation.Order) -> [Step] {
         if plan.contains(.noFirstMessage) || plan.contains(.queue(.forever)) { return [] }
         if let fault = plan.first(.room(.slowInfo)) { return [.later(seconds: fault.delay ?? 20, [.order(order)])] }
@@ -134,19 +134,19 @@ struct FaultScript {
         case .wrong:
             let other = PromptAck(prompt: "a prompt that nobody sent", success: true)
             return [.order(.send(.promptAck(other)))]
-        // The conversation's own rules refuse, so that the look stays as it is.
+        // `Conversation.Rules.acceptedCount` makes the conversation itself refuse, so that the look does not change.
         case .fail: return [.order(order)]
         }
     }
 }
 
 extension FaultPlan {
-    /// So many prompts and images are accepted; nil: as many as there are.
+    /// Number of prompts and images to accept before refusing; nil: no limit.
     var acceptedCount: Int? { first(.ack(.fail)).map { $0.skip ?? 0 } }
 }
 
 extension Fault {
-    /// What it does by the clock, whatever is said in the session.
+    /// The step that the fault performs at a set time, independent of any message.
     fileprivate var timedStep: FaultScript.Step? {
         guard let (seconds, steps) = timed else { return nil }
         return .later(seconds: at ?? seconds, steps)

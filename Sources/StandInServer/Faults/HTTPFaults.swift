@@ -1,10 +1,10 @@
-/// An answer to a request that did not become a WebSocket.
+/// The answer to a request that did not become a WebSocket.
 struct HTTPAnswer: Sendable, Equatable {
     var status: Int
-    /// For log and body; carries nothing of the request.
+    /// Text for the log and the body; quotes nothing of the request.
     var words: String
     var contentType = "text/plain"
-    /// The words, where there is no other.
+    /// Nil: `words`.
     var body: String?
     var headers: [String: String] = [:]
 
@@ -30,7 +30,7 @@ extension HTTPAnswer {
         }
     }
 
-    /// What a network with a login page puts in the place of the service.
+    /// The login page that a captive portal serves instead of the service.
     private init(page status: Int) {
         self.init(status, "a login page")
         contentType = "text/html"
@@ -40,7 +40,7 @@ extension HTTPAnswer {
 
     private init(redirect status: Int) {
         self.init(status, "a redirect")
-        // RFC 2606: a name that never resolves, should somebody follow.
+        // RFC 2606: the name never resolves, in case a client follows the redirect.
         headers["Location"] = "https://elsewhere.invalid/login"
     }
 
@@ -51,7 +51,7 @@ extension HTTPAnswer {
 }
 
 extension FaultPlan {
-    /// The HTTP answer that stands in for the upgrade.
+    /// The HTTP answer that replaces the upgrade.
     var answer: HTTPAnswer? {
         first { fault in
             if case .http(let kind) = fault.kind { HTTPAnswer(kind, fault) } else { nil }

@@ -1,4 +1,4 @@
-/// Bytes of frames and messages that no honest service sends (RFC 6455 §5.2). Servers do not mask.
+/// Bytes of invalid frames and messages (RFC 6455 §5.2). Valid frames from a server are not masked.
 enum HostileFrames {
     static func json(_ kind: FaultKind.JSON) -> [[UInt8]] {
         switch kind {
@@ -47,7 +47,7 @@ enum HostileFrames {
         }
     }
 
-    /// - Parameter first: FIN, reserved bits and opcode; a whole text frame where nothing else is said.
+    /// - Parameter first: FIN, reserved bits and opcode. The default is an unfragmented text frame.
     private static func frame(_ payload: [UInt8], first: UInt8 = 0x81) -> [UInt8] {
         [first] + length(payload.count, mask: 0) + payload
     }

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Which faults of the media are on now. Asked by streaming threads, told by the control channel.
+/// The media faults that are on now. Streaming threads query it; the control channel adds faults.
 final class MediaFaults: Sendable {
     private struct Entry {
         var kind: FaultKind.Media
         /// Seconds after `origin`.
         var delay: Double
-        /// Nil: the first picture, which has not come.
+        /// Start of `delay`; nil until the first frame arrives.
         var origin: ContinuousClock.Instant?
     }
 
@@ -16,7 +16,7 @@ final class MediaFaults: Sendable {
         entries = Mutex(
             plan.faults.compactMap { fault in
                 guard case .media(let kind) = fault.kind else { return nil }
-                // The other SSRC is there from the first packet on.
+                // The wrong SSRC applies from the first packet on.
                 return Entry(kind: kind, delay: kind == .wrongSSRC ? 0 : fault.at ?? 3, origin: nil)
             })
     }
@@ -30,7 +30,7 @@ final class MediaFaults: Sendable {
         }
     }
 
-    /// A picture came: the clock of those that wait for the first one starts.
+    /// Starts the clock of the faults that wait for the first frame.
     func pictureCame(now: ContinuousClock.Instant = .now) {
         entries.withLock { entries in
             for index in entries.indices where entries[index].origin == nil { entries[index].origin = now }
@@ -50,7 +50,7 @@ final class MediaFaults: Sendable {
     }
 }
 
-/// Bytes of one picture, to be shown instead of others of its size.
+/// A copy of one frame, to be shown instead of later frames of the same size.
 struct FrozenPicture {
     private let planes: [[UInt8]]
     private let width: Int
@@ -78,14 +78,14 @@ extension I420Frame {
     fileprivate var planes: [Plane] { [luma, blueChroma, redChroma] }
 }
 
-/// An encoded picture with its beginning left alone, so that it still is taken for one, and the rest at random.
+/// Overwrites an encoded frame with random bytes, except its beginning, so that it still passes as a frame.
 enum Garbage {
     /// VP8's frame header is 10 bytes (RFC 6386 §9.1); NAL units of H.264 begin within the first few dozen.
     private static let headerSize = 48
 
     static func spoil(_ bytes: UnsafeMutableRawBufferPointer) {
         guard bytes.count > headerSize else { return }
-        // Few values besides 0 and 1, for a start code in the rest would be a new NAL unit.
+        // Exclude 0 and 1: a start code in the data would begin a new NAL unit.
         for index in headerSize..<bytes.count { bytes[index] = UInt8.random(in: 2...255) }
     }
 }

@@ -1,14 +1,14 @@
-// Certificates for tls_bad_*: made by the openssl command in a directory of their own, signed by an authority that
-// lives as long as the stand-in. Only so is each of them wrong in one way and right in every other.
+// Certificates for tls_bad_*. The openssl command makes them in a temporary directory, signed by an authority that
+// lives as long as the stand-in. A client that trusts this authority sees exactly one fault in each of them.
 import Glibc
 import NIOSSL
 
-/// An authority whose certificate a client can be told to trust, and the contexts that it signs.
+/// A certificate authority for tests, and the TLS contexts with the certificates that it signs.
 final class ThrowawayAuthority: Sendable {
     private let directory: String
 
-    /// Blocks for the time that the openssl command takes, some tenths of a second.
-    /// - Parameter file: gets the authority's certificate, PEM.
+    /// Blocks for some tenths of a second while the openssl command runs.
+    /// - Parameter file: Path to write the authority's certificate to, PEM.
     init(writingCertificateTo file: String) throws(StandInError) {
         var template = Array("/tmp/decart-standin-XXXXXX".utf8CString)
         let made = template.withUnsafeMutableBufferPointer { buffer in
@@ -82,7 +82,7 @@ final class ThrowawayAuthority: Sendable {
         try write(String(decoding: bytes, as: UTF8.self), to: target)
     }
 
-    /// No shell: the arguments are split at spaces only where they are ours.
+    /// Runs the command without a shell. Only `newKey` is split at spaces.
     private func openssl(_ arguments: String...) throws(StandInError) {
         let words =
             ["openssl"]
@@ -105,7 +105,7 @@ final class ThrowawayAuthority: Sendable {
     }
 }
 
-/// The service's own identity, and the wrong ones.
+/// The context with the valid certificate, and one for each certificate fault.
 struct TLSContexts: Sendable {
     var good: NIOSSLContext
     var bad: [FaultKind.Certificate: NIOSSLContext] = [:]

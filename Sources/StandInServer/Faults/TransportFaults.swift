@@ -1,15 +1,15 @@
-// Faults below HTTP and WebSocket, as channel handlers: resets, dripped bytes, bytes without end.
+// Faults below HTTP and WebSocket as channel handlers: resets, slow writes, endless writes.
 import Glibc
 import NIOCore
 
-/// Resets the connection: what a crashed process or a firewall looks like. RFC 9293 §3.10.4: with a linger time of
-/// zero, closing sends RST in place of FIN.
+/// Resets the connection, as a crashed process or a firewall does. RFC 9293 §3.10.4: with a linger time of zero,
+/// closing sends RST instead of FIN.
 enum Reset {
-    /// On the channel's event loop.
+    /// Call on the channel's event loop.
     static func close(_ channel: any Channel) {
-        // Done at once: we are on the event loop.
+        // The option is set synchronously, because this is the event loop.
         _ = (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0))
-        // TLS would say goodbye first: the transport below it is closed.
+        // Close below TLS, which would send close_notify first.
         if let bottom = try? channel.pipeline.syncOperations.context(name: DripWriter.bottom) {
             bottom.close(promise: nil)
         } else {
@@ -26,15 +26,15 @@ final class ResetOnAccept: ChannelInboundHandler {
     }
 }
 
-/// Passes bytes on, or, once told to, one byte at a time: a slow peer, or a link that barely lives.
+/// Passes bytes on; with an interval, one byte each interval, as a slow peer or a bad link does.
 final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Next to the socket, below TLS.
+    /// Position next to the socket, below TLS.
     static let bottom = "drip-bottom"
-    /// Between TLS and HTTP or WebSocket.
+    /// Position between TLS and HTTP or WebSocket.
     static let top = "drip-top"
     private static let limit = 4 << 20
 
@@ -46,7 +46,6 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
         self.interval = interval
     }
 
-    /// From now on.
     func start(_ interval: TimeAmount) {
         self.interval = interval
     }
@@ -57,7 +56,7 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
             return
         }
         var bytes = unwrapOutboundIn(data)
-        // Taken: who waits for the promise would otherwise wait for as long as the dripping takes.
+        // Succeed at once: a writer that waits for the promise would wait until the last byte is sent.
         promise?.succeed()
         guard waiting.readableBytes + bytes.readableBytes <= Self.limit else { return context.close(promise: nil) }
         waiting.writeBuffer(&bytes)
@@ -78,7 +77,7 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(byte), promise: nil)
     }
 
-    /// What still drips is lost with the connection.
+    /// Bytes still waiting are lost with the connection.
     func handlerRemoved(context: ChannelHandlerContext) {
         timer?.cancel()
     }
@@ -89,15 +88,15 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
     }
 }
 
-/// Writes the same bytes again and again, as fast as the peer takes them, until it has gone or `rounds` are over.
+/// Writes the same bytes repeatedly, as fast as the peer reads them, until it disconnects or `rounds` are over.
 enum EndlessWriter {
-    /// - Parameter context: writes pass on from there towards the socket.
+    /// - Parameter context: The writes pass only the handlers between this one and the socket.
     static func write(_ bytes: ByteBuffer, rounds: Int?, from context: ChannelHandlerContext) {
         guard rounds != 0 else { return }
         let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.whenSuccess {
-            // Not before the loop has turned: other connections are served too.
+            // Yield to the event loop first, so that other connections are served too.
             bound.eventLoop.execute { write(bytes, rounds: rounds.map { $0 - 1 }, from: bound.value) }
         }
         context.writeAndFlush(NIOAny(bytes), promise: written)

@@ -1,11 +1,12 @@
-/// Turns colours around the grey axis: a rotation of the (Cb, Cr) plane.
+/// Rotates colours around the grey axis, that is, in the (Cb, Cr) plane.
 enum HueKernel {
-    /// Code values by which the whole picture leans towards the turn, so that a grey one shows its prompt as well.
+    /// Shift of the whole frame's chroma in the direction of the rotation, in code values, so that a grey frame shows
+    /// its prompt too.
     private static let cast = 20
 
     static func apply(to frame: I420Frame, degrees: Int) {
         let (cosine, sine) = FixedPointTrigonometry.cosineAndSine(degrees: degrees)
-        // Sample × factor in 1/1024, the cast and the rounding in the first table of each sum.
+        // Products of sample and factor in 1/1024; the first table of each sum includes the cast and the rounding.
         let offset: Int = 128 * 1024 + 512
         let blueFromBlue = products(cosine, plus: offset + cast * cosine)
         let blueFromRed = products(-sine, plus: 0)
@@ -55,9 +56,10 @@ enum HueKernel {
     }
 }
 
-/// Sine and cosine in 1/1024, from whole numbers only: bit for bit the same on every machine.
+/// Sine and cosine in 1/1024, in integers only: bit for bit the same on every machine.
 enum FixedPointTrigonometry {
-    /// Bhaskara I's approximation, off by less than 0.2 %: sin(d°) ≈ 4d(180 − d) / (40500 − d(180 − d)) for 0 ≤ d ≤ 180.
+    /// Bhaskara I's approximation, off by less than 0.2 %, for 0 ≤ d ≤ 180:
+    /// sin(d°) ≈ 4d(180 − d) / (40500 − d(180 − d)).
     private static func sine(_ degrees: Int) -> Int {
         let whole = ((degrees % 360) + 360) % 360
         let half = whole % 180

@@ -1,17 +1,17 @@
-/// What the stand-in does to a picture. A value: the same prompt and image give the same pixels on every run.
+/// The effect that the stand-in applies to a frame. The same prompt and image give the same pixels on every run.
 package struct Look: Sendable, Equatable {
     package enum Style: Sendable, Equatable {
-        /// Pixels stay as they came, whether asked for (passthrough) or because no state was set yet.
+        /// Unchanged pixels: passthrough, or no state set yet.
         case untouched
         /// Bricks of 16 × 16 pixels with bright upper-left and dark lower-right edges.
         case mosaic
-        /// Five levels of luma, three of each chroma, a warm cast.
+        /// Five levels of luma, three of each chroma component, a warm cast.
         case posterised
-        /// Inverted, darkened, over-coloured, edges aglow.
+        /// Inverted, darkened, strongly saturated, with bright edges.
         case neon
-        /// No colour, darker middle tones.
+        /// Greyscale with darker midtones.
         case grey
-        /// Colours turned by so many degrees (60 … 300), with a cast in the direction of the turn.
+        /// Colours rotated by 60 … 300 degrees, with a cast in the direction of the rotation.
         case hue(degrees: Int)
     }
 
@@ -31,13 +31,13 @@ package struct Look: Sendable, Equatable {
 
     package static let untouched = Look(style: .untouched)
 
-    /// Words that choose a style, in the order in which they are looked for (case-insensitive, anywhere in the prompt).
+    /// Words that select a style, in order of precedence (case-insensitive, anywhere in the prompt).
     package static let styleWords: [(word: String, style: Style)] = [
         ("lego", .mosaic), ("anime", .posterised), ("cyberpunk", .neon), ("noir", .grey),
     ]
 
     /// - Parameters:
-    ///   - prompt: nil or empty leaves the style untouched, so that an image alone only tints.
+    ///   - prompt: Nil or empty: the style is `untouched`, so that an image alone only tints.
     ///   - imageHash: `StableHash` of the reference image's bytes.
     package init(prompt: String?, imageHash: UInt64?) {
         tint = imageHash.map(Tint.init(hash:))
@@ -50,7 +50,7 @@ package struct Look: Sendable, Equatable {
         style = words?.style ?? .hue(degrees: 60 + Int(StableHash.fnv1a(prompt.utf8) % 241))
     }
 
-    /// Changes the picture in place.
+    /// Changes the frame in place.
     package func apply(to frame: I420Frame) {
         switch style {
         case .untouched: break
@@ -80,7 +80,7 @@ extension Look: CustomStringConvertible {
 }
 
 extension Look.Tint {
-    /// One of 16 directions on a square ring of 32 code values around "no change": never a tint too weak to see.
+    /// Selects one of 16 directions on a square of ± 32 code values around "no change", so that every tint is visible.
     init(hash: UInt64) {
         let step = Int(hash % 16)
         let along = (step % 4) &* 16 &- 32

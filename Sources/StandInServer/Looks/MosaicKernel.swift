@@ -1,14 +1,14 @@
-/// Toy bricks: every 16 × 16 block becomes its mean colour with a lit and a shaded edge.
+/// Toy bricks: each 16 × 16 block gets its mean colour, a bright and a dark edge.
 enum MosaicKernel {
     static let block = 16
-    /// Code values by which the edges differ from the brick: enough to see on a flat picture after a lossy codec.
+    /// Difference of the edges from the brick, in code values; visible on a flat frame even after a lossy codec.
     static let bevel = 32
 
     static func apply(to frame: I420Frame) {
         for y in stride(from: 0, to: frame.luma.height, by: block) {
             for x in stride(from: 0, to: frame.luma.width, by: block) {
                 let brick = Block(plane: frame.luma, x: x, y: y, size: block)
-                // Kept away from the ends so that both edges show on black and on white.
+                // Clamped so that both edges show on black and on white.
                 brick.fill(min(max(brick.mean, 16 &+ bevel), 235 &- bevel), bevel: bevel)
             }
         }
@@ -22,7 +22,7 @@ enum MosaicKernel {
         }
     }
 
-    /// A block of a plane, cut off at the plane's right and lower border.
+    /// A block of a plane, clipped at the right and lower border.
     private struct Block {
         let plane: Plane
         let x: Int

@@ -1,7 +1,7 @@
-/// City at night: the picture inverted and darkened, colours inverted and stretched, edges drawn bright.
+/// City at night: inverts and darkens the luma, inverts and stretches the colours, draws edges bright.
 enum NeonKernel {
     private static let darkened: [UInt8] = (0..<256).map { CodeRange.luma(16 + (235 - min(max($0, 16), 235)) * 2 / 5) }
-    // Violet cast, so that grey pictures show it.
+    // The violet cast shows on grey frames too.
     private static let blueChroma = SampleTable { CodeRange.chroma(128 - ($0 - 128) * 7 / 4 + 30) }
     private static let redChroma = SampleTable { CodeRange.chroma(128 - ($0 - 128) * 7 / 4 + 22) }
 
@@ -13,11 +13,11 @@ enum NeonKernel {
         redChroma.apply(to: frame.redChroma)
     }
 
-    /// In place: a sample looks only at neighbours to the right and below, which are not yet overwritten.
+    /// Works in place: a sample reads only its right and lower neighbours, which are not yet overwritten.
     private static func glow(_ plane: Plane, _ table: UnsafePointer<UInt8>) {
         for y in 0..<plane.height {
             let row = plane.row(y)
-            // The last row and the last column are their own neighbours.
+            // In the last row and the last column, each sample is its own neighbour.
             let below = plane.row(min(y &+ 1, plane.height &- 1))
             var here = Int32(row[0])
             var x = 0

@@ -1,4 +1,4 @@
-/// Limits of limited-range video, ITU-R BT.601 §2.5.3: kernels stay within them whatever comes in.
+/// Limits of limited-range video, ITU-R BT.601 §2.5.3: kernels stay within them for any input.
 enum CodeRange {
     static let luma = 16...235
     static let chroma = 16...240
@@ -7,7 +7,7 @@ enum CodeRange {
     static func chroma(_ value: Int) -> UInt8 { UInt8(truncatingIfNeeded: min(max(value, 16), 240)) }
 }
 
-/// A function of one sample, as a table of 256 bytes.
+/// A function of one sample as a table of 256 bytes.
 struct SampleTable {
     private let entries: [UInt8]
 
@@ -36,7 +36,7 @@ enum PosteriseKernel {
         let level = (min(max(value, 16), 235) - 16) * 5 / 220
         return CodeRange.luma(30 + level * 46)
     }
-    // The cast makes even a flat grey picture tell that it was transformed.
+    // The cast makes even a flat grey frame visibly transformed.
     private static let blueChroma = SampleTable { CodeRange.chroma(quantised($0) - 12) }
     private static let redChroma = SampleTable { CodeRange.chroma(quantised($0) + 16) }
 
@@ -53,7 +53,7 @@ enum PosteriseKernel {
 }
 
 enum GreyKernel {
-    // Half a parabola: black and white stay, the middle falls by up to 27.
+    // A parabola: black and white stay, midtones fall by up to 27.
     private static let luma = SampleTable { value in
         let level = min(max(value, 16), 235) - 16
         return CodeRange.luma(16 + (level + level * level / 219) / 2)

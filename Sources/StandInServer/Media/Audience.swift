@@ -1,16 +1,16 @@
-// Who watches one session: each painted picture goes to all of them, and all hear of its end. A viewer that is slow or gone
-// holds nobody up.
+// The viewers of one session. Each painted frame goes to all of them, and all are notified of its end. A slow or lost
+// viewer delays no other viewer.
 import GStreamerKit
 import NIOCore
 import Synchronization
 
-/// Sent through the pipeline of a viewer's connection: the session has ended.
+/// User event to a viewer's connection: the session has ended.
 struct SessionEnded: Sendable {}
 
 package final class Audience: Sendable {
-    /// Where a viewer's pictures go; must not wait.
+    /// Receives a viewer's frames; must not block.
     protocol Screen: AnyObject, Sendable {
-        /// - Parameter number: of the caps; another one has other caps.
+        /// - Parameter number: Identifies the caps; changes whenever they change.
         func show(_ picture: Buffer, _ caps: Caps, number: Int)
     }
 
@@ -23,10 +23,10 @@ package final class Audience: Sendable {
 
     package init() {}
 
-    /// Viewers whose connection is open.
+    /// Number of viewers with an open connection.
     var count: Int { state.withLock { $0.channels.count } }
 
-    // MARK: Pictures (the thread that paints)
+    // MARK: Frames (the painting thread)
 
     func set(caps: Caps) {
         state.withLock { $0.caps = (caps, ($0.caps?.number ?? 0) &+ 1) }
@@ -54,10 +54,10 @@ package final class Audience: Sendable {
         }
     }
 
-    /// The session has ended. Who comes later watches its next media, should it get any.
+    /// Ends the viewers' connections. Viewers that connect later watch the session's next media, if any.
     func end() {
         let channels = state.withLock { state in
-            // Others remember what a session did; nothing of its media is to live on for that.
+            // Release the caps: the audience may outlive the media, but nothing of the media may stay alive with it.
             state.caps = nil
             return Array(state.channels.values)
         }
@@ -67,7 +67,7 @@ package final class Audience: Sendable {
     }
 }
 
-/// The audiences of the sessions that are there.
+/// The audiences of all current sessions.
 final class AudienceBoard: Sendable {
     private let audiences = Mutex<[String: Audience]>([:])
 

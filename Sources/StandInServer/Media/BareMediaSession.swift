@@ -1,5 +1,5 @@
-// Media that misbehave below RTP: ICE is real, and what follows is a fault of DTLS or SRTP. No pipeline and no codec.
-// Everything that changes lives on the network thread.
+// Media with faults below RTP: ICE works normally, then DTLS or SRTP misbehaves. There is no pipeline and no codec. All
+// mutable state belongs to the network thread.
 import DecartProtocol
 import ICE
 import MediaSecurity
@@ -8,7 +8,7 @@ import MediaSecurity
 final class BareMediaSession: MediaSession, @unchecked Sendable {
     enum Deed: Equatable {
         case dtls(FaultKind.Handshake)
-        /// Echoes each packet of the client so many times.
+        /// Echoes each packet of the client this many times.
         case replay(Int)
     }
 
@@ -18,7 +18,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     private let network = NetworkThread.shared
     private let ssrc = UInt32.random(in: 1...UInt32.max)
 
-    // MARK: network
+    // MARK: State (network thread)
     private var agent: ICEAgent?
     private var offer: BareOffer?
     private var certificate: DTLSCertificate?
@@ -34,7 +34,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
         self.onEvent = onEvent
     }
 
-    /// What misbehaves below RTP has no later offers.
+    /// Renegotiation and restarts do not apply to faults below RTP.
     func receive(offer: String) {}
     func receive(answer: String) {}
     func restart(_ output: Fault.Output) {}
@@ -175,7 +175,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
         }
     }
 
-    /// RFC 3711 §3.3.2: the copies have the same index, and a receiver drops all but one.
+    /// Sends copies with the same packet index, of which a receiver drops all but one (RFC 3711 §3.3.2).
     private func echo(_ datagram: UnsafeMutableRawBufferPointer, _ count: Int) {
         guard let srtp, let offer, datagram.count >= 12, !(192...223).contains(datagram[1]),
             let length = srtp.unprotectRTP(datagram, length: datagram.count), length >= 12,

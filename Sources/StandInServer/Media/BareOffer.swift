@@ -1,7 +1,7 @@
 import MediaSecurity
 
-/// As much of an offer as an answer without a pipeline needs: its first m-line, video, with its first codec. All others
-/// are refused.
+/// The parts of an offer that an answer without a pipeline needs: the first m-line, which must be video, with its first
+/// codec. The answer rejects all other m-lines.
 struct BareOffer {
     let mid: String
     let payloadType: Int
@@ -9,7 +9,7 @@ struct BareOffer {
     let password: String
     let fingerprints: [Fingerprint]
     let candidates: [String]
-    /// rtpmap, fmtp and feedback of the codec.
+    /// The codec's rtpmap, fmtp and rtcp-fb lines.
     private let codecLines: [String]
     private let refusals: [String]
 

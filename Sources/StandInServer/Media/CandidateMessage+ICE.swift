@@ -1,7 +1,7 @@
 import DecartProtocol
 import WebRTCTransport
 
-// A candidate as signalling writes it, and as ICE takes and gives it.
+// Converts between the candidate of the signalling protocol and that of the transport.
 
 extension ICECandidate {
     init(_ message: CandidateMessage) {

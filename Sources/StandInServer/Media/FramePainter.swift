@@ -1,27 +1,28 @@
 import DecartProtocol
 import Synchronization
 
-/// The one thing that the control channel and the media of a session share: which look is on, and what has been painted.
+/// State that a session's control channel shares with its media: the current look, and the counts of frames.
 ///
-/// The control channel sets the look at any time from its event loop; the streaming thread paints. Neither waits for the
-/// other longer than it takes to copy the look.
+/// The control channel sets the look at any time from its event loop; the streaming thread paints. Each holds the
+/// lock only while it copies the look.
 package final class FramePainter: Sendable {
-    /// Nil until a state is set: pictures then go back raw, so that a client which offers too early shows its camera.
+    /// Nil until a state is set: frames then go back untransformed, so that a client that offers too early shows its
+    /// camera.
     private let look: Mutex<Look?>
     private let carriesLatencyMarker: Bool
-    /// How long a model thinks before a picture goes back.
+    /// Simulated inference time of a frame.
     package let delay: Duration
     private let painted = Atomic<Int>(0)
     private let raw = Atomic<Int>(0)
     private let sent = Atomic<Int>(0)
     private let paused = Atomic(false)
     private let onFrame: @Sendable (Int) -> Void
-    /// Sees each picture that goes back.
+    /// Receives each frame that goes back.
     let audience: Audience
 
     /// - Parameters:
-    ///   - carriesLatencyMarker: read the number in each picture and stamp it again over the painted one.
-    ///   - onFrame: called after every picture with their number so far, on the thread that paints.
+    ///   - carriesLatencyMarker: Reads the marker's number in each frame and stamps it onto the painted frame.
+    ///   - onFrame: Called after each frame with the frame count so far, on the painting thread.
     package init(
         look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, audience: Audience = Audience(),
         onFrame: @escaping @Sendable (Int) -> Void
@@ -33,15 +34,15 @@ package final class FramePainter: Sendable {
         self.onFrame = onFrame
     }
 
-    /// Pictures painted so far, raw ones included.
+    /// Frames painted so far, untransformed ones included.
     package var frameCount: Int { painted.load(ordering: .relaxed) }
-    /// Pictures that went through before there was a look.
+    /// Frames that passed before a look was set.
     package var rawFrameCount: Int { raw.load(ordering: .relaxed) }
 
-    /// Pictures given to the encoder; fewer than painted where some were held back.
+    /// Frames passed to the encoder; fewer than painted if some were dropped.
     package var sentCount: Int { sent.load(ordering: .relaxed) }
 
-    /// No generation runs: frames that come are dropped.
+    /// No generation runs: incoming frames are dropped.
     var isPaused: Bool { paused.load(ordering: .relaxed) }
 
     func setPaused(_ isPaused: Bool) { paused.store(isPaused, ordering: .relaxed) }
@@ -54,9 +55,9 @@ package final class FramePainter: Sendable {
         self.look.withLock { $0 = look }
     }
 
-    /// Changes the picture in place.
+    /// Changes the frame in place.
     package func paint(_ frame: I420Frame) {
-        // A picture without a readable number gets none: an invented one would look like a delivered frame.
+        // A frame without a readable marker gets none: an invented number would count as a delivered frame.
         let number = carriesLatencyMarker ? LatencyMarker.read(from: frame.luma) : nil
         if let look = look.withLock({ $0 }) {
             look.apply(to: frame)

@@ -2,7 +2,7 @@ import DecartProtocol
 
 /// Media that are really received, decoded, painted, encoded and sent back.
 struct GStreamerMediaEngine: MediaEngine {
-    /// Of the video that goes back, bit/s.
+    /// Bitrate of the transformed video, bit/s.
     let bitrate: Int
     let latency: Duration
 
@@ -64,7 +64,7 @@ struct GStreamerMediaEngine: MediaEngine {
 }
 
 extension FaultPlan {
-    /// What cannot be done from above the transport.
+    /// The fault that needs access below the transport, if there is one.
     fileprivate var bareDeed: BareMediaSession.Deed? {
         first { fault in
             switch fault.kind {

@@ -1,7 +1,7 @@
-// The media of one session: peer connection, decoder, painter, encoder in a pipeline of its own. The only file here that
-// touches GStreamer; it knows no WebSocket and no JSON.
+// The media of one direct session: peer connection, decoder, painter and encoder in one pipeline. It knows no WebSocket
+// and no JSON.
 //
-// Threads: everything is done on `queue`, never on the event loop; pictures are painted on the pipeline's own thread.
+// Threads: everything runs on `queue`, never on the event loop; frames are painted on a streaming thread.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
@@ -17,11 +17,11 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private let faults: MediaFaults
     private let onEvent: @Sendable (MediaEvent) -> Void
 
-    // MARK: queue
+    // MARK: State (`queue`)
     private var pipeline: Pipeline?
     private var connection: PeerConnection?
     private var encoder: VideoEncoderBin?
-    /// Where the packets leave.
+    /// The capsfilter that the RTP packets leave through.
     private var exit: Element?
     private var painted: Pad?
     private var echo: SoundEcho?
@@ -77,7 +77,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
                 case .newSSRC:
                     guard let exit else { return }
                     try VideoEncoderBin.setSSRC(UInt32.random(in: 1...UInt32.max), at: exit)
-                    // Another encoder would begin with a keyframe.
+                    // Request a keyframe: the stream of a new SSRC begins with one, as another encoder's would.
                     exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream())
                 case .offer:
                     onEvent(.offered(sdp: try connection.createOffer()))
@@ -114,9 +114,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
 
     private func makePipeline(answering offer: String) throws -> String {
         GStreamerRuntime.initialise()
-        // Candidates are found while the answer is still being made: by way of the queue they follow it.
+        // Candidates arrive while the answer is still being created; `queue` delivers them after it.
         var configuration = PeerConnectionConfiguration()
-        // Patient, as a browser's buffer becomes on a bad path; pictures that come in order are not held up by it.
+        // Long, as a browser's jitter buffer becomes on a bad path; it does not delay frames that arrive in order.
         configuration.jitterBufferLatency = latency
         configuration.audio = .sendrecv
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
@@ -151,7 +151,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         self.exit = exit
         try exit.link("src", to: connection.bin, "rtp_sink")
         try echoSound()
-        // Before the answer leaves: no packet must meet a pipeline that does not run.
+        // Start before the answer is sent: packets must not arrive in a stopped pipeline.
         guard pipeline.setState(.playing) != .failure else {
             throw PeerConnectionError(.wrongState, "the pipeline does not start")
         }
@@ -159,7 +159,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         return answer
     }
 
-    /// Once there is some; later the connection itself sees to it that it comes and goes.
+    /// Builds the echo once audio is negotiated; afterwards the connection itself follows changes of direction.
     private func echoSound() throws {
         guard echo == nil, let connection, let pipeline, let parameters = connection.audioSendParameters else { return }
         let echo = try SoundEcho(delay: painter.delay)
@@ -188,14 +188,14 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         }
     }
 
-    /// Once: what follows a failure is not news.
+    /// Reports the first failure only; later ones are its consequences.
     private func fail(_ words: String) {
         guard !isOver else { return }
         isOver = true
         onEvent(.failed(words))
     }
 
-    /// The order is the peer connection's: close, bin to NULL, out of the pipeline, dismantle.
+    /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
     private func tearDown() {
         busTimer?.cancel()
         busTimer = nil

@@ -1,8 +1,8 @@
-// The media of a room's participant: one connection brings its video and sound, another one takes the transformed track
-// and the same sound; decoder, painter, encoder and an echo stand between them in one pipeline, which grows as they are
-// negotiated. Where one connection serves both directions, it is the publisher.
+// The media of a room's participant: one connection receives its video and audio, another one sends the transformed
+// video and the same audio. Decoder, painter, encoder and audio echo connect them in one pipeline, which grows as
+// tracks are negotiated. If a single connection serves both directions, it is the publisher.
 //
-// Threads: everything is done on `queue`, never on the event loop; pictures are painted on the pipeline's own thread.
+// Threads: everything runs on `queue`, never on the event loop; frames are painted on a streaming thread.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
@@ -21,7 +21,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private let isSingle: Bool
     private let onEvent: @Sendable (RoomMediaEvent) -> Void
 
-    // MARK: queue
+    // MARK: State (`queue`)
     private var pipeline: Pipeline?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
@@ -34,9 +34,9 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private var isOver = false
 
     /// - Parameters:
-    ///   - msid: what the track is known by.
-    ///   - audioMSID: the same of the sound.
-    ///   - isSingle: the participant makes all offers, of one connection.
+    ///   - msid: `msid` of the video track.
+    ///   - audioMSID: `msid` of the audio track.
+    ///   - isSingle: One connection serves both directions; the participant makes all offers.
     init(
         bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
         isSingle: Bool, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
@@ -73,7 +73,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             let connection = try publisher ?? addPublisher()
             let answer = try connection.createAnswer(to: offer)
             let codec = connection.negotiatedCodec
-            // Before the answer leaves: no packet must meet a pipeline that is not there.
+            // Build the receive chain before the answer is sent: packets must not arrive without it.
             if let codec, self.codec == nil { try receiveVideo(codec, from: connection) }
             if connection.audioDirection != nil, echo == nil, let pipeline {
                 let echo = try SoundEcho(delay: painter.delay)
@@ -99,7 +99,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// What goes back, on a connection that takes it.
+    /// Starts to send the transformed video and the audio on a connection that has negotiated them.
     private func send(to connection: PeerConnection) throws {
         if encoder == nil, connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters {
             try sendVideo(parameters, to: connection)
@@ -150,13 +150,13 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         configuration.acceptsDataChannels = true
         configuration.acceptsSimulcast = true
-        // A first offer holds data channels alone.
+        // The subscriber's first offer has data channels only.
         configuration.direction = side == .publisher ? .recvonly : nil
         configuration.audio = side == .publisher ? .recvonly : nil
         configuration.separatesDirections = isSingle
         configuration.msid = msid
         configuration.audioMSID = audioMSID
-        // Candidates are found while the description is still being made: by way of the queue they follow it.
+        // Candidates arrive while the description is still being created; `queue` delivers them after it.
         return try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
             self.queue.async { self.handle(event, side) }
@@ -211,7 +211,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         case .stateChanged(.connected):
             onEvent(.connected(side))
         case .stateChanged(.failed(.closedByPeer)):
-            // A client that leaves may close its connections before its word of it arrives.
+            // A client that leaves may close its connections before its leave message arrives.
             queue.asyncAfter(deadline: .now() + .seconds(2)) { [weak self] in
                 self?.fail("\(side): \(PeerConnectionError.closedByPeer.message)")
             }
@@ -237,14 +237,14 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// Once: what follows a failure is not news.
+    /// Reports the first failure only; later ones are its consequences.
     private func fail(_ words: String) {
         guard !isOver else { return }
         isOver = true
         onEvent(.failed(words))
     }
 
-    /// The order is the peer connection's: close, bin to NULL, out of the pipeline, dismantle.
+    /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
     private func tearDown() {
         busTimer?.cancel()
         busTimer = nil

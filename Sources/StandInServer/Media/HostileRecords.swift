@@ -1,4 +1,4 @@
-/// Datagrams of DTLS that no honest peer sends (RFC 6347 §4.1, §4.2.2).
+/// Invalid DTLS datagrams (RFC 6347 §4.1, §4.2.2).
 enum HostileRecords {
     private static func record(
         _ type: UInt8, epoch: UInt8, sequence: UInt8, version: [UInt8], _ body: [UInt8]
@@ -14,19 +14,19 @@ enum HostileRecords {
         // Epochs that have not begun.
         record(22, epoch: 1, sequence: 7, version: dtls12, [UInt8](repeating: 0x55, count: 64)),
         record(23, epoch: 9, sequence: 1, version: dtls12, [0]),
-        // A handshake message of 16 MiB in fragments of nothing.
+        // A handshake message of 16 MiB in empty fragments.
         record(22, epoch: 0, sequence: 3, version: dtls12, [1, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]),
         // A fragment beyond the end of its message.
         record(22, epoch: 0, sequence: 4, version: dtls12, [2, 0, 0, 4, 0, 0, 0, 0, 9, 0, 0, 4, 1, 2, 3, 4]),
-        // Empty, cut off, and longer than it says.
+        // Empty, truncated, and with bytes after the record's length.
         record(22, epoch: 0, sequence: 5, version: dtls12, []),
         [22, 0xfe, 0xfd, 0, 0, 0, 0],
         record(21, epoch: 0, sequence: 6, version: dtls12, [1]) + [0, 0, 0],
-        // No type of record, no version of DTLS.
+        // An unknown record type and an unknown version.
         record(63, epoch: 0, sequence: 8, version: [0, 0], [UInt8](repeating: 0xaa, count: 32)),
     ]
 
-    /// A client that knows DTLS 1.0 and cipher suites of its time, and nothing newer.
+    /// The ClientHello of a client that knows only DTLS 1.0 and its cipher suites.
     static let oldClientHello: [UInt8] = {
         let random = (0..<32).map { UInt8($0 &* 7) }
         let suites: [UInt8] = [0xc0, 0x14, 0xc0, 0x13, 0xc0, 0x0a, 0xc0, 0x09, 0x00, 0x35, 0x00, 0x2f]

@@ -1,60 +1,60 @@
 package import DecartProtocol
 
-/// What the media of a session tell its control channel, from any thread.
+/// Events of a session's media, from any thread.
 package enum MediaEvent: Sendable, Equatable {
     case answered(sdp: String)
-    /// Of our own, while media flow.
+    /// Our own offer, while media flow.
     case offered(sdp: String)
-    /// Nil: no more candidates.
+    /// Nil: end of candidates.
     case localCandidate(CandidateMessage?)
-    /// Final; the words go to the client.
+    /// Final. The text is sent to the client.
     case failed(String)
 }
 
-/// The media of one session. Calls never block and may come from any thread; they are carried out in order.
+/// The media of one session. Calls never block, may come from any thread, and are carried out in order.
 package protocol MediaSession: AnyObject, Sendable {
-    /// A later one, on the same connection; it is answered as the first.
+    /// Takes a later offer on the same connection and answers it like the first one.
     func receive(offer: String)
 
-    /// To an offer of ours.
+    /// Takes the answer to our own offer.
     func receive(answer: String)
 
-    /// The generation has started again, and the output comes back in this way.
+    /// Brings the output back in this way after the generation has restarted.
     func restart(_ output: Fault.Output)
 
-    /// Further faults while media flow; what cannot begin late is ignored.
+    /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
 
-    /// Nil: no more candidates.
+    /// Nil: end of candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?)
 
-    /// Idempotent. No event follows `completion`, which is called once for every call.
+    /// Idempotent. No event follows `completion`, which is called once for each call.
     func stop(completion: @escaping @Sendable () -> Void)
 }
 
-/// Makes the media of a session: the seam between the control channel and GStreamer.
+/// Creates the media of a session: the interface between the control channel and GStreamer.
 package protocol MediaEngine: Sendable {
-    /// Takes the offer at once; the answer comes as an event.
-    /// - Parameter faults: those of the connection; the ones of media are the engine's.
+    /// Processes the offer immediately; the answer is an event.
+    /// - Parameter faults: All faults of the connection; the engine uses those of media.
     func makeSession(
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
 
-    /// For a viewer of a session over a direct connection, like `makeSession`.
+    /// The same as `makeSession` for a viewer over a direct connection.
     func makeViewer(
         offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
 
-    /// For a viewer of a session in its room, like `makeRoom`.
+    /// The same as `makeRoom` for a viewer.
     func makeRoomViewer(
         of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 
-    /// For a participant of a room; the first offer comes as an event, unless the participant makes them all.
+    /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
     /// - Parameters:
-    ///   - msid: what the transformed track is to be known by.
-    ///   - audioMSID: the same of the sound that goes back.
-    ///   - isSingle: one connection serves both directions, and the participant offers.
+    ///   - msid: `msid` of the transformed video track.
+    ///   - audioMSID: `msid` of the audio track that goes back.
+    ///   - isSingle: One connection serves both directions, and the participant makes all offers.
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void

@@ -1,10 +1,10 @@
-// What the media of direct sessions and of rooms have in common.
+// Helpers shared by the media of direct sessions and of rooms.
 import Dispatch
 import GStreamerKit
 import WebRTCTransport
 
 extension VideoEncoderBin {
-    /// Spoils pictures between encoder and payloader, where they are whole.
+    /// Corrupts encoded frames between encoder and payloader, where each buffer is a whole frame.
     func spoilPictures(while faults: MediaFaults) {
         guard let payloader = bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }),
             let sink = payloader.staticPad("sink")
@@ -19,8 +19,9 @@ extension VideoEncoderBin {
         }
     }
 
-    /// Where its packets leave, and where their SSRC can be changed: another one than `described`, where that is the
-    /// fault. Asked by the payloader, the session would name the described one.
+    /// Adds the capsfilter that the packets leave through. Its caps select the payloader's SSRC: another one than
+    /// `described` with the `wrongSSRC` fault. Without such caps, the payloader takes the described SSRC from the RTP
+    /// session.
     func exit(_ faults: MediaFaults, described: UInt32, in pipeline: Pipeline) throws -> Element {
         let other = try Element(factory: "capsfilter")
         if faults.contains(.wrongSSRC) { try Self.setSSRC(described &+ 0x1234_5678, at: other) }
@@ -30,7 +31,7 @@ extension VideoEncoderBin {
         return other
     }
 
-    /// - Parameter exit: of `exit`.
+    /// - Parameter exit: The element returned by `exit`.
     static func setSSRC(_ ssrc: UInt32, at exit: Element) throws {
         exit.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(ssrc)"))
     }
@@ -46,7 +47,7 @@ extension Element {
 }
 
 extension Pipeline {
-    /// Nobody runs a main loop here: a timer empties the bus, which would grow for ever otherwise.
+    /// Empties the bus with a timer: no main loop runs here, and an unread bus would grow without limit.
     func watchBus(on queue: DispatchQueue, onError: @escaping @Sendable (String) -> Void) -> any DispatchSourceTimer {
         let timer = DispatchSource.makeTimerSource(queue: queue)
         timer.schedule(deadline: .now() + .milliseconds(100), repeating: .milliseconds(100), leeway: .milliseconds(50))

@@ -1,16 +1,16 @@
-// Between decoder and encoder: pictures are painted on the pipeline's own thread.
+// Stands between decoder and encoder and paints frames on the pipeline's streaming thread.
 import GStreamerKit
 
-/// Raw video in; painted I420 leaves through a pad of no element: linked all the way round, the pipeline would be a
-/// ring, and a bin cannot tell in which order the states of a ring change. Where pictures come faster than they can be
-/// painted and encoded, the oldest go: what comes back may get choppy but never late. Only a stand-in that was told to be
-/// more patient than usual takes the pictures that come at once after a retransmission.
+/// Takes raw video; painted I420 frames leave through a pad that belongs to no element. With links all the way round,
+/// the pipeline would be a ring, for which a bin cannot order state changes. If frames arrive faster than they can be
+/// painted and encoded, the queue drops the oldest: the output may stutter but is never late. Only with a latency above
+/// the default does the queue hold the burst of frames that a retransmission releases.
 struct PaintingBin {
     let bin: Bin
-    /// Until it is linked, what is painted goes nowhere.
+    /// Drops frames until it is linked.
     let painted: Pad
 
-    /// - Parameter latency: how long a lost packet was waited for before this.
+    /// - Parameter latency: The jitter buffer's latency upstream of this bin.
     init(painter: FramePainter, faults: MediaFaults, latency: Duration) throws {
         let waiting = 3 + max(0, Int(latency / .milliseconds(33)) - 12)
         let hold = max(0, Int(painter.delay / .nanoseconds(1)))
@@ -28,7 +28,7 @@ struct PaintingBin {
         let painted = Pad(name: "painted", direction: .source)
         self.bin = bin
         self.painted = painted
-        // Both live on the one thread that pushes into this pad.
+        // Used only by the one streaming thread that pushes into this pad.
         var video: VideoInfo?
         var frozen: FrozenPicture?
         let size = bin.child(named: "size")
@@ -49,7 +49,7 @@ struct PaintingBin {
                     isHalved = true
                     Self.halve(size, video)
                 }
-                // A picture that cannot be painted must not go back as the camera took it.
+                // Drop a frame that cannot be painted: it must not go back untransformed.
                 let picture = Self.paint(buffer, video, painter) { frame in
                     guard faults.isOn(.freeze) else { return }
                     if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
@@ -67,7 +67,7 @@ struct PaintingBin {
         }
     }
 
-    /// From the next picture on.
+    /// Applies to the next frames.
     private static func halve(_ size: Element?, _ video: VideoInfo) {
         let width = max(video.width / 4 * 2, 16)
         let height = max(video.height / 4 * 2, 16)
@@ -75,14 +75,14 @@ struct PaintingBin {
         size?.set("caps", caps: caps)
     }
 
-    /// A picture that waited for a retransmission is sent as one of now, as by a service that makes its own pictures:
-    /// with the time at which it should have come, it would have used up the receiver's patience on the way here.
+    /// Restamps a frame that waited for a retransmission as a current one, as a service does that generates its own
+    /// frames. The original timestamp is so old that the frame would use up the receiver's latency before it arrives.
     private static func stamp(_ picture: Buffer, now: ClockTime?) {
         guard let now, let time = picture.pts, now > time &+ usualDelay else { return }
         picture.pts = now &- usualDelay
         picture.dts = nil
     }
-    /// Of decoding and painting: what comes in time keeps its even intervals.
+    /// Normal delay of decoding and painting, ns; frames within it keep their even intervals.
     private static let usualDelay: ClockTime = 100_000_000
 
     private static func paint(
@@ -100,7 +100,7 @@ struct PaintingBin {
 }
 
 extension I420Frame {
-    /// The planes of a mapped frame; their memory is the mapping's, whose size follows from stride and height.
+    /// Wraps the planes of a mapped frame. The mapping owns the memory; its size follows from stride and height.
     fileprivate init?(_ planes: [VideoPlane], _ video: VideoInfo) {
         guard planes.count == 3, planes.allSatisfy({ $0.stride > 0 }) else { return nil }
         func plane(_ index: Int, _ width: Int, _ height: Int) -> Plane? {

@@ -1,47 +1,47 @@
 package import DecartProtocol
 package import WebRTCTransport
 
-/// What the participant's offer has m-lines for.
+/// The kinds of media that the participant's offer has m-lines for.
 package struct RoomLines: Sendable, Equatable {
-    /// What comes from it now. Without video there is nothing to transform yet.
+    /// Kinds that the participant sends now. Without video there is nothing to transform yet.
     package var comes: Set<MediaKind> = []
-    /// Of one connection for both directions: m-lines that tracks go on, or could, by their mid …
+    /// Single connection: the mids of the m-lines that can carry our tracks.
     package var takers: [MediaKind: String] = [:]
-    /// … and those that do.
+    /// Kinds that we send now.
     package var goes: Set<MediaKind> = []
 
     package init() {}
 }
 
-/// What the media of a room's participant tell, from any thread.
+/// Events of the media of a room's participant, from any thread.
 package enum RoomMediaEvent: Sendable, Equatable {
-    /// To the participant's offer.
+    /// The answer to the participant's offer.
     case answered(sdp: String, RoomLines)
-    /// For the connection that takes the transformed track and its sound: at first without them.
+    /// An offer for the connection that sends the transformed video and the audio; the first one is without tracks.
     case offered(sdp: String)
-    /// Nil: no more candidates.
+    /// Nil: end of candidates.
     case localCandidate(CandidateMessage?, RoomSide)
     case connected(RoomSide)
-    /// One of a simulcast.
+    /// A simulcast stream has arrived.
     case streamArrived(rid: String)
     /// Final.
     case failed(String)
 }
 
-/// The media of a room's participant. Calls never block and may come from any thread; they are carried out in order.
+/// The media of a room's participant. Calls never block, may come from any thread, and are carried out in order.
 package protocol RoomMedia: AnyObject, Sendable {
-    /// Further faults while media flow; what cannot begin late is ignored.
+    /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
-    /// For the participant's own tracks; any number of times.
+    /// Takes an offer of the participant's own tracks; any number of times.
     func receive(offer: String)
     func receive(answer: String)
-    /// Makes an offer with these tracks and no others, or lets the next answer hold them where one connection serves both
-    /// directions. Wants the former offer answered, and the like of them from the participant once.
+    /// Makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead. Call
+    /// after the previous offer is answered, and after the participant has sent media of each of these kinds once.
     func offer(_ tracks: Set<MediaKind>)
-    /// The picture goes on an m-line of its own from the next offer of ours on.
+    /// Puts the video on a new m-line in our next offer.
     func moveVideo()
-    /// Nil: no more candidates.
+    /// Nil: end of candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
-    /// Idempotent. No event follows `completion`, which is called once for every call.
+    /// Idempotent. No event follows `completion`, which is called once for each call.
     func stop(completion: @escaping @Sendable () -> Void)
 }

@@ -1,16 +1,16 @@
-// Sound goes back as it came: Opus packets are taken out of RTP and put into RTP of our own, in step with the pictures by
-// their time stamps; nothing is decoded.
+// Sends audio back unchanged: takes Opus packets out of RTP and payloads them again, synchronised with the video by
+// their timestamps. Nothing is decoded.
 import GStreamerKit
 import WebRTCTransport
 
-/// RTP in at the pad `sink`; Opus leaves through a pad of no element, as pictures leave `PaintingBin` and for the same
-/// reason.
+/// Takes RTP at the pad `sink`; Opus leaves through a pad that belongs to no element, for the same reason as in
+/// `PaintingBin`.
 struct SoundEcho {
     let bin: Bin
-    /// Until it is linked, what comes goes nowhere.
+    /// Drops packets until it is linked.
     let echoed: Pad
 
-    /// - Parameter delay: that of the pictures.
+    /// - Parameter delay: The delay of the video frames.
     init(delay: Duration) throws {
         let hold = max(0, Int(delay / .nanoseconds(1)))
         let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
@@ -39,12 +39,12 @@ struct SoundEcho {
         echoed.setActive(true)
     }
 
-    /// A queue that keeps what it has got for so many ns.
+    /// Describes a queue that holds its data for `time` ns.
     static func holding(_ time: Int) -> String {
         "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 min-threshold-time=\(time)"
     }
 
-    /// Opus in, RTP for `connection` out; in the pipeline, linked and running when it comes back.
+    /// Adds a payloader that sends the Opus packets on `connection`; it is linked and running on return.
     func send(to connection: PeerConnection, _ parameters: AudioSendParameters, in pipeline: Pipeline) throws {
         let payloader = try Element(factory: "rtpopuspay")
         payloader.set("pt", parameters.payloadType)
@@ -57,7 +57,7 @@ struct SoundEcho {
         try echoed.link(sink)
     }
 
-    /// The sound of `connection` comes here from now on.
+    /// Adds this bin to the pipeline and links it to the received audio of `connection`.
     func receive(from connection: PeerConnection, in pipeline: Pipeline) throws {
         pipeline.add(bin)
         bin.syncStateWithParent()

@@ -1,7 +1,7 @@
-// The media of one viewer, over a direct connection or in a room: what its session paints, encoded for it alone. So it
-// begins with a key frame, and its network is nobody else's affair.
+// The media of one viewer, over a direct connection or in a room: the session's painted frames, encoded for this viewer
+// alone. Each stream therefore begins with a keyframe, and congestion at one viewer does not affect another.
 //
-// Threads: everything is done on `queue`, never on the event loop; pictures come on the thread that painted them.
+// Threads: everything runs on `queue`, never on the event loop; frames arrive on the thread that painted them.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
@@ -25,7 +25,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private let msid: String?
     private let onEvent: @Sendable (Event) -> Void
 
-    // MARK: queue
+    // MARK: State (`queue`)
     private var pipeline: Pipeline?
     private var connection: PeerConnection?
     private var encoder: VideoEncoderBin?
@@ -33,7 +33,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private var busTimer: (any DispatchSourceTimer)?
     private var isOver = false
 
-    /// - Parameter msid: what the track is known by in a room.
+    /// - Parameter msid: `msid` of the track in a room; nil: direct connection.
     init(bitrate: Int, audience: Audience, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
         self.bitrate = bitrate
         self.audience = audience
@@ -43,7 +43,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     // MARK: Negotiation
 
-    /// A direct connection.
+    /// Starts a direct connection.
     func start(answering offer: String) {
         work("the offer could not be taken") { [self] in
             let connection = try makeConnection()
@@ -53,7 +53,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// A room: the transport first, then the track.
+    /// Starts in a room: connects the transport first; `offer` adds the track later.
     func start() {
         work("the viewer's media could not start") { [self] in
             let connection = try makeConnection()
@@ -61,7 +61,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// H.264, as the service likes it best, where that can be had.
+    /// Prefers H.264, as the service does.
     func offer(_ tracks: Set<MediaKind>) {
         work("the track could not be offered") { [self] in
             guard let connection else { return }
@@ -76,7 +76,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         queue.async { [self] in connection?.moveVideo() }
     }
 
-    /// What the session paints comes again on its own.
+    /// Nothing to do: the session's painted frames resume by themselves.
     func restart(_ output: Fault.Output) {}
 
     func receive(answer: String) {
@@ -87,7 +87,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// Viewers bring nothing.
+    /// Viewers send no media.
     func receive(offer: String) {}
 
     func addRemoteCandidate(_ candidate: CandidateMessage?) {
@@ -98,7 +98,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         if side == .subscriber { addRemoteCandidate(candidate) }
     }
 
-    /// Those of media are the session's.
+    /// Media faults act on the session, not on its viewers.
     func add(_ faults: [Fault]) {}
 
     func stop(completion: @escaping @Sendable () -> Void) {
@@ -116,12 +116,13 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         configuration.acceptsDataChannels = msid != nil
-        // In a room the first offer holds data channels alone.
+        // In a room the first offer has data channels only.
         configuration.direction = msid == nil ? .sendonly : nil
         configuration.msid = msid
-        // Viewers hear nothing; but aiortc connects a refused m-line on a transport of its own, which never comes about.
+        // Viewers receive no audio. The m-line is inactive instead of rejected, because aiortc puts a rejected m-line
+        // on a transport of its own, which never connects.
         configuration.audio = msid == nil ? .inactive : nil
-        // Candidates are found while the description is still being made: by way of the queue they follow it.
+        // Candidates arrive while the description is still being created; `queue` delivers them after it.
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
             self.queue.async { self.handle(event) }
@@ -178,14 +179,14 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// Once: what follows a failure is not news.
+    /// Reports the first failure only; later ones are its consequences.
     private func fail(_ words: String) {
         guard !isOver else { return }
         isOver = true
         onEvent(.failed(words))
     }
 
-    /// The order is the peer connection's: close, bin to NULL, out of the pipeline, dismantle.
+    /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
     private func tearDown() {
         busTimer?.cancel()
         busTimer = nil
@@ -201,8 +202,8 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     }
 }
 
-/// From one pipeline into another: pictures get the time at which they come.
-// @unchecked: the pad locks itself, the rest belongs to the thread that paints.
+/// Passes frames from the session's pipeline into the viewer's and restamps them with the viewer's running time.
+// @unchecked: the pad has its own lock; the rest belongs to the painting thread.
 final class ViewerScreen: Audience.Screen, @unchecked Sendable {
     let queue: Element
     private let pad = Pad(name: "painted", direction: .source)
@@ -216,7 +217,7 @@ final class ViewerScreen: Audience.Screen, @unchecked Sendable {
         queue.set("max-size-time", 0)
     }
 
-    /// In the pipeline: being added to it, an element loses its links.
+    /// Call after `queue` is in the pipeline: adding an element to a bin unlinks it.
     func open() throws {
         guard let sink = queue.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the queue has no sink pad")

@@ -1,7 +1,7 @@
 internal import CGIO
 
 enum Gzip {
-    /// What was compressed (RFC 1952); nil: damaged, cut off, or more than `limit` bytes.
+    /// Decompresses gzip data (RFC 1952). Returns nil if it is damaged, truncated, or larger than `limit` bytes.
     static func decompressed(_ bytes: [UInt8], limit: Int) -> [UInt8]? {
         guard let converter = gst_decart_gunzip_new() else { return nil }
         defer { g_object_unref(UnsafeMutableRawPointer(converter)) }

@@ -1,15 +1,15 @@
-// What the control channel of a session and the connection to its room share.
+// State that a session's control channel shares with the connections to its room.
 import DecartProtocol
 import NIOCore
 import Synchronization
 
-/// Names in one room.
+/// The names and SIDs of one room.
 struct RoomIdentity: Sendable, Equatable {
     let name: String
     let sid = Self.sid("RM")
     private(set) var participant: String
     private(set) var participantSID = Self.sid("PA")
-    /// Clients take tracks of participants whose identity begins so.
+    /// Clients subscribe to tracks of participants whose identity begins with `inference-server-`.
     let inferenceServer: String
     let inferenceSID = Self.sid("PA")
     let trackSID = Self.sid("TR")
@@ -21,7 +21,7 @@ struct RoomIdentity: Sendable, Equatable {
         inferenceServer = "inference-server-" + Self.random
     }
 
-    /// The same room for a viewer.
+    /// Returns the same room as a viewer joins it, under the viewer's own identity.
     func viewed(by viewer: String) -> RoomIdentity {
         var copy = self
         (copy.participant, copy.participantSID) = (viewer, Self.sid("PA"))
@@ -32,29 +32,29 @@ struct RoomIdentity: Sendable, Equatable {
 
     private static var random: String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
-    /// Kinds are told by their beginning: RM_, PA_, TR_.
+    /// Makes a SID; its prefix is its kind (RM, PA, TR).
     static func sid(_ kind: String) -> String { "\(kind)_\(random)" }
 }
 
-/// Sent through the pipeline of a participant's connection.
+/// User event to the connection of a participant.
 enum RoomNotice: Sendable {
-    /// Another connection has taken the place.
+    /// Another connection has replaced this one.
     case replaced
     /// The session has ended.
     case closed
-    /// The generation has ended, and the output leaves the room with it …
+    /// The generation has ended, and its track is unpublished.
     case withdrawOutput
-    /// … and has started again.
+    /// The generation has restarted, and the output comes back in this way.
     case restartOutput(Fault.Output)
 }
 
 final class Room: Sendable {
     let identity: RoomIdentity
     let sessionID: String
-    /// The number of the session on the board.
+    /// Number of the session on the board.
     let number: Int
     let painter: FramePainter
-    /// Those of the session.
+    /// Faults of the session.
     let faults: Mutex<FaultPlan>
     private let member = Mutex<(any Channel)?>(nil)
 
@@ -66,7 +66,7 @@ final class Room: Sendable {
         self.faults = Mutex(faults)
     }
 
-    /// One participant at a time: who comes later takes the place.
+    /// Replaces the present participant, if any: a room has one at a time.
     func enter(_ channel: any Channel) {
         let former = member.withLock { member in
             defer { member = channel }
@@ -80,7 +80,7 @@ final class Room: Sendable {
         member.withLock { if $0 === channel { $0 = nil } }
     }
 
-    /// The participant and its viewers.
+    /// Notifies the participant and the viewers.
     func tell(_ notice: RoomNotice) {
         member.withLock { $0 }?.pipeline.fireUserInboundEventTriggered(notice)
         painter.audience.tell(notice)
@@ -93,14 +93,14 @@ final class Room: Sendable {
     }
 }
 
-/// The open rooms, and their tokens.
+/// The open rooms and their tokens.
 final class RoomBoard: Sendable {
     private let rooms = Mutex<[String: Room]>([:])
     private let tokens = RoomTokens()
 
     func add(_ room: Room) { rooms.withLock { $0[room.identity.name] = room } }
 
-    /// Its tokens open nothing from now on.
+    /// Closes the room and invalidates its tokens.
     func remove(_ room: Room) {
         rooms.withLock { $0[room.identity.name] = nil }
         room.close()
@@ -110,18 +110,18 @@ final class RoomBoard: Sendable {
 
     func token(for room: Room) -> Secret? { token(for: room, identity: room.identity.participant, isViewer: false) }
 
-    /// Each time for another viewer.
+    /// Makes a token for a new viewer identity at each call.
     func viewerToken(for room: Room) -> Secret? { token(for: room, identity: RoomIdentity.newViewer, isViewer: true) }
 
-    /// - Parameter isViewer: takes and does not publish.
+    /// - Parameter isViewer: The token allows subscribing but not publishing.
     func token(for room: Room, identity: String, isViewer: Bool) -> Secret? {
         tokens.token(
             for: RoomTokens.Grant(room: room.identity.name, identity: identity, isViewer: isViewer),
             now: WallClock.seconds)
     }
 
-    /// Nil: no token of ours, or of a room that is gone.
-    /// - Returns: with the viewer's name, where it is one.
+    /// Returns nil if the token is not ours or its room is gone.
+    /// - Returns: The room, and the viewer's identity if the token is a viewer's.
     func room(for token: String) -> (room: Room, viewer: String?)? {
         guard let grant = tokens.grant(in: token, now: WallClock.seconds), let room = room(named: grant.room) else {
             return nil

@@ -6,21 +6,21 @@ import NIOSSL
 import SwiftProtobuf
 import Synchronization
 
-/// The answer to a request for a room's signalling.
+/// The decision on a request for a room's signalling.
 enum RoomAdmission {
-    /// Not about rooms at all.
+    /// The request is not about rooms.
     case other
     case admitted(Room, Visit)
     case refused(HTTPAnswer)
 
-    /// How the participant wants to be served.
+    /// The options of a participant's connection.
     struct Visit: Sendable {
         var isSubscribedToAll: Bool
-        /// It wants to go on with a connection that it had.
+        /// The participant wants to resume a former connection.
         var isResume: Bool
-        /// Who only watches, by name.
+        /// Identity of a viewer; nil: the session's own client.
         var viewer: String?
-        /// One connection for both directions: what is asked for with it.
+        /// The join request, if the participant uses a single connection for both directions.
         var single: LiveKitJoinRequest?
     }
 
@@ -34,7 +34,7 @@ enum RoomAdmission {
         var isValidation: Bool { self == .dualValidation || self == .singleValidation }
     }
 
-    /// On this answer clients take the older path, with two connections.
+    /// A client falls back to the older path with two connections on this answer.
     private static let notSingle = RoomAdmission.refused(HTTPAnswer(404, "not found"))
 
     init(_ head: HTTPRequestHead, _ services: ConnectionServices) {
@@ -78,11 +78,11 @@ enum RoomAdmission {
                 isResume: isOn("reconnect", default: false), viewer: viewer))
     }
 
-    /// Bytes, as of LiveKit's own servers.
+    /// Bytes; the limit of LiveKit's own servers.
     private static let maximumJoinRequest = 1 << 20
 
     private static func single(_ text: String, _ room: Room) -> RoomAdmission {
-        // LiveKit's own servers insist on the padding.
+        // LiveKit's own servers require the padding.
         guard !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
             let wrapped = try? LiveKitWrappedJoinRequest(serializedBytes: bytes)
         else { return .refused(HTTPAnswer(400, "cannot decode the join request")) }
@@ -101,7 +101,7 @@ enum RoomAdmission {
 }
 
 enum RoomAddress {
-    /// Where the client reaches the room: this stand-in, by the name that the client has for it.
+    /// Returns the URL of this stand-in by the host name that the client uses for it.
     static func url(host: String?, _ channel: any Channel) -> String {
         let isSecure = (try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)) != nil
         let isPlain = host?.utf8.allSatisfy { byte in

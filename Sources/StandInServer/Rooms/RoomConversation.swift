@@ -1,15 +1,15 @@
-// The signalling of a room's one participant as a value: told facts, it answers with orders. It knows no socket, clock,
-// thread or media; `RoomHandler` drives it and carries the orders out.
+// The signalling of a room's participant as a state machine: takes events and returns orders. It knows no socket,
+// clock, thread or media; `RoomHandler` drives it and carries the orders out.
 import DecartProtocol
 import LiveKitProtocol
 import SwiftProtobuf
 import WebRTCTransport
 
-/// The two connections of a participant. Where there is one for both directions, it is the publisher.
+/// The two connections of a participant. A single connection for both directions is the publisher.
 package enum RoomSide: Sendable, Hashable {
-    /// Brings the participant's own tracks; the participant offers.
+    /// Receives the participant's own tracks; the participant offers.
     case publisher
-    /// Takes the transformed track; the room offers.
+    /// Sends the transformed video and the audio; the room offers.
     case subscriber
 }
 
@@ -19,11 +19,11 @@ struct RoomConversation {
         case startMedia
         case receiveOffer(String)
         case receiveAnswer(String)
-        /// Nil: no more candidates.
+        /// Nil: end of candidates.
         case addCandidate(CandidateMessage?, RoomSide)
-        /// With these tracks of the inference server and no others; of one connection, the next answer.
+        /// Offers exactly these tracks of the inference server; a single connection puts them into the next answer.
         case offer(Set<MediaKind>)
-        /// The picture is on an m-line of its own in offers from now on.
+        /// Puts the video on a new m-line in later offers.
         case moveVideo
         case close
     }
@@ -36,32 +36,32 @@ struct RoomConversation {
     private var isOver = false
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
     private static let maximumTrackCount = 20
-    /// Of the participant's offers, in order; the answers repeat them.
+    /// IDs of the participant's unanswered offers, in order; each answer repeats one.
     private var offerIDs: [UInt32] = []
     private static let maximumOpenOfferCount = 16
     private var lastOfferID: UInt32 = 0
-    /// The participant has answered our last offer.
+    /// The participant has answered our latest offer.
     private var isStable = false
-    /// What comes from the participant.
+    /// Kinds that the participant sends.
     private var comes: Set<MediaKind> = []
-    /// What the participant has asked for.
+    /// Kinds that the participant subscribes to.
     private var wanted: Set<MediaKind>
-    /// What the inference server publishes: the picture from the first one on, the sound while there is some.
+    /// Kinds that the inference server publishes: video once the participant has sent some, audio while it sends some.
     private var announced: Set<MediaKind>
     private var announcementCount: UInt32 = 1
-    /// No generation runs, and the picture has left the room.
+    /// The generation has ended, and the video track is unpublished.
     private var isWithdrawn = false
     private var videoSID: String
     private var offered: Set<MediaKind> = []
-    /// Of one connection: tracks for which the participant has an m-line.
+    /// Single connection: kinds for which the participant's offer has an m-line.
     private var takers: Set<MediaKind> = []
-    /// The last one of each side waits for the next, so that it can be marked as the last.
+    /// The latest candidate of each side, held back until the next one so that the last can be marked as final.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
     /// - Parameters:
-    ///   - isSubscribedToAll: without being asked for single tracks.
-    ///   - isViewer: brings nothing: the track is there from the beginning.
-    ///   - isSingle: one connection serves both directions: the participant offers, always.
+    ///   - isSubscribedToAll: Auto-subscribe: tracks need no subscription request.
+    ///   - isViewer: Publishes nothing; the video track exists from the beginning.
+    ///   - isSingle: One connection serves both directions; the participant makes all offers.
     init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE) {
         self.room = room
         videoSID = room.trackSID
@@ -73,7 +73,7 @@ struct RoomConversation {
         wanted = isSubscribedToAll ? Set(MediaKind.allCases) : []
     }
 
-    // MARK: The beginning
+    // MARK: Joining
 
     mutating func opened(token: String) -> [Order] {
         var join = LiveKitJoinResponse()
@@ -97,7 +97,7 @@ struct RoomConversation {
         return [.send(.join(join)), .send(.with { $0.refreshToken = token }), .startMedia]
     }
 
-    /// What came with the request for one connection.
+    /// Handles the tracks and the offer of a join request for a single connection.
     mutating func joined(_ join: LiveKitJoinRequest) -> [Order] {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
         guard join.hasPublisherOffer else { return tracks }
@@ -105,7 +105,7 @@ struct RoomConversation {
         return tracks + [.receiveOffer(join.publisherOffer.sdp)]
     }
 
-    /// The participant wants to go on with what it had: it has to begin anew.
+    /// The participant wants to resume; it has to reconnect instead.
     mutating func openedToResume() -> [Order] {
         leave(.reconnect, reason: .stateMismatch)
     }
@@ -143,14 +143,14 @@ struct RoomConversation {
 
     private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : room.audioTrackSID }
 
-    /// The media know the picture by its first name.
+    /// Replaces the video track's first SID, which the media keep using, with the present one.
     private func renamed(_ sdp: String) -> String {
         videoSID == room.trackSID ? sdp : sdp.replacing(room.trackSID, with: videoSID)
     }
 
-    // MARK: The participant
+    // MARK: Signal requests
 
-    /// - Parameter now: milliseconds since 1970.
+    /// - Parameter now: Milliseconds since 1970.
     mutating func received(_ request: LiveKitSignalRequest, now: Int64) -> [Order] {
         guard !isOver else { return [] }
         switch request.message {
@@ -217,7 +217,7 @@ struct RoomConversation {
         return offerIfDue()
     }
 
-    // MARK: The media
+    // MARK: Media events
 
     mutating func mediaAnswered(_ sdp: String, _ lines: RoomLines) -> [Order] {
         guard !isOver, !offerIDs.isEmpty else { return [] }
@@ -242,7 +242,7 @@ struct RoomConversation {
     private mutating func announce(_ tracks: Set<MediaKind>) -> [Order] {
         announced = tracks
         announcementCount &+= 1
-        // A track is told of before the offer that carries it.
+        // Announce a track before the offer that carries it.
         var update = LiveKitParticipantUpdate()
         update.participants = [inferenceServer]
         return [.send(.with { $0.update = update })] + offerIfDue()
@@ -252,7 +252,7 @@ struct RoomConversation {
         guard !isOver, !isWithdrawn else { return [] }
         isWithdrawn = true
         guard announced.contains(.video) else { return [] }
-        // Who wants it again has to ask again.
+        // A participant without auto-subscribe has to subscribe again.
         if !isSubscribedToAll { wanted.remove(.video) }
         return announce(announced.subtracting([.video]))
     }
@@ -261,12 +261,13 @@ struct RoomConversation {
         guard !isOver, isWithdrawn else { return [] }
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
-        // A participant that makes all offers also says which m-line is free.
+        // With a single connection, the participant chooses the m-line.
         let move: [Order] = output == .newMID && !isSingle ? [.moveVideo] : []
         return move + (isViewer || comes.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
-    /// The participant has withdrawn tracks: to be published again they have to be announced again.
+    /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish
+    /// them again.
     private mutating func unpublished(_ kinds: Set<MediaKind>) -> [Order] {
         let types = kinds.map { kind -> LiveKitTrackType in kind == .video ? .video : .audio }
         let gone = publishedTracks.filter { types.contains($0.value.type) }
@@ -288,7 +289,7 @@ struct RoomConversation {
         return [.send(.with { $0.offer = offer })]
     }
 
-    /// One offer after the other.
+    /// Makes an offer if the tracks have changed; one offer at a time.
     private mutating func offerIfDue() -> [Order] {
         let due = announced.intersection(wanted)
         guard isStable, due != offered else { return [] }
@@ -297,7 +298,7 @@ struct RoomConversation {
             isStable = false
             return [.offer(due)]
         }
-        // The participant offers, also when it has lines enough: our answer holds the tracks.
+        // The participant offers even if it has enough m-lines; our answer then carries the tracks.
         let needed = due.subtracting(takers)
         var requirement = LiveKitMediaSectionsRequirement()
         (requirement.numVideos, requirement.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
@@ -316,7 +317,7 @@ struct RoomConversation {
         return [.send(.with { $0.trickle = trickle })]
     }
 
-    /// The participant's own connection is up: somebody takes its video.
+    /// The publisher connection is up: reports the participant's video tracks as subscribed.
     mutating func mediaConnected(_ side: RoomSide) -> [Order] {
         guard !isOver, side == .publisher else { return [] }
         return publishedTracks.values.filter { $0.type == .video }.map { track in
@@ -326,7 +327,7 @@ struct RoomConversation {
         }
     }
 
-    // MARK: The end
+    // MARK: Leaving
 
     mutating func mediaFailed() -> [Order] { leave(.reconnect, reason: .connectionTimeout) }
 

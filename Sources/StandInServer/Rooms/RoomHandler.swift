@@ -1,5 +1,5 @@
-// Drives one `RoomConversation`: WebSocket frames in, orders out. Everything here runs on the connection's event loop;
-// media events hop onto it.
+// Drives one `RoomConversation`: passes WebSocket frames in and carries its orders out. Everything here runs on the
+// connection's event loop; media events hop onto it.
 import DecartProtocol
 import Dispatch
 import LiveKitProtocol
@@ -74,7 +74,7 @@ final class RoomHandler: ChannelInboundHandler {
         case .binary:
             receive(frame.unmaskedData, context)
         case .text:
-            // LiveKit's own servers take protobuf's JSON as well.
+            // LiveKit's own servers also accept protobuf's JSON format.
             log("text frames are not understood")
             close(.unacceptableData, context)
         case .ping:
@@ -111,7 +111,7 @@ final class RoomHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The error's own text is not logged: it may quote what the peer sent.
+        // Do not log the error's own text: it may quote what the peer sent.
         if let code = FrameRules.closeCode(for: error) {
             close(code, context)
         } else {
@@ -141,7 +141,7 @@ final class RoomHandler: ChannelInboundHandler {
             })
     }
 
-    // MARK: Messages
+    // MARK: Signal messages
 
     private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
         guard let request = try? LiveKitSignalRequest(serializedBytes: Array(data.readableBytesView)) else {
@@ -194,7 +194,7 @@ final class RoomHandler: ChannelInboundHandler {
             ? services.engine.makeRoomViewer(of: room.painter.audience, msid: msid, onEvent: tell)
             : services.engine.makeRoom(
                 painter: room.painter, faults: faults, msid: msid,
-                // One stream: pictures and sound belong together.
+                // Audio and video share a stream ID, so that the client synchronises them.
                 audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)",
                 isSingle: visit.single != nil, onEvent: tell)
     }
@@ -228,7 +228,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     // MARK: Faults
 
-    /// The session's are not its viewers'.
+    /// The session's faults; a viewer has none.
     private var faults: FaultPlan { isViewer ? FaultPlan() : room.faults.withLock { $0 } }
 
     private func hasFault(_ kind: FaultKind.Room) -> Bool { faults.contains(.room(kind)) }
@@ -245,7 +245,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     private func commit(_ kind: FaultKind.Room, _ context: ChannelHandlerContext) {
         log("fault: \(FaultKind.room(kind).name)")
-        // Once: the participant comes back, and the same must not happen again.
+        // Remove the fault: it acts once, and the participant reconnects.
         room.faults.withLock { plan in plan.faults.removeAll { $0.kind == .room(kind) } }
         switch kind {
         case .leaveDisconnect: carryOut(conversation.leave(.disconnect, reason: .participantRemoved), context)
@@ -258,7 +258,7 @@ final class RoomHandler: ChannelInboundHandler {
         }
     }
 
-    // MARK: Frames out
+    // MARK: Outgoing frames
 
     private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
         guard !isClosing else { return }
@@ -269,7 +269,7 @@ final class RoomHandler: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
     }
 
-    /// LiveKit's servers too let the last words go out first.
+    /// Closes after 50 ms, so that the leave message goes out first, as LiveKit's servers do.
     private func closeSoon(_ context: ChannelHandlerContext) {
         let number = faultTimers.number()
         let timer = context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(50)) {

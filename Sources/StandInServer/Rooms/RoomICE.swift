@@ -2,10 +2,10 @@ package import ICE
 import LiveKitProtocol
 import SwiftProtobuf
 
-/// What a room tells those who join about finding a path.
+/// The ICE servers and policy that a room sends to its participants.
 package struct RoomICE: Sendable, Equatable {
     package var servers: [ICEServer] = []
-    /// Nothing but relays may be used.
+    /// Only relay candidates may be used.
     package var forcesRelay = false
 
     package init() {}
@@ -15,7 +15,7 @@ package struct RoomICE: Sendable, Equatable {
         if forcesRelay { join.clientConfiguration.forceRelay = .enabled }
     }
 
-    /// As LiveKit writes it: credentials stand beside the URL, as they are.
+    /// Writes a server in LiveKit's format: credentials are fields beside the URL.
     private static func message(_ server: ICEServer) -> LiveKitICEServer {
         let host = server.host.contains(":") ? "[\(server.host)]" : server.host
         let (scheme, query) =

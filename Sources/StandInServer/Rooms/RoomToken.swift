@@ -1,17 +1,17 @@
-// Tokens of rooms: JSON Web Tokens (RFC 7519) signed with HS256, as LiveKit's own servers want them. A token is a secret.
+// Room tokens: JSON Web Tokens (RFC 7519) signed with HS256, as LiveKit's own servers require. A token is a secret.
 package import DecartProtocol
 import MediaSecurity
 
 /// Makes and checks the tokens of one stand-in.
 package struct RoomTokens: Sendable {
     static let issuer = "decart-standin"
-    /// Seconds: a client that is in the room gets fresh ones in between.
+    /// Seconds; a client in the room receives new tokens in between.
     package static let lifetime = 600
 
     package struct Grant: Sendable, Equatable {
         package let room: String
         package let identity: String
-        /// It takes and does not publish.
+        /// The token allows subscribing but not publishing.
         package let isViewer: Bool
 
         package init(room: String, identity: String, isViewer: Bool = false) {
@@ -27,7 +27,7 @@ package struct RoomTokens: Sendable {
         key = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// - Parameter now: seconds since 1970.
+    /// - Parameter now: Seconds since 1970.
     package func token(for grant: Grant, now: Int) -> Secret? {
         let header = Header(alg: "HS256", typ: "JWT")
         let claims = Claims(
@@ -39,7 +39,7 @@ package struct RoomTokens: Sendable {
         return Secret(text + "." + Base64.encode(signature, alphabet: .url))
     }
 
-    /// Nil: not one of ours, or not of now.
+    /// Returns nil if the token is not ours or not valid now.
     package func grant(in token: String, now: Int) -> Grant? {
         guard token.utf8.count <= 4096 else { return nil }
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
@@ -63,7 +63,7 @@ package struct RoomTokens: Sendable {
         struct Video: Codable {
             var room: String
             var roomJoin: Bool
-            /// Nil: everything is allowed.
+            /// Nil: publishing is allowed.
             var canPublish: Bool?
         }
         var iss: String

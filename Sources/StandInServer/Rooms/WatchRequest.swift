@@ -2,13 +2,13 @@ import DecartProtocol
 import NIOCore
 import NIOHTTP1
 
-/// A viewer's request for a room, `POST …/watch-stream/{room}`, and its answer.
+/// A viewer's request for a room, `POST …/watch-stream/{room}`.
 struct WatchRequest {
     let room: String
     private let isPost: Bool
     private let key: String?
 
-    /// Nil: about something else.
+    /// Returns nil for any other request.
     init?(_ head: HTTPRequestHead) {
         let parts = head.uri.prefix { $0 != "?" }.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[parts.count - 2] == "watch-stream", let last = parts.last,

@@ -4,7 +4,7 @@ import NIOHTTP1
 import NIOSSL
 import NIOWebSocket
 
-/// Lays out the handlers of an accepted connection: TLS, HTTP until the upgrade, then the WebSocket session.
+/// Installs the handlers of an accepted connection: TLS, HTTP until the upgrade, then the WebSocket session.
 struct ChildPipeline: Sendable {
     let configuration: StandInConfiguration
     let services: ConnectionServices
@@ -65,7 +65,7 @@ struct ChildPipeline: Sendable {
         browserGuard.refusal(of: head.headers).map(Admission.refused)
     }
 
-    /// Nil: not a viewer's request for a room.
+    /// Returns nil unless this is a viewer's request for a room. Even a successful answer is a refusal of the upgrade.
     private func watch(_ head: HTTPRequestHead, _ plan: FaultPlan, _ channel: any Channel) -> Admission? {
         guard let request = WatchRequest(head) else { return nil }
         if let answer = plan.answer { return .refused(answer) }
@@ -87,7 +87,7 @@ struct ChildPipeline: Sendable {
     }
 
     private func installSession(on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan) throws {
-        // The same head was admitted a moment ago on this thread; anything else means that the last place went meanwhile.
+        // The same head was admitted a moment ago on this thread; a refusal now means that no session is free any more.
         guard case .admitted(let request, let plan) = admit(head, plan) else {
             throw ChannelError.operationUnsupported
         }
@@ -101,7 +101,7 @@ struct ChildPipeline: Sendable {
 
     private func installFrames(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        // A client that vanishes without a FIN holds its place no longer than this; pings go out every 10 s.
+        // Limits how long a client that vanished without a FIN occupies its session; pings go out every 10 s.
         try pipeline.addHandler(IdleStateHandler(readTimeout: .seconds(30)))
         try pipeline.addHandler(FrameRules())
         try pipeline.addHandler(

@@ -9,10 +9,10 @@ final class Doors: @unchecked Sendable {
     private let host: String?
     private let log: @Sendable (String) -> Void
 
-    // MARK: queue
+    // MARK: State (`queue`)
     private var port: Int
     private var channels: [any Channel] = []
-    /// Timers of an earlier plan find another number.
+    /// Number of the present plan; timers of an earlier plan do nothing.
     private var plan = 0
 
     init(listener: Listener, host: String?, port: Int, log: @escaping @Sendable (String) -> Void) {
@@ -22,8 +22,8 @@ final class Doors: @unchecked Sendable {
         self.log = log
     }
 
-    /// Blocks, as do all calls here; none of them may come from an event loop.
-    /// - Returns: the port.
+    /// Blocks, like all calls here; must not be called from an event loop.
+    /// - Returns: The port.
     func open() throws -> Int {
         try queue.sync {
             try listen()
@@ -71,7 +71,7 @@ final class Doors: @unchecked Sendable {
         channels = []
     }
 
-    /// The port is ours no longer while it is closed: somebody else may hold it for a moment.
+    /// Retries until it succeeds: another process may hold the port while it is closed.
     private func reopen(_ plan: Int) {
         guard plan == self.plan else { return }
         do {

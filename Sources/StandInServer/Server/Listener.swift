@@ -17,7 +17,7 @@ struct Listener {
         do {
             return (port, [first, try bind("::1", port)])
         } catch let error as IOError where [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errnoCode) {
-            // A machine without IPv6.
+            // The machine has no IPv6.
             return (port, [first])
         } catch {
             try? first.close().wait()
@@ -32,7 +32,7 @@ struct Listener {
             .serverChannelOption(.backlog, value: 128)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
-            // Beyond this much unread output a client is dropped (`ConnectionHandler.write`).
+            // `ConnectionHandler.write` disconnects a client with more unread output than this.
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 1 << 18, high: 1 << 20))
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -2,7 +2,7 @@ import Dispatch
 import NIOCore
 import Synchronization
 
-/// The accepted connections, upgraded or not: a bound on their number, and a way to end them all.
+/// The accepted connections, upgraded or not: limits their number and closes them all.
 final class OpenChannels: Sendable {
     private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
     private let limit: Int
@@ -11,7 +11,7 @@ final class OpenChannels: Sendable {
         self.limit = limit
     }
 
-    /// - Returns: false when there are too many.
+    /// - Returns: False if there are too many.
     func add(_ channel: any Channel) -> Bool {
         let id = ObjectIdentifier(channel)
         let isAdded = channels.withLock { channels in
@@ -27,7 +27,7 @@ final class OpenChannels: Sendable {
         return isAdded
     }
 
-    /// Lets sessions say goodbye; what is still open at the end of the time is closed without.
+    /// Notifies all connections of the shutdown, so that sessions end in order; closes those still open after `time`.
     func closeAll(within time: DispatchTimeInterval) {
         let open = channels.withLock { Array($0.values) }
         let group = DispatchGroup()
@@ -41,7 +41,7 @@ final class OpenChannels: Sendable {
         _ = group.wait(timeout: .now() + time)
     }
 
-    /// Handlers on every connection hear of it, on their event loop.
+    /// Fires a user event on the pipeline of every connection.
     func tell(_ event: any Sendable) {
         for channel in channels.withLock({ Array($0.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(event)

@@ -1,13 +1,13 @@
-/// The latest of a client's texts, bounded in number and in bytes.
+/// The latest texts of a client, limited in number and in bytes.
 struct RecentTexts: Sendable, Equatable {
     private(set) var texts: [String] = []
     private var size = 0
 
     private static let maximumCount = 4096
-    /// Bytes; a thousand ended sessions are kept as well.
+    /// Bytes; small because a thousand ended sessions are kept too.
     private static let maximumSize = 64 << 10
 
-    /// A text that is larger than all together may be is not kept.
+    /// Ignores a text that is larger than the limit for all texts.
     mutating func add(_ text: String) {
         guard text.utf8.count <= Self.maximumSize else { return }
         texts.append(text)

@@ -2,7 +2,7 @@ import NIOCore
 import NIOSSL
 
 enum ServerTLS {
-    /// - Parameter maximum: the newest version spoken; nil: any from 1.2.
+    /// - Parameter maximum: The newest TLS version to accept; nil: any version from 1.2.
     static func context(
         for files: StandInConfiguration.TLSFiles, maximum: TLSVersion? = nil
     ) throws(StandInError) -> NIOSSLContext {

@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// The records of all sessions, written by their connections and read by anybody.
+/// The records of all sessions. Connections write their own record; any thread may read.
 final class SessionBoard: Sendable {
     private struct State {
         var entries: [Entry] = []
@@ -12,7 +12,7 @@ final class SessionBoard: Sendable {
 
     private struct Entry {
         var record: SessionRecord
-        /// Counts while the session is open; then its last figures are in the record.
+        /// Counts frames while the session is open; the record then keeps the final counts.
         var painter: FramePainter?
 
         var current: SessionRecord {
@@ -27,14 +27,14 @@ final class SessionBoard: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Ended sessions kept for reading, the latest ones.
+    /// Number of ended sessions to keep, the latest ones.
     private static let endedLimit = 1024
 
     var records: [SessionRecord] { state.withLock { $0.entries.map(\.current) } }
 
     var openCount: Int { state.withLock { state in state.entries.count { $0.record.isOpen } } }
 
-    /// - Returns: the new session's number.
+    /// - Returns: The new session's number.
     func add(sessionID: String, request: ConnectionRequest) -> Int {
         change { state in
             let number = state.nextNumber
@@ -56,7 +56,7 @@ final class SessionBoard: Sendable {
         }
     }
 
-    /// Frames are read from the painter until another one, or none, takes its place.
+    /// Replaces the source of the frame counts; the record keeps the counts of the former painter.
     func setPainter(_ painter: FramePainter?, of number: Int) {
         change { state in
             guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
@@ -65,12 +65,12 @@ final class SessionBoard: Sendable {
         }
     }
 
-    /// Something that is counted outside has changed.
+    /// Wakes waiting threads after a count outside the board has changed.
     func wake() {
         change { _ in }
     }
 
-    /// Blocks the calling thread until the condition holds or the time is over; looks again after every change.
+    /// Blocks the calling thread until the condition holds or the timeout expires; checks it after every change.
     func wait(timeout: DispatchTimeInterval, until condition: ([SessionRecord]) -> Bool) -> Bool {
         let semaphore = DispatchSemaphore(value: 0)
         let deadline = DispatchTime.now() + timeout

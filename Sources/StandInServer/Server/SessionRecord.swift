@@ -1,17 +1,17 @@
 import DecartProtocol
 
-/// What one session has seen so far: a snapshot for tests and logs.
+/// The figures of one session so far: a snapshot for tests and logs.
 package struct SessionRecord: Sendable, Equatable {
-    /// Counts from 1 in the order of arrival.
+    /// Counted from 1 in the order of arrival.
     package let number: Int
     package let sessionID: String
     package let request: ConnectionRequest
     package internal(set) var isOpen = true
 
-    /// Texts of prompts and of images' prompts, refused ones included; the latest ones.
+    /// The latest texts of prompts and of images' prompts, refused ones included.
     package var prompts: [String] { promptTexts.texts }
     private(set) var promptTexts = RecentTexts()
-    /// All of them, kept or not.
+    /// Number of all prompts, kept in `prompts` or not.
     package internal(set) var promptCount = 0
     package internal(set) var imageCount = 0
     package internal(set) var passthroughCount = 0
@@ -19,41 +19,41 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var unknownCount = 0
     package internal(set) var refusalCount = 0
     package internal(set) var offerCount = 0
-    /// To offers of the stand-in.
+    /// Answers to offers of the stand-in.
     package internal(set) var answerCount = 0
     /// The client offered before a prompt, image or passthrough was accepted.
     package internal(set) var offeredBeforeState = false
     package internal(set) var remoteCandidateCount = 0
-    /// The client asked for a room.
+    /// The client sent `livekit_join`.
     package internal(set) var askedForRoom = false
-    /// Times that it came into it.
+    /// Number of times the client has joined its room.
     package internal(set) var roomJoinCount = 0
-    /// … with one connection for both directions.
+    /// Joins with a single connection for both directions.
     package internal(set) var singleJoinCount = 0
-    /// Viewers that are there, in its room or directly.
+    /// Connected viewers, in the room or directly.
     package internal(set) var viewerCount = 0
-    /// Tracks that the client made known: in a room `source name sid`, else the `msid` of its offer; the latest ones.
+    /// The latest tracks that the client announced: in a room `source name sid`, otherwise the `msid` of its offer.
     package var tracks: [String] { trackTexts.texts }
     private(set) var trackTexts = RecentTexts()
-    /// Streams of a simulcast that came, by rid; the latest ones.
+    /// The latest simulcast streams received, by rid.
     package var simulcastStreams: [String] { streamTexts.texts }
     private(set) var streamTexts = RecentTexts()
     package internal(set) var receivedEndOfCandidates = false
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
     package let openedAt = ContinuousClock.now
-    /// Nil while it is open.
+    /// Nil while the session is open.
     package internal(set) var endedAt: ContinuousClock.Instant?
-    /// Why media ended last, in the words that the client got.
+    /// Text of the latest media failure.
     package internal(set) var mediaFailure: String?
-    /// Pictures decoded and painted.
+    /// Frames decoded and painted.
     package internal(set) var frameCount = 0
-    /// Those given to the encoder, to go back to the client.
+    /// Frames passed to the encoder, to go back to the client.
     package internal(set) var sentFrameCount = 0
-    /// Those of them that went back raw because no state was set.
+    /// Painted frames left untransformed because no state was set.
     package internal(set) var rawFrameCount = 0
 
-    /// How long the session is, or was, open.
+    /// Time for which the session is, or was, open.
     package var age: Duration { (endedAt ?? .now) - openedAt }
 
     mutating func note(_ message: ClientMessage) {

@@ -1,18 +1,18 @@
-/// Faults while it runs. Nothing happens unless it does.
+/// Changes of faults while the stand-in runs.
 extension StandInServer {
     /// The plan in force for new connections.
     package var faults: [Fault] { services.faults.plan.faults }
 
-    /// Replaces the plan; connections count from 1 again. Running sessions keep theirs.
+    /// Replaces the plan for new connections, which count from 1 again. Running sessions keep their faults.
     package func setFaults(_ faults: [Fault]) throws(StandInError) {
         try check(faults)
         services.faults.set(FaultPlan(faults))
         withRunning { doors, _ in doors.apply(FaultPlan(faults)) }
     }
 
-    /// Puts faults into running sessions, now or `at` seconds from now: those of control channel and media. Media that
-    /// are not yet negotiated get them at their beginning.
-    /// - Parameter sessionID: nil: all sessions.
+    /// Injects faults of control channel and media into running sessions, now or `at` seconds from now. Media that are
+    /// not negotiated yet start with them.
+    /// - Parameter sessionID: Nil: all sessions.
     package func inject(_ faults: [Fault], into sessionID: String? = nil) throws(StandInError) {
         for fault in faults where fault.kind.scope != .session && fault.kind.scope != .media {
             throw StandInError("\(fault.kind.name) cannot be put into a running session")
@@ -20,18 +20,18 @@ extension StandInServer {
         withRunning { $1.tell(FaultNotice(sessionID: sessionID, faults: faults)) }
     }
 
-    /// Closes sessions politely, with this code.
-    /// - Parameter sessionID: nil: all sessions.
+    /// Closes sessions with a close frame that has this code.
+    /// - Parameter sessionID: Nil: all sessions.
     package func closeSessions(code: UInt16 = 1001, reason: String = "", sessionID: String? = nil) {
         withRunning { $1.tell(StepNotice(sessionID: sessionID, steps: [.close(code: code, reason: reason)])) }
     }
 
-    /// Resets the connections of sessions.
+    /// Resets the connection of a session.
     package func dropSession(_ sessionID: String) {
         withRunning { $1.tell(StepNotice(sessionID: sessionID, steps: [.reset])) }
     }
 
-    /// Resets every connection: what clients see when the service is killed. With `refuse` set before, it stays away.
+    /// Resets every connection, as if the service had been killed. If `refuse` is set before, clients cannot reconnect.
     package func dropAll() {
         withRunning { $1.resetAll() }
     }

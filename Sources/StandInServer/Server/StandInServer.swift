@@ -3,10 +3,10 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A small honest imitation of the realtime service, generation 1: control channel, WebRTC, transformed pictures. It
-/// can be told to misbehave: `StandInServer+Faults.swift`.
+/// A small, honest imitation of the realtime service: control channel, direct WebRTC connections and LiveKit rooms,
+/// transformed frames. `StandInServer+Faults.swift` makes it misbehave.
 ///
-/// One event loop serves all connections; every session has its own media. All calls from any thread but event loops.
+/// One event loop serves all connections; every session has its own media. Call from any thread except an event loop.
 package final class StandInServer: Sendable {
     private let configuration: StandInConfiguration
     let services: ConnectionServices
@@ -19,12 +19,12 @@ package final class StandInServer: Sendable {
         let control: (any Channel)?
     }
 
-    /// Starts nothing yet.
+    /// Opens no socket until `start()`.
     package convenience init(configuration: StandInConfiguration) {
         self.init(configuration: configuration, engine: GStreamerMediaEngine(bitrate: configuration.bitrate, latency: configuration.latency))
     }
 
-    /// With media of one's own instead of GStreamer's.
+    /// Uses another media engine than GStreamer's, as tests do.
     package init(configuration: StandInConfiguration, engine: any MediaEngine) {
         self.configuration = configuration
         services = ConnectionServices(
@@ -34,7 +34,7 @@ package final class StandInServer: Sendable {
     }
 
     /// Blocks until connections are accepted.
-    /// - Returns: the port listened on, the same one for every address.
+    /// - Returns: The listening port, the same for every address.
     package func start() throws(StandInError) -> Int {
         guard running.withLock({ $0 == nil }) else { throw StandInError("the stand-in is running already") }
         let tls = try makeTLS()
@@ -73,7 +73,7 @@ package final class StandInServer: Sendable {
         return TLSContexts(good: try ServerTLS.context(for: files))
     }
 
-    /// Faults that this stand-in cannot commit.
+    /// Throws if a fault needs TLS that this stand-in does not have.
     func check(_ faults: [Fault]) throws(StandInError) {
         for fault in faults {
             switch fault.kind {
@@ -86,7 +86,8 @@ package final class StandInServer: Sendable {
         }
     }
 
-    /// Says goodbye to every client, tears all media down and frees the port. Blocks for 4 s at most; idempotent.
+    /// Closes every client's connection, tears all media down and frees the port. Blocks for a few seconds at most;
+    /// idempotent.
     package func stop() {
         guard let running = running.withLock({ $0.take() }) else { return }
         try? running.control?.close().wait()
@@ -96,26 +97,26 @@ package final class StandInServer: Sendable {
         try? running.group.syncShutdownGracefully()
     }
 
-    /// While it runs.
+    /// Returns nil if the server is not running.
     func withRunning<Result: Sendable>(_ body: (Doors, OpenChannels) -> Result) -> Result? {
         let parts = running.withLock { $0.map { ($0.doors, $0.connections) } }
         return parts.map { body($0.0, $0.1) }
     }
 
-    /// Of the control endpoint; nil where there is none.
+    /// Port of the control endpoint; nil if there is none.
     package var controlPort: Int? { running.withLock { $0?.control?.localAddress?.port } }
 
-    /// All sessions in the order of their arrival, the ended ones included (the latest thousand of those).
+    /// All sessions in the order of arrival, with the latest thousand of the ended ones.
     package var sessions: [SessionRecord] { services.board.records }
 
     /// Blocks the calling thread until the condition holds.
-    /// - Returns: false when it did not within the time.
+    /// - Returns: False if the condition did not hold within the timeout.
     package func wait(milliseconds: Int, until condition: ([SessionRecord]) -> Bool) -> Bool {
         services.board.wait(timeout: .milliseconds(milliseconds), until: condition)
     }
 }
 
-/// Why the stand-in could not start or do what it was asked, in a sentence.
+/// A one-sentence explanation why the stand-in could not start or could not do what was requested.
 package struct StandInError: Error, Sendable, CustomStringConvertible {
     package let description: String
 
