@@ -11,7 +11,7 @@ extension ClockTime {
     }
 }
 
-/// One reference on a GstBuffer.
+/// Holds one reference to a GstBuffer.
 // @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
 package final class Buffer: @unchecked Sendable {
     private var pointerStorage: UnsafeMutablePointer<GstBuffer>?

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on immutable GstCaps.
+/// Holds one reference to immutable GstCaps.
 // @unchecked: these caps are never modified and their reference count is atomic.
 package final class Caps: @unchecked Sendable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstCaps>

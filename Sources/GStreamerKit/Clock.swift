@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on a GstClock.
+/// Holds one reference to a GstClock.
 package final class Clock: GObject, @unchecked Sendable {
     private var clock: UnsafeMutablePointer<GstClock> { raw.assumingMemoryBound(to: GstClock.self) }
 

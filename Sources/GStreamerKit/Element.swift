@@ -26,7 +26,7 @@ package enum StateChangeReturn: Sendable { case failure, success, async, noPrero
     }
 }
 
-/// One reference on a GstElement.
+/// Holds one reference to a GstElement.
 package class Element: GObject, @unchecked Sendable {
     var element: UnsafeMutablePointer<GstElement> { raw.assumingMemoryBound(to: GstElement.self) }
     var gstObject: UnsafeMutablePointer<GstObject> { raw.assumingMemoryBound(to: GstObject.self) }
@@ -100,7 +100,7 @@ package class Element: GObject, @unchecked Sendable {
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
 }
 
-/// One reference on a GstBin.
+/// Holds one reference to a GstBin.
 package class Bin: Element, @unchecked Sendable {
     var bin: UnsafeMutablePointer<GstBin> { raw.assumingMemoryBound(to: GstBin.self) }
 

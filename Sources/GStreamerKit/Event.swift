@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on a GstEvent.
+/// Holds one reference to a GstEvent.
 // @unchecked: events are immutable once made and reference counting is atomic.
 package final class Event: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstEvent>

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on a GObject, released with the Swift object.
+/// Holds one reference to a GObject, released with the Swift object.
 // @unchecked: the reference count is atomic and GStreamer objects do their own locking.
 package class GObject: @unchecked Sendable {
     /// The instance, for targets that call C on it themselves (the benchmark drives `webrtcbin`, which this target does

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on a GstMessage.
+/// Holds one reference to a GstMessage.
 // @unchecked: messages are immutable once posted and reference counting is atomic.
 package final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>

@@ -27,7 +27,7 @@ package enum FlowReturn: Sendable, Equatable {
 
 package enum PadDirection: Sendable { case source, sink }
 
-/// One reference on a GstPad.
+/// Holds one reference to a GstPad.
 package class Pad: GObject, @unchecked Sendable {
     var pad: UnsafeMutablePointer<GstPad> { raw.assumingMemoryBound(to: GstPad.self) }
 

@@ -4,8 +4,8 @@ private import Synchronization
 
 /// An ICE agent with one stream of one component (rtcp-mux).
 ///
-/// All methods can be called from any thread, and none waits for the network. Callbacks run on the network thread. No
-/// callback begins after `close()` has returned, but one that already runs on the network thread may still finish.
+/// All methods can be called from any thread, and none waits for the network. Callbacks run on the network thread.
+/// After `close()` has returned, a callback that is already in progress there may still finish; no other one begins.
 /// Releasing the agent closes it.
 package final class ICEAgent: Sendable {
     package let localUsernameFragment: String

@@ -1,4 +1,4 @@
-// libnice has no TLS. For a `turns:` server a tunnel outside this target provides it: libnice speaks TURN over TCP to a
+// libnice has no TLS. For a `turns:` server a tunnel outside this target provides it: libnice uses TURN over TCP to a
 // local port, and the tunnel forwards the bytes through TLS.
 
 /// A byte pipe to one TURN server through verified TLS.

@@ -12,8 +12,8 @@ package enum EventLoops {
     }()
 
     /// Restores the host's SIGPIPE disposition. NIO makes the whole process ignore SIGPIPE when it opens its first
-    /// socket, and every child process that the host starts inherits that. The network thread blocks the signal
-    /// instead, which is delivered to the thread that writes.
+    /// socket, and every child process that the host starts inherits that. Instead, the network thread blocks the
+    /// signal, which the kernel delivers to the writing thread.
     private static func keepHostsSIGPIPE(_ group: MultiThreadedEventLoopGroup) {
         var hosts = sigaction()
         guard sigaction(SIGPIPE, nil, &hosts) == 0 else { return }
