@@ -1,4 +1,4 @@
-// What Swift cannot import of GStreamer: macros that compute, and varargs. Nothing here calls up into Swift.
+// Parts of GStreamer that Swift cannot import: function-like macros and varargs. Nothing here calls into Swift.
 #ifndef GST_DECART_CGSTREAMER_H
 #define GST_DECART_CGSTREAMER_H
 
@@ -12,7 +12,7 @@
 #include <gst/video/gstvideometa.h>
 #include <gst/video/navigation.h>
 
-// The fundamental types are macros with casts.
+// The GTypes are macros with casts.
 static inline GType decart_type_boolean(void) { return G_TYPE_BOOLEAN; }
 static inline GType decart_type_int(void) { return G_TYPE_INT; }
 static inline GType decart_type_uint(void) { return G_TYPE_UINT; }
@@ -36,12 +36,12 @@ static inline gboolean decart_instance_is(gpointer instance, GType type) {
 }
 static inline gboolean decart_value_holds(const GValue *value, GType type) { return G_VALUE_HOLDS(value, type); }
 
-// Debug log: the threshold check is a macro for speed.
+// The threshold check of the debug log is a macro, so that disabled levels cost almost nothing.
 static inline gboolean decart_debug_enabled(GstDebugCategory *category, GstDebugLevel level) {
     return level <= GST_LEVEL_MAX && level <= _gst_debug_min && level <= gst_debug_category_get_threshold(category);
 }
 
-// Object and pad fields behind locking macros.
+// Object flags and pad fields, whose accessors are macros.
 static inline void decart_element_flag_set(GstElement *element, guint flag) { GST_OBJECT_FLAG_SET(element, flag); }
 static inline void decart_element_flag_unset(GstElement *element, guint flag) { GST_OBJECT_FLAG_UNSET(element, flag); }
 static inline gpointer decart_pad_chain_data(GstPad *pad) { return pad->chaindata; }
@@ -59,7 +59,7 @@ static inline guint8 *decart_video_frame_plane(const GstVideoFrame *frame, guint
 static inline gint decart_video_frame_stride(const GstVideoFrame *frame, guint plane) {
     return GST_VIDEO_FRAME_PLANE_STRIDE(frame, plane);
 }
-// How many bytes are mapped before a plane's first one, and from it on. A frame with a video meta has a mapping for each plane.
+// Bytes mapped before a plane's first byte, and from it on. A frame with a GstVideoMeta is mapped plane by plane.
 static inline void decart_video_frame_room(const GstVideoFrame *frame, guint plane, gsize *before, gsize *after) {
     const GstMapInfo *map = plane < GST_VIDEO_MAX_PLANES ? &frame->map[frame->meta ? plane : 0] : NULL;
     const guint8 *data = map ? frame->data[plane] : NULL;
@@ -69,7 +69,7 @@ static inline void decart_video_frame_room(const GstVideoFrame *frame, guint pla
 }
 static inline GstFlowReturn decart_flow_dropped(void) { return GST_BASE_TRANSFORM_FLOW_DROPPED; }
 
-// Mini objects: reference counting is inline over a base struct.
+// Reference counting of mini objects is inline in C and takes the base struct.
 static inline gpointer decart_mini_object_ref(gpointer object) { return gst_mini_object_ref(GST_MINI_OBJECT_CAST(object)); }
 static inline void decart_mini_object_unref(gpointer object) { gst_mini_object_unref(GST_MINI_OBJECT_CAST(object)); }
 
@@ -81,7 +81,7 @@ static inline GstEvent *decart_event_copy(GstEvent *event) { return gst_event_co
 static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }
 static inline GstQueryType decart_query_type(GstQuery *query) { return GST_QUERY_TYPE(query); }
 
-// rtpsession's statistics still hold the deprecated GValueArray.
+// rtpsession's statistics still use the deprecated GValueArray.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
 static inline guint decart_legacy_array_size(const GValue *value) {
@@ -92,7 +92,8 @@ static inline const GValue *decart_legacy_array_get(const GValue *value, guint i
 }
 #pragma clang diagnostic pop
 
-// A tag event without image-orientation; NULL when nothing is left. Tag lists are boxed structs that Swift sees as opaque.
+// Swift sees tag lists as opaque pointers. The last function returns the event without image-orientation, or NULL if no
+// tag is left.
 static inline gchar *decart_event_orientation(GstEvent *event) {
     GstTagList *list = NULL;
     gchar *text = NULL;
@@ -116,7 +117,7 @@ static inline GstEvent *decart_event_without_orientation(GstEvent *event) {
 
 static inline const gchar *decart_structure_name(const GstStructure *structure) { return gst_structure_get_name(structure); }
 
-// SDP attributes are read and written through functions, but the message type needs an uninitialised out pointer.
+// gst_sdp_message_new takes an uninitialised out pointer.
 static inline GstSDPMessage *decart_sdp_message_new(void) {
     GstSDPMessage *message = NULL;
     return gst_sdp_message_new(&message) == GST_SDP_OK ? message : NULL;

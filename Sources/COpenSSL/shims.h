@@ -1,4 +1,4 @@
-// What Swift cannot say itself: OpenSSL's function-like macros. No state, no decisions.
+// OpenSSL's function-like macros, which Swift cannot import. No state, no decisions.
 #ifndef GST_DECART_COPENSSL_H
 #define GST_DECART_COPENSSL_H
 #include <openssl/ssl.h>
@@ -18,7 +18,7 @@ static inline EVP_PKEY *gst_decart_generate_rsa2048(void) { return EVP_RSA_gen(2
 static inline long gst_decart_ctx_pin_dtls12(SSL_CTX *ctx) {
     return SSL_CTX_set_min_proto_version(ctx, DTLS1_2_VERSION) && SSL_CTX_set_max_proto_version(ctx, DTLS1_2_VERSION);
 }
-// No path-MTU probing, no tickets, no renegotiation: one handshake, datagrams as large as we say.
+// No path MTU discovery (the caller sets the MTU), no session tickets, no renegotiation.
 static inline void gst_decart_ctx_set_options(SSL_CTX *ctx) {
     SSL_CTX_set_options(ctx, SSL_OP_NO_QUERY_MTU | SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -34,7 +34,7 @@ static inline void gst_decart_ctx_set_max_cert_list(SSL_CTX *ctx, long bytes) {
 }
 static inline void gst_decart_ssl_set_mtu(SSL *ssl, long mtu) { SSL_set_mtu(ssl, mtu); }
 
-// Microseconds until the retransmission timer fires, or -1 without one.
+// Microseconds until the retransmission timer fires; -1 if it is not running.
 static inline long long gst_decart_dtls_timeout_us(SSL *ssl) {
     struct timeval left;
     if (!DTLSv1_get_timeout(ssl, &left)) return -1;
@@ -42,7 +42,7 @@ static inline long long gst_decart_dtls_timeout_us(SSL *ssl) {
 }
 static inline long gst_decart_dtls_handle_timeout(SSL *ssl) { return DTLSv1_handle_timeout(ssl); }
 
-// An empty memory BIO says "try again", not "end of file".
+// A read from an empty memory BIO must report "try again" instead of end of file.
 static inline BIO *gst_decart_memory_bio(void) {
     BIO *bio = BIO_new(BIO_s_mem());
     if (bio) BIO_set_mem_eof_return(bio, -1);

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// Nanoseconds on the pipeline's time line; nil stands for GST_CLOCK_TIME_NONE.
+/// Nanoseconds, as GstClockTime; nil stands for GST_CLOCK_TIME_NONE.
 package typealias ClockTime = UInt64
 
 extension ClockTime {
@@ -11,8 +11,8 @@ extension ClockTime {
     }
 }
 
-/// One reference on a GstBuffer.
-// @unchecked: the reference count is atomic; writable access is only given to a buffer with one reference.
+/// Holds one reference to a GstBuffer.
+// @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
 package final class Buffer: @unchecked Sendable {
     private var pointerStorage: UnsafeMutablePointer<GstBuffer>?
 
@@ -22,7 +22,7 @@ package final class Buffer: @unchecked Sendable {
     }
     deinit { if let pointerStorage { decart_mini_object_unref(pointerStorage) } }
 
-    /// A fresh buffer that holds a copy of the bytes.
+    /// Creates a buffer with a copy of the bytes.
     package init(copying bytes: UnsafeRawBufferPointer) {
         let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)
         if let base = bytes.baseAddress { gst_buffer_fill(buffer, 0, base, gsize(bytes.count)) }
@@ -33,10 +33,10 @@ package final class Buffer: @unchecked Sendable {
 
     var pointer: UnsafeMutablePointer<GstBuffer>? { pointerStorage }
 
-    /// The GstBuffer itself, for a target that calls C on it (tests make metas, the benchmark maps frames).
+    /// The GstBuffer, for targets that call C on it themselves (tests create metas, the benchmark maps frames).
     package var raw: UnsafeMutableRawPointer? { pointerStorage.map { UnsafeMutableRawPointer($0) } }
 
-    /// Gives the reference away, to a call that takes ownership.
+    /// Gives up the reference, for a C call that takes ownership.
     func release() -> UnsafeMutablePointer<GstBuffer>? {
         defer { pointerStorage = nil }
         return pointerStorage
@@ -78,7 +78,7 @@ package final class Buffer: @unchecked Sendable {
         }
     }
 
-    /// A buffer that shares the memory but whose times and flags may be changed.
+    /// A shallow copy: it shares the memory, but has its own timestamps and flags.
     package func copyOfMetadata() -> Buffer? {
         guard let pointerStorage, let copy = gst_buffer_copy(pointerStorage) else { return nil }
         return Buffer(taking: copy)
@@ -99,5 +99,5 @@ package final class Buffer: @unchecked Sendable {
     }
 }
 
-/// GST_MAP_READWRITE is a macro.
+/// Defined here because GST_MAP_READWRITE is a macro that Swift cannot import.
 let mapReadWrite = GstMapFlags(rawValue: GST_MAP_READ.rawValue | GST_MAP_WRITE.rawValue)

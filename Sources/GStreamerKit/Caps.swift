@@ -1,7 +1,7 @@
 internal import CGStreamer
 
-/// Media capabilities; immutable once made.
-// @unchecked: caps are immutable here and reference counting is atomic.
+/// Holds one reference to immutable GstCaps.
+// @unchecked: these caps are never modified and their reference count is atomic.
 package final class Caps: @unchecked Sendable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstCaps>
 
@@ -28,13 +28,13 @@ package final class Caps: @unchecked Sendable, CustomStringConvertible {
     package var isAny: Bool { gst_caps_is_any(pointer) != 0 }
     package var isFixed: Bool { gst_caps_is_fixed(pointer) != 0 }
 
-    /// The first structure, copied.
+    /// A copy of the first structure.
     package var first: Structure? {
         guard gst_caps_get_size(pointer) > 0, let found = gst_caps_get_structure(pointer, 0) else { return nil }
         return Structure(copying: found)
     }
 
-    /// All structures, copied.
+    /// Copies of all structures.
     package var structures: [Structure] {
         (0..<gst_caps_get_size(pointer)).compactMap { gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) } }
     }
@@ -42,7 +42,7 @@ package final class Caps: @unchecked Sendable, CustomStringConvertible {
     package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
     package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 
-    /// Fixed caps nearest to `size` and `framerate` that these caps allow.
+    /// Fixates the caps to the allowed values nearest to the given size and frame rate.
     package func fixated(width: Int, height: Int, framerate: (Int, Int)) -> Caps? {
         guard !isEmpty, !isAny, let single = gst_caps_truncate(gst_caps_copy(pointer)),
             let structure = gst_caps_get_structure(single, 0)

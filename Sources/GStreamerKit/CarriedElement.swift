@@ -1,7 +1,8 @@
 internal import Synchronization
 
-/// A child whose properties and signals its parent's class carries (`ElementClass.carrying`): what is set, read, emitted or
-/// heard on the one happens on the other. Nothing is listed by name, so that what the child's class gains the parent has.
+/// Proxies the properties and signals of a child element on its parent (`ElementClass.carrying`): setting, reading,
+/// emitting and notifying on one also takes effect on the other. No property or signal is listed by name, so the parent
+/// gains whatever is added to the child's class.
 package final class CarriedElement: Sendable {
     package let element: Element
     private let carrier: ElementHandle
@@ -9,13 +10,13 @@ package final class CarriedElement: Sendable {
     private let signals: [String: SignalSpec]
 
     private struct State {
-        /// How often the child's notifications are held back until the parent's come, by the property that was set.
+        /// Nested notification freezes of the child, by the name of the property that was set on the parent.
         var frozen: [String: Int] = [:]
         var answering: [SignalHandler] = []
     }
     private let state = Mutex(State())
 
-    /// - Parameter own: the carrier's class before it carried anything.
+    /// - Parameter own: the parent's class without the child's properties and signals.
     package init(_ element: Element, of elementClass: ElementClass, in carrier: ElementHandle, own: ElementClass) {
         self.element = element
         self.carrier = carrier
@@ -23,7 +24,8 @@ package final class CarriedElement: Sendable {
         let told = elementClass.signals(besides: own.signals)
         properties = Dictionary(specs.map { ($0.name, $0) }) { first, _ in first }
         signals = Dictionary(told.map { ($0.name, $0) }) { first, _ in first }
-        // What can be set is told by whoever sets it; the rest changes in the child alone.
+        // GObject already notifies a writable property on the parent, where the application sets it; only the child
+        // changes a read-only one.
         for spec in specs where spec.access == .readOnly {
             element.connect("notify::\(spec.name)") { [weak self] _ in
                 self?.carrier.unowned.notify(spec.name)
@@ -42,8 +44,8 @@ package final class CarriedElement: Sendable {
     package func has(property name: String) -> Bool { properties[name] != nil }
 
     package func set(_ name: String, _ value: GValueBox) {
-        // One g_object_set on the parent is one on the child, whose end is told by `propertiesChanged`. Of what cannot be
-        // read GObject tells nothing.
+        // Merge the notifications of one g_object_set on the parent into one on the child: `propertiesChanged` thaws
+        // them. GObject emits no `notify` for a property that cannot be read, so there would be no thaw.
         if properties[name]?.access == .readWrite {
             state.withLock { $0.frozen[name, default: 0] += 1 }
             element.freezeNotifications()
@@ -53,7 +55,7 @@ package final class CarriedElement: Sendable {
 
     package func value(_ name: String) -> GValueBox? { element.value(name) }
 
-    /// To be called by the parent's method of this name.
+    /// The parent's `propertiesChanged` must call this.
     package func propertiesChanged(_ names: [String]) {
         let frozen = state.withLock { state in names.reduce(0) { $0 + (state.frozen.removeValue(forKey: $1) ?? 0) } }
         for _ in 0..<frozen { element.thawNotifications() }
@@ -65,8 +67,8 @@ package final class CarriedElement: Sendable {
 
     package func emit(_ name: String, _ arguments: [GValueBox]) -> GValueBox? { element.emit(name, arguments) }
 
-    /// To be called before the child starts: a signal that wants an answer is passed on where somebody would give one, for
-    /// the child asks whether somebody does.
+    /// Forwards the signals that return a value, but only those that have a handler on the parent: the child checks for
+    /// handlers of its own before it emits. Call it before the child starts.
     package func connectAnsweredSignals() {
         disconnectAnsweredSignals()
         let parent = carrier.unowned

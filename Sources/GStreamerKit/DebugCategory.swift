@@ -1,7 +1,7 @@
 internal import CGStreamer
 
-/// A category of GStreamer's debug log: the plugin's only log.
-// @unchecked: the category pointer is set once and GStreamer guards its threshold.
+/// A GStreamer debug category. The plugin logs nowhere else.
+// @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
 package struct DebugCategory: @unchecked Sendable {
     private let category: OpaquePointerOrCategory
 
@@ -21,7 +21,7 @@ package struct DebugCategory: @unchecked Sendable {
 
     package init(_ name: String, _ description: String) { category = _gst_debug_category_new(name, 0, description) }
 
-    /// Never give a secret, a prompt or an address of a peer to a level of `info` or above.
+    /// Messages of level `info` and above must not contain secrets, prompts or peer addresses.
     package func callAsFunction(
         _ level: Level, _ object: GObject? = nil, _ message: @autoclosure () -> String, file: StaticString = #fileID,
         function: StaticString = #function, line: UInt = #line

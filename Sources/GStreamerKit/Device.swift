@@ -1,11 +1,11 @@
 internal import CGStreamer
 internal import Synchronization
 
-/// One device that a provider offers.
+/// A device listed by a device provider.
 package final class Device: GObject, @unchecked Sendable {
     private var device: UnsafeMutablePointer<GstDevice> { raw.assumingMemoryBound(to: GstDevice.self) }
 
-    /// For people; empty when there is none.
+    /// A name to show to users; empty if there is none.
     package var displayName: String {
         guard let text = gst_device_get_display_name(device) else { return "" }
         defer { g_free(text) }
@@ -13,7 +13,7 @@ package final class Device: GObject, @unchecked Sendable {
     }
 
     package var caps: Caps? { gst_device_get_caps(device).map { Caps(taking: $0) } }
-    /// What the provider says of it: its keys are the provider's own.
+    /// The device properties; their names depend on the provider.
     package var properties: Structure? { gst_device_get_properties(device).map { Structure(taking: $0) } }
 
     package func makeElement(name: String? = nil) -> Element? {
@@ -21,7 +21,7 @@ package final class Device: GObject, @unchecked Sendable {
     }
 }
 
-/// The devices of some classes, of all providers that are installed.
+/// A GstDeviceMonitor: the devices of the classes in its filters, from all installed providers.
 package final class DeviceMonitor: GObject, @unchecked Sendable {
     private var monitor: UnsafeMutablePointer<GstDeviceMonitor> { raw.assumingMemoryBound(to: GstDeviceMonitor.self) }
 
@@ -31,7 +31,7 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
         gst_device_monitor_add_filter(monitor, classes, caps.pointer)
     }
 
-    /// `handler` runs on a provider's thread, for each device that comes or goes after this.
+    /// Starts monitoring. `handler` runs on a provider's thread for each device added or removed from now on.
     package func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) -> Bool {
         if let bus = gst_device_monitor_get_bus(monitor) {
             Bus(taking: bus).setSyncHandler { message in
@@ -46,7 +46,7 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
         if let bus = gst_device_monitor_get_bus(monitor) { Bus(taking: bus).removeSyncHandler() }
     }
 
-    /// Asks the providers when the monitor is not started.
+    /// The current devices. If the monitor is not started, the providers probe for them during the call.
     package var devices: [Device] {
         guard let list = gst_device_monitor_get_devices(monitor) else { return [] }
         defer { g_list_free(list) }
@@ -61,7 +61,7 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
 }
 
 extension Message {
-    /// The device that a provider tells of, and whether it is there.
+    /// The device of a DEVICE_ADDED or DEVICE_REMOVED message, and whether it is present.
     package var device: (Device, isThere: Bool)? {
         var device: UnsafeMutablePointer<GstDevice>?
         switch kind {
@@ -79,13 +79,14 @@ private final class BusBox {
 }
 
 extension Bus {
-    /// The handler runs on the posting thread and takes every message. The bus keeps it: it must hold its owner weakly.
+    /// Installs a handler that runs on the posting thread and consumes every message. The bus retains the handler, so
+    /// it must capture its owner weakly.
     package func setSyncHandler(_ handler: @escaping (Message) -> Void) {
         gst_bus_set_sync_handler(
             raw.assumingMemoryBound(to: GstBus.self),
             { _, message, data in
                 guard let message, let data else { return GST_BUS_DROP }
-                // DROP leaves the message's reference with us.
+                // A handler that returns GST_BUS_DROP owns the message's reference.
                 Unmanaged<BusBox>.fromOpaque(data).takeUnretainedValue().handler(Message(taking: message))
                 return GST_BUS_DROP
             }, Unmanaged.passRetained(BusBox(handler)).toOpaque(),

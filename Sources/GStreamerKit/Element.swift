@@ -26,12 +26,12 @@ package enum StateChangeReturn: Sendable { case failure, success, async, noPrero
     }
 }
 
-/// One reference on a GstElement.
+/// Holds one reference to a GstElement.
 package class Element: GObject, @unchecked Sendable {
     var element: UnsafeMutablePointer<GstElement> { raw.assumingMemoryBound(to: GstElement.self) }
     var gstObject: UnsafeMutablePointer<GstObject> { raw.assumingMemoryBound(to: GstObject.self) }
 
-    /// Makes an element; a missing factory is an error that names it.
+    /// Creates an element. If the factory is missing, the error names it.
     package convenience init(factory: String, name: String? = nil) throws(GStreamerError) {
         guard let made = gst_element_factory_make(factory, name) else {
             throw GStreamerError(.missingElement(factory), "the GStreamer element '\(factory)' is not installed")
@@ -51,7 +51,7 @@ package class Element: GObject, @unchecked Sendable {
         return String(cString: text)
     }
 
-    /// For the element's own callbacks, which must not keep it alive.
+    /// The same element without a reference, for its own callbacks: a reference there would keep it alive for ever.
     package var unowned: Element { Element(unowned: raw) }
 
     @discardableResult
@@ -59,7 +59,7 @@ package class Element: GObject, @unchecked Sendable {
         StateChangeReturn(gst_element_set_state(element, state.raw))
     }
 
-    /// The state now, waiting at most `timeout` for one that is being changed.
+    /// Returns the current state; waits at most `timeout` for a state change in progress.
     package func state(timeout: Duration = .zero) -> ElementState {
         var current = GST_STATE_NULL
         gst_element_get_state(element, &current, nil, timeout.clockTime)
@@ -81,7 +81,7 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
-    /// Out of its bin, if it is in one; its state stays as it is.
+    /// Removes the element from its bin, if it is in one. Its state does not change.
     package func removeFromParent() {
         guard let parent = gst_object_get_parent(gstObject) else { return }
         defer { gst_object_unref(parent) }
@@ -92,7 +92,7 @@ package class Element: GObject, @unchecked Sendable {
 
     @discardableResult package func send(_ event: Event) -> Bool { gst_element_send_event(element, event.copyReference()) != 0 }
 
-    /// Now, on the pipeline's running time; nil without a clock.
+    /// The pipeline's current running time; nil without a clock.
     package var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
     package var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
     package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
@@ -100,13 +100,14 @@ package class Element: GObject, @unchecked Sendable {
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
 }
 
-/// One reference on a GstBin.
+/// Holds one reference to a GstBin.
 package class Bin: Element, @unchecked Sendable {
     var bin: UnsafeMutablePointer<GstBin> { raw.assumingMemoryBound(to: GstBin.self) }
 
     package convenience init(name: String? = nil) { self.init(taking: gst_bin_new(name)) }
 
-    /// A bin from a gst-launch description; unlinked pads become ghost pads when asked.
+    /// Builds a bin from a gst-launch description, with ghost pads for its unlinked pads if `ghostUnlinkedPads` is
+    /// true.
     package convenience init(description: String, ghostUnlinkedPads: Bool) throws(GStreamerError) {
         var error: UnsafeMutablePointer<GError>?
         let made = gst_parse_bin_from_description_full(
@@ -128,7 +129,7 @@ package class Bin: Element, @unchecked Sendable {
         for (upstream, downstream) in zip(elements, elements.dropFirst()) { try upstream.link(downstream) }
     }
 
-    /// Puts a chain inside, whose open ends become the pads "sink" and "src".
+    /// Adds and links a chain of elements, and exposes its ends as the ghost pads "sink" and "src".
     package func hold(_ chain: [Element]) throws(GStreamerError) {
         add(chain)
         try linkChain(chain)
@@ -139,7 +140,7 @@ package class Bin: Element, @unchecked Sendable {
         add(try GhostPad(name: "src", target: source))
     }
 
-    /// All elements inside, bins included, whatever their depth.
+    /// All descendants, child bins included.
     package var allElements: [Element] {
         guard let iterator = gst_bin_iterate_recurse(bin) else { return [] }
         defer { gst_iterator_free(iterator) }
@@ -166,14 +167,15 @@ package class Bin: Element, @unchecked Sendable {
         return String(cString: text)
     }
 
-    /// Keeps children from deciding whether this bin counts as a source or a sink of its pipeline.
+    /// Clears the bin's SOURCE and SINK flags and stops children from setting them.
     package func suppressSourceAndSinkFlags() {
         let flags = GST_ELEMENT_FLAG_SOURCE.rawValue | GST_ELEMENT_FLAG_SINK.rawValue
         gst_bin_set_suppressed_flags(bin, GstElementFlags(rawValue: flags))
         decart_element_flag_unset(element, UInt32(flags))
     }
 
-    /// Counts as a source whatever is inside at the moment: what is sent to the sources of a pipeline reaches it.
+    /// Sets the SOURCE flag permanently, whatever the children are, so that events sent to the pipeline's sources reach
+    /// this bin.
     package func beSource() {
         suppressSourceAndSinkFlags()
         decart_element_flag_set(element, UInt32(GST_ELEMENT_FLAG_SOURCE.rawValue))
@@ -203,7 +205,7 @@ package final class Pipeline: Bin, @unchecked Sendable {
 }
 
 extension Duration {
-    /// Nanoseconds, saturated; negative counts as zero.
+    /// The duration in nanoseconds, saturating; zero if negative.
     package var clockTime: GStreamerTime {
         let parts = components
         guard parts.seconds >= 0 else { return 0 }

@@ -1,11 +1,11 @@
 internal import CGStreamer
 internal import Synchronization
 
-/// What class_init and the virtual methods need; one per GType, never freed, as types are not.
+/// The data that class_init and the virtual methods need. There is one per GType; it is never freed, as GTypes are not.
 private final class ClassBox: Sendable {
     let elementClass: ElementClass
     let parentType: GType
-    /// Where an instance keeps its Swift object: behind the parent's C struct.
+    /// The offset of the pointer to the Swift object, which follows the parent's C struct in an instance.
     let implementationOffset: Int
 
     init(_ elementClass: ElementClass, parentType: GType, implementationOffset: Int) {
@@ -65,10 +65,10 @@ private func slot(_ instance: UnsafeMutableRawPointer, _ box: ClassBox) -> Unsaf
     (instance + box.implementationOffset).assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
 }
 
-/// Holds the existential: a class reference plus its witness table.
+/// A box for the existential, which is larger than a pointer (class reference and witness table).
 private final class ImplementationBox {
     let implementation: any ElementImplementation
-    /// The same object, asked once: the cast would cost more than the rest of a virtual method that is called per frame.
+    /// The same object, cast once: a cast per frame would cost more than the rest of a virtual method call.
     let filter: (any VideoFilterImplementation)?
     init(_ implementation: any ElementImplementation) {
         self.implementation = implementation
@@ -90,7 +90,7 @@ func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFil
 }
 
 extension Element {
-    /// The Swift object behind an element of ours.
+    /// The Swift implementation of an element whose class this plugin registered.
     package var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
 }
 
@@ -116,7 +116,7 @@ private let classInit: GClassInitFunc = { pointer, data in
         guard let instance else { return }
         let raw = UnsafeMutableRawPointer(instance)
         let parent = parentClass(of: raw, as: GObjectClass.self)
-        // The C part goes first: its finalisation may still run closures of the Swift object.
+        // Finalises the C parent first: its finaliser may still call closures of the Swift object.
         let kept = classBox(of: raw).flatMap { slot(raw, $0).pointee }
         parent?.pointee.finalize?(instance)
         if let kept { Unmanaged<ImplementationBox>.fromOpaque(kept).release() }
@@ -196,7 +196,7 @@ private let classInit: GClassInitFunc = { pointer, data in
 private func installRequestPads(_ element: UnsafeMutablePointer<GstElementClass>) {
     element.pointee.request_new_pad = { instance, template, _, _ in
         guard let name = template?.pointee.name_template else { return nil }
-        // Whoever asked gets a reference of its own from gst_element_request_pad; the element holds the other one.
+        // The element holds the returned pad's reference; gst_element_request_pad adds another one for its caller.
         return implementation(of: instance)?.requestPad(template: String(cString: name))?.pad
     }
     element.pointee.release_pad = { instance, pad in
@@ -212,7 +212,7 @@ private func install(_ signal: SignalSpec, on type: GType) {
         ? GSignalFlags(rawValue: G_SIGNAL_RUN_LAST.rawValue | G_SIGNAL_ACTION.rawValue) : G_SIGNAL_RUN_LAST
     var closure: UnsafeMutablePointer<GClosure>?
     if signal.isAction {
-        // The class closure's data is the signal's name; it lives as long as the type, which is for ever.
+        // The class closure's data is the signal's name, which is never freed, as the type is not.
         closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), g_strdup(signal.name))
         g_closure_set_marshal(closure) { closure, result, count, parameters, _, _ in
             guard let name = closure?.pointee.data, let parameters, let instance = g_value_get_object(parameters) else { return }

@@ -1,12 +1,12 @@
-// GObject classes written in Swift. The GType, its virtual methods, properties and signals are all set from here: C
-// never calls up into Swift by name. Each instance carries one retained Swift object behind its C struct.
+// GObject classes written in Swift. This target sets the GType, its virtual methods, properties and signals; C never
+// calls Swift functions by name. Each instance holds one retained Swift object behind its C struct.
 internal import CGStreamer
 
-/// What is fixed for all instances of an element: read by gst-inspect.
+/// The description of an element class, most of it visible in gst-inspect.
 package struct ElementClass: Sendable {
     package enum Parent: Sendable {
         case element, bin
-        /// What `make` gives is a `VideoFilterImplementation`.
+        /// GstVideoFilter; `make` must return a `VideoFilterImplementation`.
         case videoFilter
     }
 
@@ -38,8 +38,8 @@ package struct ElementClass: Sendable {
         self.make = make
     }
 
-    /// This class with all properties and signals of another one, whatever they are, but for names that it has itself.
-    /// `CarriedElement` carries them out.
+    /// Returns this class with all properties and signals of another class added, except for names that it already has.
+    /// `CarriedElement` connects them to an instance of the other class.
     package func carrying(_ other: ElementClass) -> ElementClass {
         var both = self
         both.properties += other.properties(besides: properties)
@@ -78,7 +78,7 @@ package struct SignalSpec: Sendable {
     package var name: String
     package var parameters: [Kind]
     package var result: Kind?
-    /// An action signal is a method: the application emits it, `signal(_:arguments:)` carries it out.
+    /// An action signal acts as a method: the application emits it and `actionSignal` implements it.
     package var isAction: Bool
 
     package init(name: String, parameters: [Kind] = [], result: Kind? = nil, isAction: Bool = false) {
@@ -89,23 +89,23 @@ package struct SignalSpec: Sendable {
     }
 }
 
-/// The Swift side of one element instance. Called from any thread; it guards its own state.
+/// The Swift side of one element instance. It is called on any thread and guards its own state.
 package protocol ElementImplementation: AnyObject, Sendable {
     func setProperty(_ name: String, _ value: GValueBox)
     func property(_ name: String) -> GValueBox?
-    /// Once after each g_object_set, whatever number of properties it set, before `notify` is emitted for them.
+    /// Called once per g_object_set, whatever the number of properties, before `notify` is emitted for them.
     func propertiesChanged(_ names: [String])
-    /// `chainUp` is the parent class's change of state and must be called exactly once, but for a refused way up.
+    /// `chainUp` runs the parent class's state change. Call it exactly once, unless you refuse an upward state change.
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn
-    /// Whether the event was sent; nil = as the parent class does.
+    /// Returns true if the event was sent, or nil to use the parent class's implementation.
     func sendEvent(_ event: Event) -> Bool?
-    /// A child's message: what goes on to the parent class, nil to swallow it. Bins only.
+    /// Bins only. Returns the message of a child to pass to the parent class, or nil to drop it.
     func handleMessage(_ message: Message) -> Message?
-    /// An action signal was emitted.
+    /// Implements the class's action signals.
     func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox?
-    /// A pad of a request template was asked for: one that is added to the element already, nil when there can be no more.
+    /// Returns a new pad for a request template, already added to the element; nil if no more pads are possible.
     func requestPad(template: String) -> Pad?
-    /// A requested pad is given back: it is to be removed from the element.
+    /// Releases a request pad: the implementation must remove it from the element.
     func releasePad(_ pad: Pad)
 }
 
@@ -137,16 +137,16 @@ package enum StateChange: Sendable, Equatable {
     }
 }
 
-/// An implementation's way to its own element: no reference, for the element owns the implementation.
-// @unchecked: GStreamer elements lock themselves.
+/// An implementation's access to its own element. It holds no reference, because the element owns the implementation.
+// @unchecked: GStreamer elements do their own locking.
 package struct ElementHandle: @unchecked Sendable {
     let raw: UnsafeMutableRawPointer
-    /// No reference is held: use it only while the implementation lives and is called.
+    /// The element without a reference. Use it only during calls into the implementation.
     package var unowned: Bin { Bin(unowned: raw) }
-    /// With a reference, for work that is handed to another thread.
+    /// The element with a reference, for work that moves to another thread.
     package var retained: Bin { Bin(borrowing: raw) }
 
-    /// Makes a pad by one of the class's templates (a ghost pad without target for a bin).
+    /// Creates a ghost pad without a target from one of the class's pad templates. Bins only.
     package func makeGhostPad(template name: String) -> GhostPad? {
         template(name).flatMap { gst_ghost_pad_new_no_target_from_template(name, $0) }.map { GhostPad(taking: $0) }
     }
@@ -162,26 +162,26 @@ package struct ElementHandle: @unchecked Sendable {
 }
 
 extension Element {
-    /// Makes an instance of a class that is registered but need not be an installed factory.
+    /// Creates an instance of a registered class, which needs no element factory.
     package convenience init(class elementClass: RegisteredElementClass) {
         self.init(taking: g_object_new_with_properties(elementClass.type, 0, nil, nil))
     }
 }
 
-/// A class that has its GType.
+/// A class with a registered GType.
 package struct RegisteredElementClass: Sendable {
     let type: GType
 
-    /// Registers once per process; asking again gives the same type.
+    /// Registers the class once per process; repeated calls return the same type.
     package init(_ elementClass: ElementClass) { type = registerType(elementClass) }
 
-    /// Adds a factory to a plugin (nil = a static one of this process, for programs and tests).
+    /// Adds a factory to a plugin, or to the process itself if `plugin` is nil (programs and tests).
     package func addFactory(_ name: String, rank: UInt32 = 0, to plugin: PluginHandle?) -> Bool {
         gst_element_register(plugin?.pointer, name, rank, type) != 0
     }
 }
 
-// @unchecked: only used during the plugin's initialisation.
+// @unchecked: used only during the plugin's initialisation.
 package struct PluginHandle: @unchecked Sendable {
     let pointer: OpaquePointer
 }

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
-/// What goes onto the bus as an error or a warning: GStreamer's domain and code, a sentence for the user, details for
-/// a program.
+/// The content of an error or warning message: GStreamer's domain and code, a sentence for the user, and details for a
+/// program.
 package struct ElementProblem: Sendable {
     package enum Code: Sendable, Equatable {
         case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
@@ -30,7 +30,7 @@ package struct ElementProblem: Sendable {
     }
 
     package let code: Code
-    /// One sentence with a full stop that says what to do. Never holds a secret.
+    /// One full sentence that names the remedy. It must never hold a secret.
     package let text: String
     package let debug: String
     package let details: Structure?
@@ -50,7 +50,7 @@ extension Element {
     private func post(_ problem: ElementProblem, _ type: GstMessageType) {
         let (domain, code) = problem.code.raw
         let details = problem.details.map { gst_structure_copy($0.pointer) } ?? nil
-        // Text, debug and details change hands.
+        // GStreamer takes ownership of the text, the debug string and the details.
         if let details {
             gst_element_message_full_with_details(
                 element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0, details)

@@ -1,7 +1,8 @@
 internal import CGStreamer
 
 extension Event {
-    /// The same pointer position (mouse or touch) on the picture before it was flipped; any other event as it is.
+    /// Maps the pointer position of a navigation event (mouse or touch) back to the frame before the flip. Returns any
+    /// other event unchanged.
     package func beforeFlip(_ flip: Flip, size: (width: Int, height: Int)) -> Event {
         var (x, y) = (0.0, 0.0)
         guard kind == .navigation, gst_navigation_event_get_coordinates(pointer, &x, &y) != 0,

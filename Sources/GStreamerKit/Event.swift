@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on a GstEvent.
+/// Holds one reference to a GstEvent.
 // @unchecked: events are immutable once made and reference counting is atomic.
 package final class Event: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstEvent>
@@ -48,7 +48,7 @@ package final class Event: @unchecked Sendable {
     }
     deinit { decart_mini_object_unref(pointer) }
 
-    /// One more reference, for a call that takes ownership.
+    /// Adds a reference, for a C call that takes ownership.
     func copyReference() -> UnsafeMutablePointer<GstEvent> {
         decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
@@ -74,7 +74,7 @@ package final class Event: @unchecked Sendable {
     package static func gap(at time: ClockTime, duration: ClockTime) -> Event {
         Event(taking: gst_event_new_gap(GstClockTime(time), GstClockTime(duration)))
     }
-    /// The upstream GstForceKeyUnit that encoders answer with a key frame.
+    /// An upstream GstForceKeyUnit event, with which encoders produce a keyframe.
     package static func forceKeyUnitUpstream() -> Event {
         Event(taking: gst_video_event_new_upstream_force_key_unit(GstClockTime.max, 1, 0))
     }
@@ -100,7 +100,7 @@ package final class Event: @unchecked Sendable {
         return ClockTime(validating: time)
     }
 
-    /// The `image-orientation` tag that this event carries.
+    /// The event's `image-orientation` tag.
     package var imageOrientationTag: String? {
         guard kind == .tag else { return nil }
         guard let text = decart_event_orientation(pointer) else { return nil }
@@ -108,7 +108,7 @@ package final class Event: @unchecked Sendable {
         return String(cString: text)
     }
 
-    /// Whether the tags of this event are for all streams of a medium, not for this one.
+    /// True if the tags apply to all streams of the medium and not only to this one.
     package var hasGlobalTags: Bool { kind == .tag && decart_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
 
     package var streamID: String? {
@@ -118,13 +118,14 @@ package final class Event: @unchecked Sendable {
         return found.map { String(cString: $0) }
     }
 
-    /// A tag event without its `image-orientation`; nil when nothing else is in it.
+    /// A copy of the tag event without `image-orientation`; nil if no tag is left.
     package func withoutImageOrientation() -> Event? {
         guard kind == .tag else { return nil }
         return decart_event_without_orientation(pointer).map { Event(taking: $0) }
     }
 
-    /// The running time at which a buffer stamped `pts` plays, by a SEGMENT event; nil outside of it.
+    /// The running time of a buffer with this PTS, according to a SEGMENT event; nil if the PTS lies outside the
+    /// segment.
     package func runningTime(of pts: ClockTime) -> ClockTime? {
         guard kind == .segment else { return nil }
         var segment: UnsafePointer<GstSegment>?

@@ -8,7 +8,8 @@ extension GObject {
         } ?? false
     }
 
-    /// Sets a property from text, as gst-launch does; an unknown property is ignored, for newer releases add some.
+    /// Sets a property from text, as gst-launch does. Ignores an unknown property, because older releases of an element
+    /// lack some.
     package func set(_ name: String, _ text: String) {
         guard hasProperty(name) else { return }
         gst_util_set_object_arg(object, name, text)
@@ -25,7 +26,7 @@ extension GObject {
     package func set(_ name: String, caps: Caps) { set(name, GValueBox(caps: caps)) }
     package func set(_ name: String, structure: Structure) { set(name, GValueBox(structure: structure)) }
 
-    /// Reads any property; nil when there is none of that name or it cannot be read.
+    /// Reads any property. Returns nil if it does not exist or is not readable.
     package func value(_ name: String) -> GValueBox? {
         let objectClass = object.pointee.g_type_instance.g_class
         let spec = objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
@@ -47,7 +48,7 @@ extension GObject {
 }
 
 extension GObject {
-    /// Several properties as one change: `notify` is held back until the end, as in one g_object_set.
+    /// Delays `notify` until `body` returns, so that its changes are notified together, as in one g_object_set.
     package func withFrozenNotifications(_ body: (GObject) -> Void) {
         g_object_freeze_notify(object)
         body(self)

@@ -1,27 +1,28 @@
 internal import CGStreamer
 
-/// One reference on a GObject, released with the Swift value.
-// @unchecked: GObject's reference count is atomic and GStreamer objects lock themselves.
+/// Holds one reference to a GObject, released with the Swift object.
+// @unchecked: the reference count is atomic and GStreamer objects do their own locking.
 package class GObject: @unchecked Sendable {
-    /// The instance itself, for a target that calls C on it (the benchmark drives `webrtcbin`, which the kit does not know).
+    /// The instance, for targets that call C on it themselves (the benchmark drives `webrtcbin`, which this target does
+    /// not know).
     package let raw: UnsafeMutableRawPointer
     private let owns: Bool
 
-    /// Takes over a reference that the caller owned (floating references are sunk).
+    /// Takes over the caller's reference; sinks a floating one.
     init(taking raw: UnsafeMutableRawPointer) {
         self.raw = raw
         owns = true
         if g_object_is_floating(raw) != 0 { g_object_ref_sink(raw) }
     }
 
-    /// Adds a reference of its own.
+    /// Adds a reference.
     init(borrowing raw: UnsafeMutableRawPointer) {
         self.raw = raw
         owns = true
         g_object_ref(raw)
     }
 
-    /// No reference at all: for an implementation's own element, which outlives it.
+    /// Holds no reference, for an element's own implementation, which the element outlives.
     init(unowned raw: UnsafeMutableRawPointer) {
         self.raw = raw
         owns = false

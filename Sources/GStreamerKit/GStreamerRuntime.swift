@@ -1,8 +1,9 @@
-// GStreamerKit is the only importer of CGStreamer: everything above it speaks the Swift types of this target.
-// It knows GObject, pads, caps, buffers, SDP; it must not know WebRTC, sessions or the service.
+// GStreamerKit is the only target that imports CGStreamer; all targets above it use its Swift types. It knows GObject,
+// pads, caps, buffers and SDP; it must not know WebRTC, sessions or the service.
 internal import CGStreamer
 
-/// Initialises GStreamer once per process. Programs and tests call it; a plugin is loaded by a host that already did.
+/// Initialises GStreamer once per process, for programs and tests. The plugin does not need it: its host has already
+/// initialised GStreamer.
 package enum GStreamerRuntime {
     private static let initialised: Bool = {
         gst_init(nil, nil)
@@ -11,7 +12,7 @@ package enum GStreamerRuntime {
 
     package static func initialise() { _ = initialised }
 
-    /// Whether an element factory of this name is installed.
+    /// True if an element factory of this name is installed.
     package static func hasElement(_ factory: String) -> Bool {
         guard let found = gst_element_factory_find(factory) else { return false }
         gst_object_unref(UnsafeMutableRawPointer(found))
@@ -19,7 +20,7 @@ package enum GStreamerRuntime {
     }
 }
 
-/// A GStreamer call that was refused, with what was tried.
+/// A failed GStreamer call, with what was attempted.
 package struct GStreamerError: Error, CustomStringConvertible, Sendable {
     package enum Code: Sendable, Equatable { case missingElement(String), badDescription, linkFailed, badSDP, badCaps, stateChange }
     package let code: Code

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
-/// One GValue on the heap, unset with the Swift value.
-// @unchecked: filled before it is shared, only read afterwards.
+/// A GValue on the heap, unset and freed with the Swift object.
+// @unchecked: the value is set before the box is shared and only read afterwards.
 package final class GValueBox: @unchecked Sendable {
     private let storage: UnsafeMutablePointer<GValue>
 
@@ -69,7 +69,7 @@ package final class GValueBox: @unchecked Sendable {
     }
     package convenience init(strings: [String]) {
         self.init(type: decart_type_value_array())
-        // withPointer keeps each item alive during the call; its bare pointer would outlive it.
+        // `withPointer` keeps each item alive during the call; an escaped pointer would dangle.
         for string in strings { GValueBox(string).withPointer { gst_value_array_append_value(storage, $0) } }
     }
 
@@ -89,7 +89,7 @@ package final class GValueBox: @unchecked Sendable {
         return String(cString: text)
     }
 
-    /// Any integer or enumeration, widened; nil when it does not fit.
+    /// The value of an integer, enum or flags type, widened; nil for another type or if it does not fit.
     package var int: Int? {
         if holds(decart_type_int()) { return Int(g_value_get_int(storage)) }
         if holds(decart_type_uint()) { return Int(g_value_get_uint(storage)) }
@@ -118,7 +118,7 @@ package final class GValueBox: @unchecked Sendable {
         return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
     }
 
-    /// A copy of a GBytes.
+    /// A copy of the bytes of a GBytes.
     package var bytes: [UInt8]? {
         guard holds(g_bytes_get_type()), let found = g_value_get_boxed(storage) else { return nil }
         var size: gsize = 0

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// One reference on a GstMessage.
+/// Holds one reference to a GstMessage.
 // @unchecked: messages are immutable once posted and reference counting is atomic.
 package final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>
@@ -42,10 +42,10 @@ package final class Message: @unchecked Sendable {
         return String(cString: text)
     }
 
-    /// Whether the message comes from this object itself.
+    /// True if this very object posted the message.
     package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 
-    /// Whether the message comes from this element or from something inside it.
+    /// True if this element or one of its descendants posted the message.
     package func isFrom(within element: Element) -> Bool {
         guard let source = pointer.pointee.src else { return false }
         return UnsafeMutableRawPointer(source) == element.raw || gst_object_has_as_ancestor(source, element.gstObject) != 0
@@ -95,7 +95,7 @@ package final class Message: @unchecked Sendable {
         return Message(taking: gst_message_new_progress(source.gstObject, kind, code, text))
     }
 
-    /// Says that a live buffer was dropped; times are running and stream time, counts are in buffers.
+    /// Reports that a live source's buffer was dropped. Times are in ns, the statistics are counted in buffers.
     package static func qos(_ source: Element, runningTime: ClockTime?, timestamp: ClockTime?, duration: ClockTime?, processed: UInt64, dropped: UInt64) -> Message {
         let none = GstClockTime(ClockTime.noneValue)
         let message = gst_message_new_qos(
@@ -109,7 +109,7 @@ package final class Message: @unchecked Sendable {
 package final class Bus: GObject, @unchecked Sendable {
     private var bus: UnsafeMutablePointer<GstBus> { raw.assumingMemoryBound(to: GstBus.self) }
 
-    /// The next message, waiting for at most `timeout`.
+    /// Pops the next message; waits at most `timeout`.
     package func next(timeout: Duration) -> Message? {
         gst_bus_timed_pop(bus, GstClockTime(timeout.clockTime)).map { Message(taking: $0) }
     }

@@ -1,5 +1,5 @@
-// Swift closures as a pad's chain, event, query and activation functions. GStreamer keeps the box that it is given
-// and releases it with the pad, so a closure must hold its element weakly or unowned.
+// Swift closures as a pad's chain, event, query and activation functions. The pad retains the closure until it is
+// finalised, so a closure must capture its element weakly or unowned.
 internal import CGStreamer
 
 private final class FunctionBox<F> {
@@ -18,15 +18,15 @@ private typealias EventBox = FunctionBox<(Event) -> EventHandling>
 private typealias QueryBox = FunctionBox<(QueryRef) -> QueryHandling>
 private typealias ActivateBox = FunctionBox<(Bool) -> Bool>
 
-/// What a pad's own event function decided.
+/// The decision of a pad's event function.
 package enum EventHandling: Sendable {
-    /// Dealt with (and not to be forwarded); the value is the event's result.
+    /// The function has consumed the event, which is not forwarded; the value is the event's result.
     case handled(Bool)
-    /// GStreamer's default: forward it.
+    /// Use GStreamer's default handler, which forwards the event.
     case forward
 }
 
-/// What a pad's own query function decided.
+/// The decision of a pad's query function.
 package enum QueryHandling: Sendable { case answered, refused, forward }
 
 extension Pad {
@@ -65,7 +65,7 @@ extension Pad {
             }, retained(QueryBox(function)), releaseBox)
     }
 
-    /// Called with true when the pad is activated in push mode and false when it is deactivated.
+    /// Called with true when the pad is activated in push mode, and with false when it is deactivated.
     package func setActivateFunction(_ function: @escaping (Bool) -> Bool) {
         gst_pad_set_activatemode_function_full(
             pad,
@@ -75,7 +75,7 @@ extension Pad {
             }, retained(ActivateBox(function)), releaseBox)
     }
 
-    /// Starts the pad's own streaming thread, which calls `function` again and again until the task is paused.
+    /// Starts the pad's streaming thread, which calls `function` repeatedly until the task is paused.
     package func startTask(_ function: @escaping () -> Void) {
         gst_pad_start_task(
             pad,

@@ -17,17 +17,17 @@ package enum ProbeItem {
 }
 
 package enum ProbeVerdict: Sendable {
-    /// Let it pass.
+    /// Passes the item on.
     case pass
-    /// Take it out; a query or event counts as not handled.
+    /// Drops the item. The sender of an event still gets true, the sender of a query gets false.
     case drop
-    /// It was dealt with here; a query counts as answered.
+    /// The handler has consumed the item; a query counts as answered.
     case handled
-    /// Pass this buffer in its place.
+    /// Passes this buffer on instead.
     case replace(Buffer)
-    /// Pass this event in its place.
+    /// Passes this event on instead.
     case replaceEvent(Event)
-    /// Let it pass and never call again.
+    /// Passes the item on and removes the probe.
     case remove
 }
 
@@ -44,7 +44,7 @@ private final class GateBox: Sendable {
 }
 
 extension Pad {
-    /// The handler runs on whichever thread uses the pad and must hold its owner weakly.
+    /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
     @discardableResult
     package func addProbe(_ kind: ProbeKind, _ handler: @escaping (ProbeItem) -> ProbeVerdict) -> ProbeID {
         let id = gst_pad_add_probe(
@@ -57,8 +57,8 @@ extension Pad {
         return ProbeID(id: id)
     }
 
-    /// Takes out what passes, single buffers and lists of them, while `lets` says no; asked on whichever thread uses the
-    /// pad.
+    /// Adds a probe that drops buffers and buffer lists while `lets` returns false. `lets` runs on whichever thread
+    /// uses the pad.
     package func addGate(_ lets: @escaping @Sendable () -> Bool) {
         let kinds = GST_PAD_PROBE_TYPE_BUFFER.rawValue | GST_PAD_PROBE_TYPE_BUFFER_LIST.rawValue
         gst_pad_add_probe(
@@ -90,7 +90,7 @@ private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: Prob
     case .pass: return GST_PAD_PROBE_OK
     case .drop: return GST_PAD_PROBE_DROP
     case .handled:
-        // HANDLED leaves the item to us: drop the reference that the probe's caller owned.
+        // A probe that returns HANDLED owns the event or buffer and must release it; a query stays with its sender.
         if case .query = item { return GST_PAD_PROBE_HANDLED }
         decart_mini_object_unref(data)
         return GST_PAD_PROBE_HANDLED

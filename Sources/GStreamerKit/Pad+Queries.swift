@@ -1,8 +1,8 @@
 internal import CGStreamer
 
-// What a sink asks of the stream that reaches it.
+// Queries of a sink pad to its upstream peer.
 extension Pad {
-    /// Stream time of what the peer gives at present; nil when it does not know.
+    /// The peer's current position in stream time; nil if it does not know.
     package func queryPeerPosition() -> ClockTime? {
         var position: gint64 = -1
         guard gst_pad_peer_query_position(pad, GST_FORMAT_TIME, &position) != 0, position >= 0 else { return nil }
@@ -15,7 +15,7 @@ extension Pad {
         return ClockTime(duration)
     }
 
-    /// Whether the peer can seek in time; nil when it does not answer.
+    /// True if the peer supports seeking in TIME format; nil if it does not answer.
     package func queryPeerSeekable() -> Bool? {
         guard let query = gst_query_new_seeking(GST_FORMAT_TIME) else { return nil }
         defer { decart_mini_object_unref(query) }

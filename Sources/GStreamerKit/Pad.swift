@@ -27,12 +27,12 @@ package enum FlowReturn: Sendable, Equatable {
 
 package enum PadDirection: Sendable { case source, sink }
 
-/// One reference on a GstPad.
+/// Holds one reference to a GstPad.
 package class Pad: GObject, @unchecked Sendable {
     var pad: UnsafeMutablePointer<GstPad> { raw.assumingMemoryBound(to: GstPad.self) }
 
-    /// A pad of our own that takes any caps, and may change them: without a template it would answer queries with the
-    /// caps that it has.
+    /// Creates a pad that accepts any caps and can renegotiate. It has a template with ANY caps because a pad without
+    /// one answers caps queries with its current caps.
     package convenience init(name: String, direction: PadDirection) {
         let raw = direction == .source ? GST_PAD_SRC : GST_PAD_SINK
         let any = gst_caps_new_any()
@@ -46,7 +46,7 @@ package class Pad: GObject, @unchecked Sendable {
         }
     }
 
-    /// The same pad without a reference, for what the pad itself keeps: a probe or a function.
+    /// The same pad without a reference, for closures that the pad itself retains: probes and pad functions.
     package var unowned: Pad { Pad(unowned: raw) }
 
     package var name: String {
@@ -70,27 +70,28 @@ package class Pad: GObject, @unchecked Sendable {
     package func queryCaps() -> Caps { Caps(taking: gst_pad_query_caps(pad, nil)) }
     package func queryPeerCaps(filter: Caps?) -> Caps { Caps(taking: gst_pad_peer_query_caps(pad, filter?.pointer)) }
 
-    /// Added to the running time of what leaves this pad, from the next buffer on.
+    /// Sets the offset (ns) that is added to the running time of data leaving this pad, from the next buffer on.
     package func setOffset(_ offset: Int64) { gst_pad_set_offset(pad, gint64(offset)) }
 
     package func setActive(_ active: Bool) { gst_pad_set_active(pad, active ? 1 : 0) }
 
-    /// Gives the buffer to the peer.
+    /// Pushes the buffer to the peer pad, which takes ownership.
     package func push(_ buffer: Buffer) -> FlowReturn {
         guard let owned = buffer.release() else { return .error }
         return FlowReturn(gst_pad_push(pad, owned))
     }
 
-    /// Sends an event along the pad's direction, to the peer.
+    /// Pushes an event to the peer pad.
     @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
-    /// Hands an event to this pad itself.
+    /// Sends an event to this pad itself.
     @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 
     package func stickyEvent(_ type: Event.Kind) -> Event? {
         gst_pad_get_sticky_event(pad, type.raw, 0).map { Event(taking: $0) }
     }
 
-    /// Whether upstream says that it is live, and its minimum latency.
+    /// Upstream's answer to a LATENCY query: whether it is live, and its minimum latency. Returns nil if the query
+    /// fails.
     package func queryPeerLatency() -> (live: Bool, minimum: ClockTime)? {
         let query = gst_query_new_latency()
         defer { decart_mini_object_unref(query) }
@@ -102,7 +103,7 @@ package class Pad: GObject, @unchecked Sendable {
     }
 }
 
-/// A pad of a bin that stands for a pad of one of its children.
+/// A ghost pad: a bin's proxy for a pad of one of its children.
 package final class GhostPad: Pad, @unchecked Sendable {
     package convenience init(name: String, target: Pad) throws(GStreamerError) {
         guard let made = gst_ghost_pad_new(name, target.pad) else {

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// The static facts that GStreamer reads from a plugin library.
+/// The static plugin metadata that GStreamer reads from the library.
 package struct PluginDescription: Sendable {
     package var name: String
     package var summary: String
@@ -22,14 +22,14 @@ package struct PluginDescription: Sendable {
         self.origin = origin
     }
 
-    /// The C descriptor, allocated once for the life of the process. `register` is a plain C function, for GStreamer
-    /// keeps only a function pointer.
+    /// Allocates the C descriptor, which lives as long as the process. `register` is a plain C function because
+    /// GStreamer stores only a function pointer.
     package func makeDescriptor(register: @escaping @convention(c) (OpaquePointer?) -> Int32) -> UnsafeRawPointer {
         let descriptor = UnsafeMutablePointer<GstPluginDesc>.allocate(capacity: 1)
         descriptor.initialize(to: GstPluginDesc())
         descriptor.pointee.major_version = gint(GST_VERSION_MAJOR)
         descriptor.pointee.minor_version = gint(GST_VERSION_MINOR)
-        // Kept for ever, like the descriptor.
+        // The strings are never freed, like the descriptor.
         descriptor.pointee.name = UnsafePointer(g_strdup(name))
         descriptor.pointee.description = UnsafePointer(g_strdup(summary))
         descriptor.pointee.plugin_init = register

@@ -4,8 +4,8 @@ internal import CGStreamer
 package struct PropertySpec: Sendable {
     package enum Kind: Sendable {
         case string(default: String?)
-        /// Unset at first, and for the application's eyes only: no dump of a graph shows it, and nothing is notified of
-        /// it, for `gst-launch-1.0 -v` prints that.
+        /// A string for the application only, initially unset. Graph dumps omit it, and it emits no `notify`, because
+        /// `gst-launch-1.0 -v` prints notified values.
         case privateString
         case boolean(default: Bool)
         case int(min: Int, max: Int, default: Int)
@@ -20,12 +20,12 @@ package struct PropertySpec: Sendable {
     }
 
     package enum Access: Sendable { case readWrite, readOnly, writeOnly }
-    /// The highest state in which a change still takes effect.
+    /// The highest state in which a change takes effect (GST_PARAM_MUTABLE_*).
     package enum Mutability: Sendable { case ready, paused, playing }
 
     package var name: String
     package var nick: String
-    /// With the unit, and what the special values mean.
+    /// The description, with the unit and the meaning of special values.
     package var blurb: String
     package var kind: Kind
     package var access: Access
@@ -86,7 +86,7 @@ package struct PropertySpec: Sendable {
     }
 }
 
-/// A string of which every value compares as its default: what has its default is left out of dumps.
+/// A string type whose values all compare equal to the default: dumps omit properties that have their default value.
 private func privateStringType() -> GType {
     let name = "GstDecartParamPrivateString"
     let known = g_type_from_name(name)
@@ -105,7 +105,7 @@ private func privateStringType() -> GType {
 private func registerEnumeration(_ name: String, _ values: [(value: Int, nick: String, blurb: String)]) -> GType {
     let known = g_type_from_name(name)
     if known != 0 { return known }
-    // GObject keeps the table for the life of the process.
+    // GObject keeps this table for the life of the process.
     let table = UnsafeMutablePointer<GEnumValue>.allocate(capacity: values.count + 1)
     for (index, value) in values.enumerated() {
         table[index] = GEnumValue(
@@ -118,7 +118,7 @@ private func registerEnumeration(_ name: String, _ values: [(value: Int, nick: S
 }
 
 extension GValueBox {
-    /// A value of a registered enumeration; an int where the type is not known yet.
+    /// A value of a registered enum type, or an int if the type is not registered yet.
     package convenience init(enumeration type: String, _ value: Int) {
         let found = g_type_from_name(type)
         self.init(type: found != 0 ? found : decart_type_int())

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// A query on loan: valid only during the call that lent it.
+/// A borrowed query, valid only during the call that provides it.
 package struct QueryRef {
     let pointer: UnsafeMutablePointer<GstQuery>
     init(_ pointer: UnsafeMutablePointer<GstQuery>) { self.pointer = pointer }
@@ -21,7 +21,7 @@ package struct QueryRef {
         }
     }
 
-    /// nil maximum: any amount may be buffered.
+    /// - Parameter maximum: nil if there is no upper bound on the latency.
     package func answerLatency(live: Bool, minimum: ClockTime, maximum: ClockTime?) {
         gst_query_set_latency(pointer, live ? 1 : 0, GstClockTime(minimum), GstClockTime(maximum ?? .noneValue))
     }

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 extension Element {
-    /// Gives a payloader one of GStreamer's RTP header extensions; false when this installation has none for the URI.
+    /// Adds one of GStreamer's RTP header extensions to a payloader. Returns false if none is installed for the URI.
     @discardableResult
     package func addRTPHeaderExtension(uri: String, id: Int) -> Bool {
         guard (1...14).contains(id), let found = gst_rtp_header_extension_create_from_uri(uri) else { return false }

@@ -1,4 +1,5 @@
-// SDP text by gstsdp (RFC 8866), as a plain value. Knows lines and attributes; knows nothing of WebRTC.
+// Session descriptions (RFC 8866) as plain values, parsed and written with gstsdp. This file knows lines and
+// attributes, and nothing of WebRTC.
 internal import CGStreamer
 
 package struct SDPAttribute: Sendable, Equatable {
@@ -9,7 +10,7 @@ package struct SDPAttribute: Sendable, Equatable {
         self.value = value
     }
 
-    /// gstsdp writes what it is given: a line break in a value would begin an attribute of its own.
+    /// False if a CR or LF in the name or value would start a new SDP line: gstsdp does not escape them.
     var isOneLine: Bool { !(name + (value ?? "")).utf8.contains { $0 == 10 || $0 == 13 } }
 }
 
@@ -41,7 +42,7 @@ package struct SDPDescription: Sendable, Equatable {
     package func values(_ name: String) -> [String] { attributes.filter { $0.name == name }.compactMap(\.value) }
     package func has(_ name: String) -> Bool { attributes.contains { $0.name == name } }
 
-    /// Refuses more than 64 KiB or 64 m-lines before and after parsing: the text is a peer's.
+    /// Throws if the text exceeds 64 KiB or 64 m-lines: a remote peer wrote it.
     package init(parsing text: String) throws(GStreamerError) {
         guard !text.isEmpty, text.utf8.count <= 65_536, !text.utf8.contains(0) else {
             throw GStreamerError(.badSDP, "the session description is empty, larger than 64 KiB, or holds a NUL")
@@ -82,7 +83,7 @@ package struct SDPDescription: Sendable, Equatable {
         return media
     }
 
-    /// The text, with the origin line that JSEP asks for (RFC 9429 5.2.1).
+    /// Serialises the description, with the origin line that JSEP requires (RFC 9429 §5.2.1).
     package func text(sessionID: UInt64, version: UInt32) -> String {
         guard let message = decart_sdp_message_new() else { return "" }
         defer { gst_sdp_message_free(message) }
@@ -104,7 +105,7 @@ package struct SDPDescription: Sendable, Equatable {
             for attribute in media.attributes where attribute.isOneLine {
                 gst_sdp_media_add_attribute(made, attribute.name, attribute.value)
             }
-            // The message copies the media's fields and takes them over; only the shell is ours to free.
+            // The message takes over the media's fields; only the emptied struct is left to free.
             gst_sdp_message_add_media(message, made)
             gst_sdp_media_free(made)
         }

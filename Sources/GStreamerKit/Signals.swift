@@ -8,8 +8,8 @@ private final class SignalBox {
 }
 
 extension GObject {
-    /// Connects to a signal. The handler gets the signal's arguments without the emitter, runs on the emitting thread
-    /// and must hold its owner weakly. Its result is the signal's return value, where that has one.
+    /// Connects a handler, which runs on the emitting thread and must capture its owner weakly. It receives the
+    /// signal's arguments without the emitter; its result becomes the signal's return value, if the signal has one.
     @discardableResult
     package func connect(_ signal: String, _ handler: @escaping ([GValueBox]) -> GValueBox?) -> SignalHandler {
         let box = Unmanaged.passRetained(SignalBox(handler)).toOpaque()
@@ -32,13 +32,14 @@ extension GObject {
         if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
     }
 
-    /// Whether anybody would answer.
+    /// True if the signal has a connected handler.
     package func hasHandler(_ signal: String) -> Bool {
         let id = g_signal_lookup(signal, decart_type_of_instance(raw))
         return id != 0 && g_signal_has_handler_pending(raw, id, 0, 0) != 0
     }
 
-    /// Emits a signal (an action signal, or one of our own) and gives its result; nil when it has none.
+    /// Emits a signal (an action signal, or one of this plugin's own) and returns its result. Returns nil if the signal
+    /// has no return value, does not exist or takes another number of arguments.
     @discardableResult
     package func emit(_ signal: String, _ arguments: [GValueBox] = []) -> GValueBox? {
         let id = g_signal_lookup(signal, decart_type_of_instance(raw))

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// A non-negative fraction, as frame rates are.
+/// A non-negative fraction, such as a frame rate.
 package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertible {
     package var numerator: Int
     package var denominator: Int
@@ -12,7 +12,7 @@ package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertibl
 
     package var value: Double { Double(numerator) / Double(denominator) }
     package var description: String { "\(numerator)/\(denominator)" }
-    // Fields of caps have 32 bits: the products fit.
+    // Caps fields have 32 bits, so the products fit.
     package static func < (a: Fraction, b: Fraction) -> Bool {
         a.numerator &* b.denominator < b.numerator &* a.denominator
     }
@@ -22,17 +22,17 @@ package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertibl
 }
 
 extension Structure {
-    /// What an integer field allows: a value is a range of one.
+    /// The values that an integer field allows; a single value is a range of one.
     package func integers(_ field: String) -> [ClosedRange<Int>] {
         alternatives(field) { integerRange($0).map { [$0] } ?? [] }
     }
 
-    /// What a fraction field allows.
+    /// The values that a fraction field allows.
     package func fractions(_ field: String) -> [ClosedRange<Fraction>] {
         alternatives(field) { fractionRange($0).map { [$0] } ?? [] }
     }
 
-    /// What a text field allows.
+    /// The values that a string field allows.
     package func strings(_ field: String) -> [String] {
         alternatives(field) { GValueBox(copying: $0).string.map { [$0] } ?? [] }
     }

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 /// A GstStructure: a name and typed fields.
-// @unchecked: filled before it is shared, only read afterwards.
+// @unchecked: the structure is filled before it is shared and only read afterwards.
 package final class Structure: @unchecked Sendable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstStructure>
 
@@ -12,7 +12,7 @@ package final class Structure: @unchecked Sendable, CustomStringConvertible {
 
     deinit { gst_structure_free(pointer) }
 
-    /// nil when the text is not a structure.
+    /// Returns nil if the text is not a serialised structure.
     package init?(parsing text: String) {
         guard let parsed = gst_structure_from_string(text, nil) else { return nil }
         pointer = parsed
@@ -40,7 +40,7 @@ package final class Structure: @unchecked Sendable, CustomStringConvertible {
     package func int(_ field: String) -> Int? { self[field]?.int }
     package func double(_ field: String) -> Double? { self[field]?.double }
 
-    /// The fields in their order.
+    /// The field names in order.
     package var fields: [String] {
         let count = gst_structure_n_fields(pointer)
         return (0..<max(0, count)).map { String(cString: gst_structure_nth_field_name(pointer, UInt32($0))) }
@@ -56,7 +56,7 @@ package final class Structure: @unchecked Sendable, CustomStringConvertible {
 }
 
 extension Structure {
-    /// The structures of a GValueArray field, as rtpsession's statistics hold them.
+    /// The structures in a GValueArray field; rtpsession's statistics use that deprecated type.
     package func structures(_ field: String) -> [Structure] {
         guard let value = gst_structure_get_value(pointer, field) else { return [] }
         return (0..<decart_legacy_array_size(value)).compactMap { index in

@@ -1,8 +1,8 @@
 internal import CGStreamer
 
-/// Geometry and format of raw video, read from fixed caps.
+/// Format, size and frame rate of raw video, parsed from fixed caps.
 package struct VideoInfo: @unchecked Sendable {
-    // @unchecked: a plain C value; its format pointer points to GStreamer's static table.
+    // @unchecked: a plain C value whose only shared pointer, `finfo`, refers to GStreamer's static table.
     var info: GstVideoInfo
 
     package init?(caps: Caps) {
@@ -18,12 +18,12 @@ package struct VideoInfo: @unchecked Sendable {
     package var size: Int { Int(info.size) }
     package var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
     package var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
-    /// YUV whose samples use all code values, as a camera's JPEG pictures do.
+    /// True for full-range YUV (0-255), such as decoded JPEG frames of a camera.
     package var isFullRangeYUV: Bool {
         guard info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255, let format = info.finfo else { return false }
         return format.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0
     }
-    /// The first plane is luma of 8 bits and nothing else, as in I420 and NV12.
+    /// True if the first plane holds 8-bit luma and nothing else, as in I420 and NV12.
     package var hasPlainLuma: Bool {
         guard let format = info.finfo else { return false }
         let flags = format.pointee.flags.rawValue
@@ -40,7 +40,8 @@ package struct VideoPlane {
 }
 
 extension Buffer {
-    /// Maps the planes of a raw frame, with GstVideoMeta's strides where there is one. nil when it cannot be mapped.
+    /// Maps the planes of a raw frame, with the strides of its GstVideoMeta if it has one. Returns nil if mapping
+    /// fails.
     package func withVideoPlanes<R>(
         _ video: VideoInfo, writable: Bool, _ body: ([VideoPlane]) throws -> R
     ) rethrows -> R? {
@@ -57,7 +58,8 @@ extension Buffer {
         return try body(planes)
     }
 
-    /// The same frame in memory that may be written; nil when copying failed.
+    /// Returns the frame in writable memory, copied only if it is shared. Consumes this buffer's reference; nil if
+    /// copying fails.
     package func madeWritable() -> Buffer? {
         guard let owned = release(), let writable = decart_buffer_make_writable(owned) else { return nil }
         return Buffer(taking: writable)

@@ -1,13 +1,14 @@
-// Stands between what a peer wrote and libnice's parser: libnice only ever sees a line that this file wrote itself.
+// Validates remote candidates before libnice parses them: libnice only receives lines that this file has serialised.
 
-/// A remote candidate, checked against RFC 8839 §5.1 and against what this agent can use.
+/// A remote candidate, validated against RFC 8839 §5.1 and against what this agent supports.
 package struct CandidateLine: Sendable, Equatable {
     package enum Rejection: Error, Equatable {
-        /// Not a candidate line.
+        /// The text is not a candidate line.
         case malformed
-        /// A host name under `.local` (mDNS): only the peer's own network could resolve it.
+        /// The address is an mDNS name (`.local`), which resolves only in the peer's own network.
         case mdns
-        /// Well-formed, but of no use here: another component, TCP, a host name, an address not to be spoken to.
+        /// The line is well-formed but unsupported: another component, TCP, a host name, or an address that must not be
+        /// contacted.
         case unusable
     }
 
@@ -19,7 +20,7 @@ package struct CandidateLine: Sendable, Equatable {
     package let relatedAddress: String?
     package let relatedPort: UInt16?
 
-    /// - Parameter text: "candidate:…" or "a=candidate:…", possibly with CR LF at its end.
+    /// - Parameter text: "candidate:…" or "a=candidate:…", optionally followed by CR LF.
     package static func parse(_ text: String) throws(Rejection) -> CandidateLine {
         guard text.utf8.count <= 1_024 else { throw .malformed }
         var line = Substring(text)
@@ -37,13 +38,13 @@ package struct CandidateLine: Sendable, Equatable {
             throw .malformed
         }
         guard let component = UInt16(fields[1]), (1...256).contains(component) else { throw .malformed }
-        // RFC 8445 §5.1.2: 1 to 2^31 - 1. libnice before 0.1.23 takes 0 and stumbles over it.
+        // RFC 8445 §5.1.2: 1 to 2^31 - 1. libnice before 0.1.23 accepts 0 and then fails on it.
         guard let priority = UInt32(fields[3]), (1...0x7fff_ffff).contains(priority) else { throw .malformed }
         guard let port = UInt16(fields[5]) else { throw .malformed }
         let type = fields[7].lowercased()
         guard ["host", "srflx", "prflx", "relay"].contains(type) else { throw .malformed }
 
-        // Everything after here is well-formed; what follows asks whether it is of use.
+        // The line is well-formed; the remaining checks decide if the agent can use it.
         guard component == 1, fields[2].lowercased() == "udp" else { throw .unusable }
         guard let address = IPAddress(String(fields[4])) else {
             throw fields[4].lowercased().hasSuffix(".local") ? .mdns : .unusable
@@ -61,7 +62,7 @@ package struct CandidateLine: Sendable, Equatable {
             relatedAddress: related?.address, relatedPort: related?.port)
     }
 
-    /// The line for libnice, which wants the "a=" (trap N2).
+    /// The candidate as an SDP attribute. libnice's parser requires the "a=" prefix.
     package var sdpAttribute: String {
         var text = "a=candidate:\(foundation) 1 UDP \(priority) \(address) \(port) typ \(type)"
         if let relatedAddress, let relatedPort { text += " raddr \(relatedAddress) rport \(relatedPort)" }

@@ -1,16 +1,16 @@
-// Turns server names into addresses without blocking the network thread. libnice could do so itself, but 0.1.21 then
-// never ends gathering when a name does not resolve, and says so with a GLib warning only.
+// Resolves server names without blocking the network thread. libnice can resolve names itself, but 0.1.21 then never
+// finishes gathering if one does not resolve, and reports that only as a GLib warning.
 private import CNice
 
-/// Name look-ups of one agent. Belongs to the network thread.
-// Touched on the network thread only; GResolver answers on the thread that asked.
+/// The name lookups of one agent. Belongs to the network thread.
+// @unchecked: used only on the network thread; GResolver calls back on the thread that started the lookup.
 final class HostLookup: @unchecked Sendable {
     private let cancellable = g_cancellable_new()
 
     deinit { if let cancellable { g_object_unref(cancellable) } }
 
-    /// Asks the system's resolver. `answer` gets the address literals, none when the name did not resolve; it does not
-    /// run after `cancel()`.
+    /// Starts a lookup by the system's resolver. `answer` receives the addresses as literals, or an empty list if the
+    /// name did not resolve; it is not called after `cancel()`.
     func resolve(_ host: String, answer: @escaping ([String]) -> Void) {
         let resolver = g_resolver_get_default()
         defer { if let resolver { g_object_unref(resolver) } }
@@ -55,7 +55,7 @@ final class HostLookup: @unchecked Sendable {
     }
 }
 
-/// GLib hands the resolver back as a plain object.
+/// Casts the source object that GLib passes to the callback.
 private func resolverPointer(_ object: UnsafeMutablePointer<GObject>) -> UnsafeMutablePointer<GResolver> {
     UnsafeMutableRawPointer(object).assumingMemoryBound(to: GResolver.self)
 }

@@ -1,12 +1,12 @@
-// The face of ICE: what other targets may call. It knows threads and lifetimes; ICEAgentCore knows libnice.
+// The public interface of the ICE target. This file knows threads and lifetimes; ICEAgentCore knows libnice.
 private import CNice
 private import Synchronization
 
 /// An ICE agent with one stream of one component (rtcp-mux).
 ///
-/// Every call is allowed from any thread and none of them waits for the network. Callbacks come on the network thread.
-/// They must not be relied on to end with `close()`: none *begins* after `close()` has returned, but one that is
-/// already running elsewhere may still finish. Dropping the agent closes it.
+/// All methods can be called from any thread, and none waits for the network. Callbacks run on the network thread.
+/// After `close()` has returned, a callback that is already in progress there may still finish; no other one begins.
+/// Releasing the agent closes it.
 package final class ICEAgent: Sendable {
     package let localUsernameFragment: String
     package let localPassword: String
@@ -15,9 +15,9 @@ package final class ICEAgent: Sendable {
     private let core: ICEAgentCore
 
     /// - Parameters:
-    ///   - onEvent: on the network thread.
-    ///   - onDatagram: on the network thread; the bytes are libnice's, valid during the call, and may be changed in
-    ///     place (SRTP does). STUN never gets here.
+    ///   - onEvent: called on the network thread.
+    ///   - onDatagram: called on the network thread for each datagram that is not STUN. libnice owns the bytes, which
+    ///     are valid only during the call and may be modified in place (SRTP does).
     package init(
         configuration: ICEConfiguration,
         network: NetworkThread = .shared,
@@ -33,51 +33,53 @@ package final class ICEAgent: Sendable {
 
     deinit { close() }
 
-    /// Starts gathering; once. Candidates follow as events.
+    /// Starts gathering. Only the first call takes effect. Candidates follow as events.
     package func gatherCandidates() {
         network.async { [core] in core.gatherCandidates() }
     }
 
-    /// The same with other servers and another policy than the configuration's, which were not known then.
+    /// Starts gathering with servers and a policy that replace the configuration's, for when they become known later.
     package func gatherCandidates(servers: [ICEServer], policy: ICETransportPolicy) {
         network.async { [core] in core.gatherCandidates(servers: servers, policy: policy) }
     }
 
-    /// The peer's `ice-ufrag` and `ice-pwd`; once. Candidates that came before are handed on now, in their order.
+    /// Sets the peer's `ice-ufrag` and `ice-pwd`. Only the first call takes effect; it also passes the candidates
+    /// that arrived earlier to libnice, in order.
     package func setRemoteCredentials(usernameFragment: String, password: String) {
         network.async { [core] in
             core.setRemoteCredentials(usernameFragment: usernameFragment, password: password)
         }
     }
 
-    /// A candidate of the peer, "candidate:…" or "a=candidate:…". What cannot be used is counted and dropped.
+    /// Adds a remote candidate, "candidate:…" or "a=candidate:…". Counts and drops a candidate that cannot be used.
     package func addRemoteCandidate(_ candidate: String) {
         network.async { [core] in core.addRemoteCandidate(candidate) }
     }
 
-    /// The peer has no more candidates: from now on a failure is final.
+    /// Signals the end of remote candidates: from now on a failure is final.
     package func endOfRemoteCandidates() {
         network.async { [core] in core.endOfRemoteCandidates() }
     }
 
-    /// Sends one datagram over the selected pair. Any thread; never blocks on the network, allocates nothing of ours.
+    /// Sends a datagram over the selected pair, from any thread. It neither blocks on the network nor allocates memory
+    /// here.
     ///
-    /// - Returns: `false` without a pair, after `close()` and when the socket's buffer is full.
+    /// - Returns: `false` without a pair, after `close()`, or if the socket's send buffer is full.
     @discardableResult
     package func send(_ datagram: UnsafeRawBufferPointer) -> Bool {
         core.send(datagram)
     }
 
-    /// The pair in use, once there is one.
+    /// The selected pair; nil until there is one.
     package var selectedPair: ICECandidatePair? { core.selectedPair }
 
     package var counters: ICECounters { core.counters }
 
-    /// Returns at once. Sockets go, and TURN allocations are given back, on the network thread a little later: at most
-    /// some two seconds if the TURN server is silent.
+    /// Returns at once. The network thread then deallocates the TURN allocations and closes the sockets, which takes at
+    /// most about two seconds if the TURN server does not answer.
     ///
-    /// - Parameter onReleased: on the network thread, when the last socket is gone. Only the first `close` counts; the
-    ///   closure of a later one is dropped.
+    /// - Parameter onReleased: called on the network thread after the last socket is closed. Only the first `close`
+    ///   counts; the closures of later calls are dropped.
     package func close(onReleased: (@Sendable () -> Void)? = nil) {
         guard core.beginClose() else { return }
         network.async { [core] in core.finishClose(onReleased: onReleased) }

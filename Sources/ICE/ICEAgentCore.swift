@@ -1,25 +1,26 @@
-// libnice, seen from Swift. It knows libnice's order of calls (transport.md N1-N4) and no DTLS, RTP or SDP.
+// The wrapper around libnice. It knows in which order libnice must be called, and no DTLS, RTP or SDP.
 private import CNice
 private import Synchronization
 
-/// All of an agent that belongs to the network thread, and the three small locked parts that do not.
-// Everything that is `var` here is touched on the network thread only, after `init`; what other threads may touch is a
-// Mutex or an Atomic.
+/// The agent's state: most of it belongs to the network thread, the rest is atomic or behind one of two mutexes.
+// @unchecked: after `init`, only the network thread uses the `var` properties; other threads use those that are a Mutex
+// or an Atomic.
 final class ICEAgentCore: @unchecked Sendable {
-    /// Remote candidates one agent looks at: a browser sends about ten, a hostile peer any number.
+    /// Limit for remote candidates per agent: a browser sends about ten, a hostile peer any number.
     static let maximumRemoteCandidates = 128
-    /// After so long the peer is told that no more candidates come, even if a server has not answered.
+    /// Timeout after which gathering ends and the peer receives end-of-candidates, even if a STUN or TURN server has
+    /// not answered.
     static let gatheringLimit = Duration.seconds(10)
 
-    /// How long a peer without a single usable candidate may still reach us from an address it did not announce
-    /// (a browser that hides behind mDNS names does).
+    /// Timeout for a peer without any usable candidate. Until then it may still reach us from an address that it did
+    /// not signal, as a browser that sends only mDNS names does.
     static let patience = Duration.seconds(10)
 
     let localCredentials: (usernameFragment: String, password: String)
 
     // MARK: Any thread
 
-    // libnice locks inside; the Mutex around the pointer keeps it alive while another thread sends.
+    // libnice does its own locking; this Mutex keeps the agent alive while another thread sends.
     private struct Handle: @unchecked Sendable { let agent: OpaquePointer }
     private let sendHandle: Mutex<Handle?>
     private let closed = Atomic<Bool>(false)
@@ -33,7 +34,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private let network: NetworkThread
     private var configuration: ICEConfiguration
-    /// Owned: one reference, given back at the end of `finishClose`.
+    /// Holds one reference, released at the end of `finishClose`.
     private let agent: OpaquePointer
     private let stream: UInt32
     private var signals: [UInt] = []
@@ -41,7 +42,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private var onDatagram: (@Sendable (UnsafeMutableRawBufferPointer) -> Void)?
     private var state = ICEState.new
     private var servers: ServerSetup?
-    /// Each lives as long as the agent: libnice gives its allocations back through it.
+    /// Kept open until the agent is closed, because libnice sends the TURN deallocation through them.
     private var tunnels: [any RelayTunnel] = []
     private var allServersKnown = false
     private var libniceHasGathered = false
@@ -61,11 +62,11 @@ final class ICEAgentCore: @unchecked Sendable {
         onEvent: @escaping @Sendable (ICEEvent) -> Void,
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void
     ) throws(ICEError) {
-        // Nothing calls back before gathering starts on the network thread, so the agent can be made right here.
-        // Not CONSENT_FRESHNESS: libnice 0.1.21 then asks every 5 s, once, and gives up 10 s after the last answer, where
-        // RFC 7675 says 30, so that two lost round trips in a row end a session (measured: 6 of 9 runs of 30 s at 5 to 10 %
-        // loss). Without it, it asks as often, the keep-alive being a check, and gives up after 50 s. RTCP cannot stand in
-        // for consent: a far side that is paused sends none.
+        // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
+        // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set. With it, libnice 0.1.21 sends one check every 5 s and fails
+        // 10 s after the last response (RFC 7675: 30 s), so two lost round trips in a row end a session (measured: 6 of
+        // 9 runs of 30 s at 5 to 10 % loss). Without it, libnice sends checks just as often (keepalive-conncheck) and
+        // fails after 50 s. RTCP cannot replace consent: a paused remote peer sends none.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
         guard
             let agent = nice_agent_new_full(
@@ -104,7 +105,7 @@ final class ICEAgentCore: @unchecked Sendable {
         guard let base = datagram.baseAddress, let length = UInt32(exactly: datagram.count), length > 0 else {
             return false
         }
-        // Lock order: this one, then libnice's own. libnice holds its lock across none of our callbacks.
+        // Lock order: this mutex, then libnice's lock, which libnice releases before it calls back.
         return sendHandle.withLock { handle in
             guard let handle else { return false }
             let sent = nice_agent_send(handle.agent, stream, 1, length, base.assumingMemoryBound(to: CChar.self))
@@ -115,7 +116,7 @@ final class ICEAgentCore: @unchecked Sendable {
     var selectedPair: ICECandidatePair? { shared.withLock { $0.pair } }
     var counters: ICECounters { shared.withLock { $0.counters } }
 
-    /// - Returns: whether this call is the one that closes.
+    /// Stops sending. Returns true for the first call only: that caller must continue with `finishClose`.
     func beginClose() -> Bool {
         guard !closed.exchange(true, ordering: .sequentiallyConsistent) else { return false }
         sendHandle.withLock { $0 = nil }
@@ -136,7 +137,7 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         guard !isClosed, servers == nil else { return }
         let families = addLocalAddresses()
-        // The closures end with `servers`, at the latest when the agent closes.
+        // The closures retain the core until `finishClose` cancels `servers`.
         let setup = ServerSetup(
             network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
             actions: ServerSetup.Actions(
@@ -164,7 +165,7 @@ final class ICEAgentCore: @unchecked Sendable {
         }
     }
 
-    /// libnice leaves out loopback (trap N1), where stand-ins live; so every address is named, loopback included.
+    /// Adds every local address. libnice by itself ignores the loopback interface, where a local server listens.
     private func addLocalAddresses() -> (hasIPv4: Bool, hasIPv6: Bool) {
         var families = (hasIPv4: false, hasIPv6: false)
         for text in LocalAddresses.all() {
@@ -178,7 +179,7 @@ final class ICEAgentCore: @unchecked Sendable {
         return families
     }
 
-    /// Allowed before and after gathering has begun; libnice then gathers on.
+    /// Adds a TURN server. If gathering is in progress, libnice extends it to this server.
     private func addRelay(_ server: ICEServer, at address: String, _ port: UInt16) {
         guard !isClosed else { return }
         libniceHasGathered = false
@@ -218,7 +219,7 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     fileprivate func gathered(_ candidate: UnsafeMutablePointer<NiceCandidate>) {
-        // RFC 8838 §13: nothing follows the end of candidates.
+        // RFC 8838 §13: no candidate may follow end-of-candidates.
         guard !isClosed, !hasGathered, candidate.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP else { return }
         guard let line = nice_agent_generate_local_candidate_sdp(agent, candidate) else { return }
         defer { g_free(line) }
@@ -226,7 +227,7 @@ final class ICEAgentCore: @unchecked Sendable {
         emit(.localCandidate(text.hasPrefix("a=") ? String(text.dropFirst(2)) : text))
     }
 
-    // MARK: - The peer
+    // MARK: - Remote peer
 
     func setRemoteCredentials(usernameFragment: String, password: String) {
         network.preconditionOnThread()
@@ -288,7 +289,7 @@ final class ICEAgentCore: @unchecked Sendable {
         }
         guard let list else { return }
         hasUsableRemote = true
-        // libnice copies what it keeps.
+        // libnice copies the candidates.
         _ = nice_agent_set_remote_candidates(agent, stream, 1, list)
         g_slist_free_full(list) { data in
             nice_candidate_free(data?.assumingMemoryBound(to: NiceCandidate.self))
@@ -297,10 +298,10 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private func passRemoteEnd() {
         _ = nice_agent_peer_candidate_gathering_done(agent, stream)
-        // Trap N3: a failure before this moment was not final; now it is.
+        // libnice may report FAILED while remote candidates still trickle in. Such a failure becomes final only here.
         if componentHasFailed { change(to: .failed) }
         guard !hasUsableRemote, state != .failed else { return }
-        // Without a pair libnice has nothing to check, and so nothing that could fail.
+        // libnice runs no checks without a candidate pair, so it would never report a failure.
         patienceTimer = network.schedule(after: Self.patience) { [weak self] in
             guard let self, !self.hasBeenConnected, !self.isClosed else { return }
             self.emit(.warning("the peer sent no candidate that can be used"))
@@ -308,7 +309,7 @@ final class ICEAgentCore: @unchecked Sendable {
         }
     }
 
-    // MARK: - What libnice tells
+    // MARK: - libnice signals
 
     private func connectSignals() {
         connect(
@@ -346,7 +347,7 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     private func connect(_ name: String, _ handler: GCallback) {
-        // Each handler owns one reference to the core, given back when it is disconnected.
+        // Each handler retains the core until it is disconnected.
         let id = gst_decart_nice_connect(
             agent, name, handler, Unmanaged.passRetained(self).toOpaque(),
             { data, _ in
@@ -357,7 +358,7 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     private func attachReceive() {
-        // Unretained: the signal handlers keep the core alive, and receiving is detached before they go.
+        // Unretained: the signal handlers retain the core, and receiving is detached before they are disconnected.
         nice_agent_attach_recv(
             agent, stream, 1, network.context.pointer,
             { _, _, _, length, bytes, data in
@@ -413,9 +414,10 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private var isClosed: Bool { closed.load(ordering: .acquiring) }
 
-    // MARK: - The end
+    // MARK: - Closing
 
-    /// Trap N4's order: stop receiving, stop the signals, close, wait, remove the stream, let go.
+    /// Releases the agent in the order that libnice requires, on its own thread: detach receiving, disconnect the
+    /// signals, close and wait for completion, remove the stream, unref.
     func finishClose(onReleased: (@Sendable () -> Void)?) {
         network.preconditionOnThread()
         gatheringTimer?.cancel()
@@ -424,7 +426,7 @@ final class ICEAgentCore: @unchecked Sendable {
         patienceTimer = nil
         servers?.cancel()
         nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
-        // Keeps `self` through the release of the handlers' references and until libnice answers.
+        // Keeps `self` alive after the handlers have released it, until libnice has closed the agent.
         let keep = Unmanaged.passRetained(self)
         for id in signals { gst_decart_nice_disconnect(agent, id) }
         signals = []

@@ -1,7 +1,7 @@
 import CNice
 
 extension ICECandidatePair {
-    /// Describes two candidates that libnice lends.
+    /// Describes two candidates that libnice owns.
     init(borrowing local: UnsafeMutablePointer<NiceCandidate>, _ remote: UnsafeMutablePointer<NiceCandidate>) {
         self.init(
             local: End(borrowing: local), remote: End(borrowing: remote),
@@ -19,7 +19,7 @@ extension ICECandidatePair.End {
             default: "relay"
             }
         let text = withUnsafeMutablePointer(to: &candidate.pointee.addr) { address in
-            // NICE_ADDRESS_STRING_LEN is 46.
+            // Large enough for NICE_ADDRESS_STRING_LEN, which is 46.
             let host = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
                 buffer.initialize(repeating: 0)
                 nice_address_to_string(address, buffer.baseAddress)

@@ -1,22 +1,22 @@
-/// A STUN or TURN server. `description` and every other print of it hide the credentials.
+/// A STUN or TURN server. All its printed forms redact the credentials.
 package struct ICEServer: Sendable, Equatable {
     package enum Kind: Sendable { case stun, turn }
     package enum Transport: Sendable { case udp, tcp, tls }
 
     package let kind: Kind
     package let transport: Transport
-    /// A name or an address literal; IPv6 without brackets.
+    /// A host name or an address literal; IPv6 without brackets.
     package let host: String
     package let port: UInt16
     package let username: String?
     package let credential: String?
 
     /// - Parameters:
-    ///   - url: `stun:host[:port]`, `turn:host[:port][?transport=udp|tcp]`, `turns:…`, each also with `//` and with
-    ///     `user:password@` (percent-encoded). IPv6 addresses stand in brackets. Default ports are 3478, for `turns`
-    ///     5349 (RFC 7064, RFC 7065).
-    ///   - username: wins over the one in `url`.
-    ///   - credential: wins over the one in `url`.
+    ///   - url: `stun:host[:port]`, `turn:host[:port][?transport=udp|tcp]` or `turns:…`, each optionally with `//` and
+    ///     a percent-encoded `user:password@`. IPv6 addresses need brackets. The default port is 3478, for `turns` 5349
+    ///     (RFC 7064, RFC 7065).
+    ///   - username: overrides the one in `url`.
+    ///   - credential: overrides the one in `url`.
     package init(url: String, username: String? = nil, credential: String? = nil) throws(ICEServerError) {
         guard url.utf8.count <= 2_048, url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { throw .malformed }
         guard let colon = url.firstIndex(of: ":") else { throw .malformed }
@@ -42,7 +42,7 @@ package struct ICEServer: Sendable, Equatable {
 
         var user: String?
         var password: String?
-        // The last @ ends the user part: a password typed without percent-encoding may hold one.
+        // The last "@" ends the user part, because a password typed without percent-encoding may contain one.
         if let at = rest.lastIndex(of: "@") {
             let info = rest[..<at]
             rest = rest[rest.index(after: at)...]
@@ -62,7 +62,7 @@ package struct ICEServer: Sendable, Equatable {
         if kind == .turn {
             guard let name = self.username, !name.isEmpty, self.credential != nil else { throw .missingCredentials }
         }
-        // libnice takes C strings; RFC 8489 §14.3 and §14.4 bound both.
+        // Reject NUL, because libnice takes C strings. RFC 8489 §14.3 and §14.4 limit the length.
         for text in [self.username, self.credential] {
             guard let text else { continue }
             guard text.utf8.count <= 763, !text.utf8.contains(0) else { throw .malformed }
@@ -116,7 +116,7 @@ package struct ICEServer: Sendable, Equatable {
             default: throw .unsupportedTransport
             }
         }
-        // Whatever it runs over, it must not be contacted in clear.
+        // A `turns` server must never be contacted without TLS, whatever transport the URL names.
         if secure { return .tls }
         if kind == .stun, named == .tcp { throw .unsupportedTransport }
         return named ?? .udp
@@ -126,10 +126,10 @@ package struct ICEServer: Sendable, Equatable {
 extension ICEServer: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { url(host: host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host) }
 
-    /// As `description`, for the log: without an address, which says more of a network than a log should.
+    /// The same URL for the log: an address literal is replaced, because it reveals too much about a network.
     package var withoutAddress: String { IPAddress(host) == nil ? description : url(host: "<address>") }
 
-    /// An error's text that may quote the host.
+    /// Removes the server's address from an error text that may quote it.
     func withoutAddress(in text: String) -> String {
         IPAddress(host) == nil ? text : text.replacing(host, with: "<address>")
     }
@@ -151,7 +151,7 @@ package enum ICEServerError: Error, Equatable, CustomStringConvertible {
     case unsupportedTransport
     case missingCredentials
 
-    /// Never repeats the URL: it may hold a credential.
+    /// Must not repeat the URL, which may contain a credential.
     package var description: String {
         switch self {
         case .malformed: "not a STUN or TURN URL (expected for example turn://user:password@host:3478?transport=udp)"
@@ -163,7 +163,7 @@ package enum ICEServerError: Error, Equatable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// `nil` for an incomplete escape or bytes that are not UTF-8.
+    /// Returns nil for an incomplete escape sequence or bytes that are not UTF-8.
     fileprivate var percentDecoded: String? {
         var bytes: [UInt8] = []
         var rest = utf8.makeIterator()

@@ -3,9 +3,9 @@ package enum ICETransportPolicy: Sendable { case all, relay }
 package struct ICEConfiguration: Sendable {
     package var servers: [ICEServer]
     package var policy: ICETransportPolicy
-    /// The offerer's role (RFC 8445 §6.1.1); a conflict is settled by the checks themselves.
+    /// The offerer is controlling (RFC 8445 §6.1.1). The connectivity checks resolve a role conflict.
     package var isControlling: Bool
-    /// For `turns:` servers; nil: they are skipped with a warning.
+    /// Opens tunnels for `turns:` servers. If nil, those servers are skipped with a warning.
     package var openTunnel: RelayTunnelOpener?
 
     package init(
@@ -19,7 +19,7 @@ package struct ICEConfiguration: Sendable {
     }
 }
 
-/// The pair that carries media.
+/// The selected candidate pair.
 package struct ICECandidatePair: Sendable, Equatable {
     package struct End: Sendable, Equatable {
         /// "host", "srflx", "prflx" or "relay".
@@ -35,7 +35,8 @@ package struct ICECandidatePair: Sendable, Equatable {
 
     package var local: End
     package var remote: End
-    /// "udp"; media between the relay and the peer is always UDP, whatever the way to the relay.
+    /// "udp" or "tcp" for the local candidate. Media between the relay and the peer is always UDP, whatever the
+    /// transport to the relay.
     package var transport: String
     package var isRelayed: Bool { local.type == "relay" || remote.type == "relay" }
 
@@ -48,7 +49,7 @@ package struct ICECandidatePair: Sendable, Equatable {
 
 package enum ICEState: Sendable, Equatable {
     case new, gathering, checking, connected, ready
-    /// Final.
+    /// Final: no other state follows.
     case failed
 }
 
@@ -57,17 +58,17 @@ package enum ICEEvent: Sendable, Equatable {
     case localCandidate(String)
     case gatheringComplete
     case stateChanged(ICEState)
-    /// One sentence, without credentials.
+    /// One sentence without credentials.
     case warning(String)
 }
 
-/// What was thrown away rather than believed.
+/// Counts of accepted and dropped remote candidates.
 package struct ICECounters: Sendable, Equatable {
     package var candidatesAccepted = 0
     package var candidatesMalformed = 0
     package var candidatesMDNS = 0
     package var candidatesUnusable = 0
-    /// Beyond the limit of one agent.
+    /// Candidates beyond `maximumRemoteCandidates`.
     package var candidatesBeyondLimit = 0
 
     package init() {}

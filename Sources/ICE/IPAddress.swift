@@ -1,12 +1,12 @@
 private import CNice
 private import Glibc
 
-/// An address literal, and the questions that decide whether it may be spoken to.
+/// An IP address literal and the properties that decide if it may be contacted.
 struct IPAddress: Equatable {
-    /// 4 or 16 bytes, network order.
+    /// 4 or 16 bytes in network byte order.
     let bytes: [UInt8]
 
-    /// `nil` for a host name, a scoped address ("fe80::1%eth0") and anything else that is no plain literal.
+    /// Returns nil for a host name, a scoped address ("fe80::1%eth0") and anything else that is not a plain literal.
     init?(_ text: String) {
         guard text.utf8.count <= 45, !text.utf8.contains(0) else { return nil }
         var parsed = [UInt8](repeating: 0, count: 16)
@@ -30,14 +30,14 @@ struct IPAddress: Equatable {
             : bytes.starts(with: [169, 254])
     }
 
-    /// Neither "any", nor multicast or broadcast, nor IPv4 in IPv6 clothes (RFC 8445 §5.1.1.1).
+    /// False for unspecified, multicast, broadcast and IPv4-mapped IPv6 addresses (RFC 8445 §5.1.1.1).
     var isUnicast: Bool {
         guard let first = bytes.first else { return false }
         if isIPv6 {
             let mapped = bytes.starts(with: [UInt8](repeating: 0, count: 10) + [0xff, 0xff])
             return first != 0xff && !mapped && !bytes.allSatisfy { $0 == 0 }
         }
-        // 0/8 is "this network", 224/4 multicast, 240/4 reserved together with broadcast.
+        // 0/8 is "this network", 224/4 is multicast, 240/4 is reserved and includes broadcast.
         return first != 0 && first < 224
     }
 }

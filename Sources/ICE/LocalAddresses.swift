@@ -1,8 +1,8 @@
 private import CNice
 
-/// The addresses of this host's interfaces that are up, loopback among them.
+/// The addresses of this host's interfaces that are up, loopback included.
 enum LocalAddresses {
-    /// Literals that candidates can carry: no link-local ones, which mean nothing without a scope.
+    /// Returns address literals for candidates. Link-local addresses are excluded: they mean nothing without a scope.
     static func all() -> [String] {
         var addresses: [String] = []
         let list = nice_interfaces_get_local_ips(1)

@@ -1,23 +1,23 @@
-// The one thread that owns ICE, DTLS and their timers. It knows GLib's main loop and nothing of what runs on it.
+// The thread that owns ICE, DTLS and their timers. It knows GLib's main loop and nothing of the work that runs on it.
 private import CNice
 private import Dispatch
 private import Synchronization
 
-/// The one network thread of the process: it owns a `GMainContext`; ICE, DTLS timers and datagrams live on it.
+/// The process's network thread. It runs a `GMainContext` for ICE, DTLS timers and datagrams.
 ///
-/// Started on first use, never stopped: stopping it would mean proving that no late callback of libnice can still want
-/// it, and an idle thread in `poll` costs nothing.
+/// It starts on first use and never stops: stopping would require proof that no late libnice callback still needs it,
+/// and an idle thread in `poll` costs nothing.
 package final class NetworkThread: Sendable {
     package static let shared = NetworkThread(name: "decart-net")
 
-    /// Owned for ever: the thread never ends.
+    /// Never released, because the thread never ends.
     let context: MainContext
     private let pending = Mutex<[@Sendable () -> Void]>([])
 
-    /// Tests make more of them; the process has one, `shared`.
+    /// Creates another thread, for tests; everything else uses `shared`.
     package init(name: String) {
         context = MainContext(pointer: g_main_context_new())
-        // The thread keeps the context for the life of the process; nothing is handed back.
+        // The thread keeps its reference to the context for the life of the process.
         let raw = UnsafeMutableRawPointer(context.pointer)
         let thread = g_thread_new(
             name,
@@ -31,15 +31,16 @@ package final class NetworkThread: Sendable {
         g_thread_unref(thread)
     }
 
-    /// Whether the caller runs on this thread.
+    /// True if the caller runs on this thread.
     package var isCurrent: Bool { g_main_context_is_owner(context.pointer) != 0 }
 
-    /// A door of code that belongs to this thread. A wrong caller is a mistake in our own code, never in what a peer sent.
+    /// Checks that code which belongs to this thread runs on it. Only a bug in this plugin can violate that, never a
+    /// peer's input.
     package func preconditionOnThread() {
         assert(isCurrent, "belongs to the network thread")
     }
 
-    /// Runs `work` on the thread, later. First in, first out, from any thread.
+    /// Queues `work` to run on the thread, in FIFO order. Can be called from any thread.
     package func async(_ work: @escaping @Sendable () -> Void) {
         let wasEmpty = pending.withLock { queue in
             queue.append(work)
@@ -47,7 +48,7 @@ package final class NetworkThread: Sendable {
         }
         guard wasEmpty else { return }
         let source = g_idle_source_new()
-        // Socket sources have this priority too: neither work nor datagrams starve the other.
+        // Sockets have the same priority, so neither work nor datagrams starve the other.
         g_source_set_priority(source, G_PRIORITY_DEFAULT)
         g_source_set_callback(
             source,
@@ -64,13 +65,13 @@ package final class NetworkThread: Sendable {
         g_source_unref(source)
     }
 
-    /// Runs `work` on the thread and waits for it; inline if already there. Not from a thread that holds a lock which
-    /// the network thread may want.
+    /// Runs `work` on the thread and waits for it; runs it inline if already there. The caller must not hold a lock
+    /// that the network thread may need.
     package func sync<T: Sendable, Failure: Error>(
         _ work: @escaping @Sendable () throws(Failure) -> T
     ) throws(Failure) -> T {
         if isCurrent { return try work() }
-        // The network thread may still hold the closure when this returns, so it escapes.
+        // The network thread may hold the closure a little longer than this call, so the closure escapes.
         let answer = Answer<T, Failure>()
         async {
             do throws(Failure) {
@@ -82,14 +83,15 @@ package final class NetworkThread: Sendable {
         return try answer.wait().get()
     }
 
-    /// Runs `work` on the thread once `delay` has passed (rounded up to whole milliseconds, monotonic clock).
-    /// Dropping the returned timer does not cancel it.
+    /// Runs `work` on the thread after `delay`, rounded up to whole milliseconds of the monotonic clock. Releasing the
+    /// returned timer does not cancel it.
     @discardableResult
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> NetworkTimer {
         NetworkTimer(context: context, milliseconds: delay.wholeMilliseconds, work: work)
     }
 
-    /// Empties what was queued when it began: work that queues more work lets sockets have their turn.
+    /// Runs the work that is queued now. Work queued meanwhile waits for the next iteration, so that sockets are served
+    /// in between.
     private func drain() {
         let batch = pending.withLock { queue in
             let batch = queue
@@ -111,21 +113,21 @@ package final class NetworkThread: Sendable {
         func wait() -> Result<T, Failure> {
             while true {
                 stored.wait()
-                // Never empty: the semaphore is signalled after the answer is stored.
+                // Always set here: the semaphore is signalled after the result is stored.
                 if let value = result.withLock({ $0 }) { return value }
             }
         }
     }
 }
 
-/// A `GMainContext` for handing about.
-// GMainContext is locked inside by GLib: attaching sources and asking for its owner are allowed from any thread.
+/// A `GMainContext` pointer that can cross threads.
+// @unchecked: GLib locks the context internally, so any thread may attach sources and query its owner.
 struct MainContext: @unchecked Sendable {
     let pointer: OpaquePointer?
 }
 
 extension Duration {
-    /// Rounded up, clamped to what GLib's timers take.
+    /// The duration in milliseconds, rounded up and clamped to the range of GLib's timers.
     var wholeMilliseconds: UInt32 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

@@ -1,9 +1,10 @@
 private import CNice
 private import Synchronization
 
-/// One pending call on the network thread. `cancel()` may be called from any thread, any number of times.
+/// A one-shot timer on the network thread. `cancel()` can be called from any thread and repeatedly.
 ///
-/// Cancelled on the network thread, the work never runs. Cancelled elsewhere, work that is already running finishes.
+/// After a cancel on the network thread the work never runs. After a cancel on another thread, work that is already
+/// running finishes.
 package final class NetworkTimer: Sendable {
     private let state: State
 
@@ -21,14 +22,14 @@ package final class NetworkTimer: Sendable {
                 guard let data else { return }
                 Unmanaged<State>.fromOpaque(data).release()
             })
-        // Our reference to the source lives in the state until the timer fires or is cancelled.
+        // The state holds our reference to the source until the timer fires or is cancelled.
         state.source.withLock { $0 = Source(pointer: source) }
         g_source_attach(source, context.pointer)
     }
 
     package func cancel() { state.cancel() }
 
-    // GSource's reference count and g_source_destroy are thread-safe.
+    // @unchecked: GSource's reference count and g_source_destroy are thread-safe.
     private struct Source: @unchecked Sendable {
         let pointer: UnsafeMutablePointer<GSource>?
     }
@@ -48,7 +49,7 @@ package final class NetworkTimer: Sendable {
         }
 
         func cancel() {
-            // The work is dropped at once: what it captures must not wait for the main loop.
+            // Release the closure now: what it captures must not live until the main loop's next iteration.
             _ = takeWork()
             guard let source = takeSource() else { return }
             g_source_destroy(source)

@@ -1,19 +1,19 @@
-// libnice has no TLS. Where a TURN server is to be reached through it (`turns:`), somebody else holds a tunnel: libnice
-// speaks plain TURN over TCP to a port of this machine, and the tunnel carries the bytes on.
+// libnice has no TLS. For a `turns:` server a tunnel outside this target provides it: libnice uses TURN over TCP to a
+// local port, and the tunnel forwards the bytes through TLS.
 
-/// A byte pipe through verified TLS to one TURN server.
+/// A byte pipe to one TURN server through verified TLS.
 package protocol RelayTunnel: Sendable {
-    /// Returns at once; whoever is connected is cut off.
+    /// Returns at once and disconnects all connections.
     func close()
 }
 
 package enum RelayTunnelEvent: Sendable {
-    /// On 127.0.0.1; at most once, and before any failure of a connection.
+    /// The tunnel listens on this port of 127.0.0.1. Comes at most once, and before any failure of a connection.
     case open(port: UInt16)
-    /// One sentence, without credentials. Instead of `open`, or later for the connections that came through.
+    /// One sentence without credentials. Comes instead of `open`, or later if a connection through the tunnel fails.
     case failed(String)
 }
 
-/// Opens a tunnel and returns at once; the events may come on any thread.
+/// Opens a tunnel and returns at once. Events may arrive on any thread.
 package typealias RelayTunnelOpener =
     @Sendable (_ server: ICEServer, _ onEvent: @escaping @Sendable (RelayTunnelEvent) -> Void) -> any RelayTunnel

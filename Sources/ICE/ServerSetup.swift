@@ -1,21 +1,21 @@
-/// Brings STUN and TURN servers to libnice: literals at once, names when they have resolved. Belongs to the network
-/// thread, and decides only *when* and *as what* a server is announced; the agent's core does it.
-// Touched on the network thread only.
+/// Passes STUN and TURN servers to libnice, address literals at once and host names after they resolve. Belongs to the
+/// network thread. It only decides when and with which address a server is added; ICEAgentCore makes the libnice calls.
+// @unchecked: used only on the network thread.
 package final class ServerSetup: @unchecked Sendable {
-    /// Gathering waits so long for names, since libnice takes a STUN server only before it starts.
+    /// The longest delay of gathering for name lookups: libnice accepts a STUN server only before gathering starts.
     package static let headStart = Duration.milliseconds(250)
-    /// libnice refuses more of them.
+    /// libnice's own limit.
     static let maximumTurnServers = 8
 
     package struct Actions {
         var setSTUN: (_ host: String, _ port: UInt16) -> Void
         var addTURN: (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void
-        /// Answered by `tunnelSettled`; nil: there is no TLS here.
+        /// Opens a TLS tunnel, whose result arrives in `tunnelSettled`. If nil, `turns:` servers are skipped.
         var openTunnel: ((_ server: ICEServer) -> Void)?
         var warn: (String) -> Void
-        /// Once: gathering may start.
+        /// Called once, when gathering may start.
         var begin: () -> Void
-        /// Once, not before `begin`: no server comes after this.
+        /// Called once, never before `begin`: no server follows.
         var finish: () -> Void
 
         package init(
@@ -41,7 +41,7 @@ package final class ServerSetup: @unchecked Sendable {
     private var stun: ICEServer?
     private var turnCount = 0
     private var pending = 0
-    /// Those whose tunnel is being opened.
+    /// The `turns:` servers whose tunnel is being opened.
     private var tunnelled: [ICEServer] = []
     private var hasBegun = false
     private var timer: NetworkTimer?
@@ -76,7 +76,7 @@ package final class ServerSetup: @unchecked Sendable {
         timer = network.schedule(after: Self.headStart) { [weak self] in self?.begin() }
     }
 
-    /// Nothing of `actions` is called afterwards.
+    /// Stops everything; no action is called afterwards.
     package func cancel() {
         timer?.cancel()
         timer = nil
@@ -87,7 +87,7 @@ package final class ServerSetup: @unchecked Sendable {
     private func accept(_ server: ICEServer) -> Bool {
         switch (server.kind, server.transport) {
         case (.turn, .tls) where actions?.openTunnel == nil:
-            // Never in clear instead: the user asked for TLS.
+            // Do not fall back to plain TCP: the user requires TLS.
             actions?.warn("\(server.withoutAddress) skipped: there is no TLS here")
             return false
         case (.stun, _):
@@ -118,7 +118,8 @@ package final class ServerSetup: @unchecked Sendable {
         settled()
     }
 
-    /// - Parameter port: where its tunnel is on this machine; nil: it failed, maybe long after it was opened.
+    /// - Parameter port: the tunnel's local port; nil if the tunnel failed. A failure after it was opened is ignored
+    ///   here.
     package func tunnelSettled(_ server: ICEServer, port: UInt16?) {
         guard actions != nil, let index = tunnelled.firstIndex(of: server) else { return }
         tunnelled.remove(at: index)
@@ -132,7 +133,7 @@ package final class ServerSetup: @unchecked Sendable {
         if hasBegun { actions?.finish() } else { begin() }
     }
 
-    /// One address a server, of a family that this host has.
+    /// Adds the server with one of its addresses, of a family that this host has.
     private func announce(_ server: ICEServer, addresses: [String]) {
         let usable = addresses.first { text in
             guard let address = IPAddress(text) else { return false }

@@ -1,18 +1,18 @@
 private import COpenSSL
 
 /// A self-signed certificate for one session, with its private key.
-// X509 and EVP_PKEY are not changed after `generate`; their reference counts are atomic.
+// @unchecked: X509 and EVP_PKEY are not modified after `generate`, and their reference counts are atomic.
 package final class DTLSCertificate: @unchecked Sendable {
     package enum KeyKind: Sendable {
-        /// The default: fast, small, and what every WebRTC implementation takes.
+        /// The default: fast, small, and supported by every WebRTC implementation.
         case p256
-        /// What Debian 12's webrtcbin makes; here for peers that know nothing else, and for tests.
+        /// The key type of Debian 12's webrtcbin, for peers that support no other one and for tests.
         case rsa2048
     }
 
     package let fingerprint: Fingerprint
 
-    /// Owned.
+    /// Both pointers hold one reference.
     private let certificate: OpaquePointer
     private let key: OpaquePointer
 
@@ -47,19 +47,20 @@ package final class DTLSCertificate: @unchecked Sendable {
         return DTLSCertificate(taking: certificate, key: key, fingerprint: fingerprint)
     }
 
-    /// X.509 v3, a random serial number and a constant name: nothing that tells machines or sessions apart.
+    /// Fills in an X.509 v3 certificate. The serial number is random and the name constant, so that the certificate
+    /// identifies neither the machine nor the session.
     private static func fill(_ certificate: OpaquePointer, key: OpaquePointer) -> Bool {
         var serial: UInt32 = 0
         let drawn = withUnsafeMutableBytes(of: &serial) { bytes in
             RAND_bytes(bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), Int32(clamping: bytes.count))
         }
-        // A serial number is positive and a long may have 32 bits.
+        // A serial number must be positive, and a C `long` may have 32 bits.
         let number = Int(serial & 0x7fff_ffff) | 1
         let day = 24 * 60 * 60
         guard drawn == 1,
             X509_set_version(certificate, 2) == 1,
             ASN1_INTEGER_set(X509_get_serialNumber(certificate), number) == 1,
-            // A clock that is a day slow, on either side, does no harm.
+            // Tolerates clocks that differ by up to a day.
             X509_gmtime_adj(X509_getm_notBefore(certificate), -day) != nil,
             X509_gmtime_adj(X509_getm_notAfter(certificate), 30 * day) != nil,
             X509_set_pubkey(certificate, key) == 1,
@@ -85,7 +86,7 @@ package final class DTLSCertificate: @unchecked Sendable {
         return Fingerprint(hash: hash, digest: Array(digest.prefix(hash.length)))
     }
 
-    /// Gives a context its own references to certificate and key.
+    /// Installs certificate and key in a context, which takes its own references.
     func install(in context: OpaquePointer) -> Bool {
         SSL_CTX_use_certificate(context, certificate) == 1 && SSL_CTX_use_PrivateKey(context, key) == 1
             && SSL_CTX_check_private_key(context) == 1

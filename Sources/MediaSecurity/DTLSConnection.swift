@@ -1,19 +1,20 @@
 // One DTLS 1.2 association over memory BIOs (RFC 5764, RFC 8827). It knows no socket and no thread. The retransmission
-// timer is OpenSSL's own, the one place where a clock hides; the owner asks `nextTimeout` and calls `handleTimeout()`.
+// timer is OpenSSL's and reads the system clock; the owner polls `nextTimeout` and calls `handleTimeout()`.
 private import COpenSSL
 
-/// Owned by one thread. Feed it datagrams, take its datagrams away after every call, and re-arm a timer with
-/// `nextTimeout` after every call (trap D3).
+/// Used by one thread. After each call its owner must send the outgoing datagrams and re-arm a timer with
+/// `nextTimeout`.
 ///
-/// No key leaves before the peer's certificate has matched a fingerprint from the signalling, in either role.
+/// In either role, no key is exported before the peer's certificate has matched a fingerprint from signalling.
 package final class DTLSConnection {
-    /// A handshake with an RSA chain takes under 10 KiB; a peer that needs more than this has something else in mind.
+    /// Limits for what a handshake may receive. A handshake with an RSA chain takes less than 10 KiB; more is an
+    /// attack.
     static let maximumHandshakeBytes = 256 * 1_024
     static let maximumHandshakeDatagrams = 2_000
-    /// Protected records that are looked at during a handshake. OpenSSL keeps a whole buffer, some 17 KiB, for each
-    /// that comes before the peer's change_cipher_spec.
+    /// Limit for protected records during a handshake: OpenSSL buffers each one that precedes the peer's
+    /// change_cipher_spec, in about 17 KiB.
     static let maximumEarlyRecords = 32
-    /// What waits for `nextOutgoingDatagram()`; the owner is expected to drain after each call.
+    /// Limit for queued outgoing datagrams. The owner is expected to drain the queue after each call.
     static let maximumOutgoingDatagrams = 64
 
     package let role: DTLSRole
@@ -22,7 +23,7 @@ package final class DTLSConnection {
     private enum Phase {
         case idle
         case handshaking
-        /// The handshake is over, the signalling has not yet said who the peer is.
+        /// The handshake has finished, but the peer's fingerprints have not arrived from signalling yet.
         case unverified
         case established
         case closed
@@ -32,11 +33,11 @@ package final class DTLSConnection {
     private let mtu: Int
     private let context: OpaquePointer
     private let ssl: OpaquePointer
-    /// Owned by `ssl`.
+    /// The BIOs are owned by `ssl`.
     private let inbound: OpaquePointer
     private let outbound: OpaquePointer
     private let verifier: PeerVerifier
-    /// Lent to `ssl` as application data.
+    /// Referenced unretained by `ssl` as its ex_data.
     private let times: RetransmissionTimes
     private var phase = Phase.idle
     private var handshakeBytes = 0
@@ -46,8 +47,8 @@ package final class DTLSConnection {
     private var scratch = [UInt8](repeating: 0, count: 2_048)
 
     /// - Parameters:
-    ///   - mtu: the largest datagram to send, in bytes of UDP payload; 256 at least.
-    ///   - profiles: what to offer or accept, preferred first.
+    ///   - mtu: the largest outgoing datagram, in bytes of UDP payload; at least 256.
+    ///   - profiles: the SRTP profiles to offer or accept, in order of preference.
     package init(
         role: DTLSRole, certificate: DTLSCertificate, mtu: Int = 1_200,
         profiles: [SRTPProfile] = [.aeadAES128GCM, .aes128CMSHA1_80],
@@ -63,7 +64,7 @@ package final class DTLSConnection {
             SSL_CTX_free(context)
             throw .drained(.setup, "no DTLS connection")
         }
-        // Both references go to `ssl`.
+        // `ssl` takes over both BIO references.
         SSL_set_bio(ssl, inbound, outbound)
         gst_decart_ssl_set_mtu(ssl, self.mtu)
         times = RetransmissionTimes(retransmission)
@@ -83,10 +84,10 @@ package final class DTLSConnection {
         SSL_CTX_free(context)
     }
 
-    /// What the signalling said about the peer's certificate; any one of them may match. May come after the peer's
-    /// ClientHello: a handshake that is already over is completed, or refused, by this call.
+    /// Sets the peer's certificate fingerprints from signalling; one of them must match. Only the first call takes
+    /// effect. It may come after the peer's ClientHello, and completes or fails a handshake that has already finished.
     ///
-    /// Without any usable fingerprint the connection fails: nobody can be verified.
+    /// The connection fails if the list is empty, because the peer could not be verified.
     @discardableResult
     package func setRemoteFingerprints(_ fingerprints: [Fingerprint]) -> DTLSStatus {
         guard verifier.expected == nil else { return status }
@@ -98,7 +99,7 @@ package final class DTLSConnection {
         return verifyAndExport()
     }
 
-    /// A client sends its ClientHello; a server begins to listen.
+    /// Starts the handshake: a client sends its ClientHello, a server waits for one.
     @discardableResult
     package func start() -> DTLSStatus {
         guard case .idle = phase else { return status }
@@ -106,7 +107,7 @@ package final class DTLSConnection {
         return step()
     }
 
-    /// Takes one datagram of the peer. Anything that is not plausible DTLS is dropped and counted.
+    /// Processes a datagram from the peer. Drops and counts anything that is not plausible DTLS.
     package func receive(_ datagram: UnsafeRawBufferPointer) -> DTLSStatus {
         counters.datagramsReceived &+= 1
         guard DTLSRecords.isPlausible(datagram) else {
@@ -115,7 +116,8 @@ package final class DTLSConnection {
         }
         switch phase {
         case .idle:
-            // A server's peer may be faster than its owner; a client has not spoken yet, so nothing can be for it.
+            // A server accepts a ClientHello that arrives before `start()`. A client has sent nothing yet, so nothing
+            // can be an answer.
             guard role == .server else {
                 counters.datagramsDropped &+= 1
                 return status
@@ -133,8 +135,9 @@ package final class DTLSConnection {
             guard handshakeBytes <= Self.maximumHandshakeBytes, handshakeDatagrams <= Self.maximumHandshakeDatagrams
             else { return fail(DTLSError(.limitExceeded, "the peer's DTLS handshake does not end")) }
         }
-        // One record at a time: behind a retransmitted one OpenSSL loses the rest of a datagram, and what it sends in
-        // return must not be joined with the next flight, or the peer's OpenSSL loses that.
+        // Feed one record at a time: OpenSSL discards the rest of a datagram after a retransmitted record. Its response
+        // to that record must not share a datagram with its next flight either, or the peer's OpenSSL would discard
+        // that flight.
         var result = status
         var rest = datagram
         while let length = DTLSRecords.firstLength(rest), let count = Int32(exactly: length) {
@@ -145,7 +148,7 @@ package final class DTLSConnection {
         return result
     }
 
-    /// To be called when `nextTimeout` has passed; harmless at any other time.
+    /// Call this after `nextTimeout` has elapsed. It has no effect at any other time.
     package func handleTimeout() -> DTLSStatus {
         guard case .handshaking = phase else { return status }
         ERR_clear_error()
@@ -156,19 +159,19 @@ package final class DTLSConnection {
         return status
     }
 
-    /// How long until `handleTimeout()` is due, counted from now; `nil` while nothing waits for an answer.
+    /// The time from now until `handleTimeout()` is due; nil while no flight awaits an answer.
     package var nextTimeout: Duration? {
         guard case .handshaking = phase else { return nil }
         let microseconds = gst_decart_dtls_timeout_us(ssl)
         return microseconds < 0 ? nil : .microseconds(microseconds)
     }
 
-    /// The next datagram to send, at most `mtu` bytes of whole records; `nil` when there is none.
+    /// Dequeues the next datagram to send: whole records, at most `mtu` bytes. Returns nil if the queue is empty.
     package func nextOutgoingDatagram() -> [UInt8]? {
         outgoing.isEmpty ? nil : outgoing.removeFirst()
     }
 
-    /// Queues close_notify where there is someone to hear it. The owner sends what is outgoing and lets go.
+    /// Queues a close_notify alert if the handshake has finished. The owner should still send the outgoing datagrams.
     package func close() {
         switch phase {
         case .established, .unverified:
@@ -182,7 +185,7 @@ package final class DTLSConnection {
         }
     }
 
-    // MARK: - Steps
+    // MARK: - Handshake and records
 
     private func feed(_ record: UnsafeRawBufferPointer, count: Int32) -> DTLSStatus {
         if case .handshaking = phase, DTLSRecords.beginsProtected(record) {
@@ -230,12 +233,12 @@ package final class DTLSConnection {
         }
     }
 
-    /// Compares the certificate a second time, from the finished handshake, and only then asks for keys.
+    /// Verifies the certificate again after the handshake, and only then exports the keys.
     private func verifyAndExport() -> DTLSStatus {
         guard let certificate = SSL_get1_peer_certificate(ssl) else { return fail(Self.mismatch()) }
         defer { X509_free(certificate) }
         guard verifier.matches(certificate) else {
-            // Tells the peer that this association is over; it will see no media.
+            // close_notify ends the association for the peer, which gets no media.
             _ = SSL_shutdown(ssl)
             collectOutgoing()
             return fail(Self.mismatch())
@@ -249,7 +252,7 @@ package final class DTLSConnection {
         case SRTP_AES128_CM_SHA1_80: profile = .aes128CMSHA1_80
         default: return fail(DTLSError(.noSRTPProfile, "the peer chose an SRTP profile that was not offered"))
         }
-        // RFC 5764 §4.2.
+        // RFC 5764 §4.2: client and server keys, then client and server salts.
         var block = [UInt8](repeating: 0, count: 2 * (profile.keyLength + profile.saltLength))
         defer { block.withUnsafeMutableBytes { OPENSSL_cleanse($0.baseAddress, $0.count) } }
         let label = "EXTRACTOR-dtls_srtp"
@@ -260,10 +263,11 @@ package final class DTLSConnection {
         return .established(keys)
     }
 
-    /// After the handshake: retransmissions of the peer's last flight, alerts, and data that nobody asked for.
+    /// Reads records after the handshake: retransmissions of the peer's last flight, alerts, and application data,
+    /// which is discarded.
     private func readRecords() -> DTLSStatus {
         ERR_clear_error()
-        // One datagram holds few records; the bound is against a library that would never say "no more".
+        // A datagram holds few records; the bound guards against a library that never returns WANT_READ.
         for _ in 0..<64 {
             let result = scratch.withUnsafeMutableBytes { SSL_read(ssl, $0.baseAddress, Int32(clamping: $0.count)) }
             if result > 0 { continue }
@@ -296,7 +300,7 @@ package final class DTLSConnection {
     }
 
     private func fail(_ error: DTLSError) -> DTLSStatus {
-        // The first reason is the true one.
+        // Keep the first error, which is the cause of later ones.
         if case .failed = phase { return status }
         phase = .failed(error)
         return status
@@ -309,7 +313,8 @@ package final class DTLSConnection {
     }
 }
 
-/// Microseconds until the next retransmission; a C function, so the times come by way of the SSL's application data.
+/// Returns the delay (µs) until the next retransmission. OpenSSL calls it as a C function without context, so it finds
+/// the policy in the SSL's ex_data.
 private func retransmissionTimer(_ ssl: OpaquePointer?, _ current: UInt32) -> UInt32 {
     guard let data = SSL_get_ex_data(ssl, 0) else { return DTLSRetransmission.standard.next(after: current) }
     return Unmanaged<RetransmissionTimes>.fromOpaque(data).takeUnretainedValue().policy.next(after: current)

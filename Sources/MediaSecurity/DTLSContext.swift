@@ -1,13 +1,13 @@
 private import COpenSSL
 
-/// What every association of ours shares: versions, ciphers, profiles, and how a certificate is looked at.
+/// The SSL_CTX settings of all associations: version, ciphers, SRTP profiles and certificate verification.
 enum DTLSContext {
-    /// AES-GCM with forward secrecy; the peer's certificate may be ECDSA (aiortc) or RSA (webrtcbin).
+    /// AES-GCM with forward secrecy, for peers with an ECDSA (aiortc) or an RSA certificate (webrtcbin).
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
         + "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384"
 
-    /// - Returns: an owned `SSL_CTX`. `verifier` must live as long as it.
+    /// - Returns: an owned `SSL_CTX`. It does not retain `verifier`, which must live as long.
     static func make(
         certificate: DTLSCertificate, profiles: [SRTPProfile], verifier: PeerVerifier
     ) throws(DTLSError) -> OpaquePointer {
@@ -18,7 +18,7 @@ enum DTLSContext {
         guard gst_decart_ctx_pin_dtls12(context) == 1,
             SSL_CTX_set_cipher_list(context, ciphers) == 1,
             gst_decart_ctx_set_groups(context, "X25519:P-256:P-384") == 1,
-            // 0 is success here (trap D1).
+            // This function returns 0 on success.
             SSL_CTX_set_tlsext_use_srtp(context, profiles.map(\.opensslName).joined(separator: ":")) == 0,
             certificate.install(in: context)
         else {
@@ -32,7 +32,7 @@ enum DTLSContext {
                 guard let store, let data, let certificate = X509_STORE_CTX_get0_cert(store) else { return 0 }
                 let verifier = Unmanaged<PeerVerifier>.fromOpaque(data).takeUnretainedValue()
                 if verifier.admits(certificate) { return 1 }
-                // Makes OpenSSL send an alert, so that the peer knows at once.
+                // OpenSSL then sends an alert, so that the peer learns of the failure at once.
                 X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
                 return 0
             }, Unmanaged.passUnretained(verifier).toOpaque())
@@ -40,14 +40,15 @@ enum DTLSContext {
     }
 }
 
-/// Compares the peer's certificate with what the signalling announced. Chains and dates mean nothing here: certificates
-/// are self-signed (RFC 8827 §6.5).
+/// Compares the peer's certificate with the fingerprints from signalling. It ignores chain and validity dates, because
+/// the certificates are self-signed (RFC 8827 §6.5).
 final class PeerVerifier {
-    /// `nil` until the signalling has spoken.
+    /// The fingerprints from signalling; nil until they arrive.
     var expected: [Fingerprint]?
     private(set) var hasRefused = false
 
-    /// During the handshake: lets pass what cannot be judged yet; it is judged before keys are exported.
+    /// Verification during the handshake. Returns true while the fingerprints are unknown: `DTLSConnection` verifies
+    /// again before it exports keys.
     func admits(_ certificate: OpaquePointer) -> Bool {
         guard expected != nil, !matches(certificate) else { return true }
         hasRefused = true

@@ -1,28 +1,28 @@
 private import COpenSSL
 
-/// Why a DTLS connection ended or never began. Open: more codes may come.
+/// The reason why a DTLS association failed. Codes may be added.
 package struct DTLSError: Error, Sendable, Equatable, CustomStringConvertible {
     package struct Code: RawRepresentable, Hashable, Sendable {
         package let rawValue: String
         package init(rawValue: String) { self.rawValue = rawValue }
 
-        /// OpenSSL could not make or configure an object.
+        /// OpenSSL could not create or configure an object.
         package static let setup = Code(rawValue: "setup")
-        /// The handshake broke: no shared cipher, a fatal alert, a bad message.
+        /// The handshake failed: no common cipher, a fatal alert or an invalid message.
         package static let handshake = Code(rawValue: "handshake")
-        /// Too many retransmissions without an answer.
+        /// The peer did not answer any of the retransmissions.
         package static let timeout = Code(rawValue: "timeout")
-        /// The certificate is not the one that the signalling announced. Never retry.
+        /// The peer's certificate does not match a fingerprint from signalling. A retry is pointless.
         package static let fingerprintMismatch = Code(rawValue: "fingerprintMismatch")
-        /// No SRTP profile in common.
+        /// The peers have no SRTP profile in common.
         package static let noSRTPProfile = Code(rawValue: "noSRTPProfile")
-        /// The peer sent more than a handshake can need.
+        /// The peer sent more data than a handshake can need.
         package static let limitExceeded = Code(rawValue: "limitExceeded")
     }
 
     package let code: Code
     package let message: String
-    /// What OpenSSL had to say, oldest first; never key material.
+    /// OpenSSL's error reasons, oldest first. They contain no key material.
     package let library: String?
 
     package init(_ code: Code, _ message: String, library: String? = nil) {
@@ -35,7 +35,7 @@ package struct DTLSError: Error, Sendable, Equatable, CustomStringConvertible {
         library.map { "\(message) (\($0))" } ?? message
     }
 
-    /// Takes OpenSSL's error queue of this thread into a value.
+    /// Drains this thread's OpenSSL error queue into an error.
     static func drained(_ code: Code, _ message: String) -> DTLSError {
         var reasons: [String] = []
         while reasons.count < 8 {

@@ -1,19 +1,19 @@
-// Looks at DTLS record headers (RFC 6347 §4.1) so that OpenSSL only sees what could be one, and so that datagrams
-// leave with whole records in them (trap D1).
+// Parses DTLS record headers (RFC 6347 §4.1), to keep implausible input from OpenSSL and to send whole records only: a
+// memory BIO joins the datagrams that OpenSSL writes.
 
 enum DTLSRecords {
     static let headerLength = 13
     static let handshakeHeaderLength = 12
-    /// No message of ours is longer than a chain of certificates may be.
+    /// No handshake message is longer than the largest accepted certificate chain.
     static let maximumMessageLength = 32 * 1_024
-    /// RFC 6347 §4.1 with RFC 5246 §6.2.3: 2^14 plus what ciphers may add.
+    /// RFC 6347 §4.1 with RFC 5246 §6.2.3: 2^14 bytes plus the expansion by encryption.
     static let maximumLength = 16_384 + 2_048
-    /// What an AES-GCM record of TLS 1.2 carries beside its content: explicit nonce and tag (RFC 5288 §3).
+    /// Overhead of a TLS 1.2 AES-GCM record: explicit nonce and tag (RFC 5288 §3).
     static let minimumProtectedLength = 8 + 16
 
-    /// Whether `datagram` consists of whole records that a DTLS 1.2 peer without renegotiation may send.
+    /// True if `datagram` consists of whole records that a DTLS 1.2 peer without renegotiation may send.
     ///
-    /// Keeps from OpenSSL records of future epochs (CVE-2026-54874) and protected records too short to be one
+    /// Protects OpenSSL from records of future epochs (CVE-2026-54874) and from protected records that are too short
     /// (CVE-2026-75806).
     static func isPlausible(_ datagram: UnsafeRawBufferPointer) -> Bool {
         guard datagram.count >= headerLength else { return false }
@@ -21,9 +21,9 @@ enum DTLSRecords {
         while offset < datagram.count {
             guard datagram.count - offset >= headerLength else { return false }
             let type = datagram[offset]
-            // change_cipher_spec 20, alert 21, handshake 22, application_data 23.
+            // change_cipher_spec is 20, alert 21, handshake 22, application_data 23.
             guard (20...23).contains(type) else { return false }
-            // 0xfeff (DTLS 1.0) stands in the headers of a first flight.
+            // The first flight uses 0xfeff (DTLS 1.0) in its record headers.
             guard datagram[offset + 1] == 0xfe, datagram[offset + 2] == 0xff || datagram[offset + 2] == 0xfd else {
                 return false
             }
@@ -44,8 +44,8 @@ enum DTLSRecords {
         return true
     }
 
-    /// Whether a plain-text handshake record holds whole fragments that could belong to one of our handshakes
-    /// (RFC 6347 §4.2.2): empty fragments of messages that are not empty only make work (CVE-2022-29190).
+    /// True if a plaintext handshake record holds whole fragments that are possible in our handshakes (RFC 6347
+    /// §4.2.2). Rejects empty fragments of non-empty messages, which only consume CPU time (CVE-2022-29190).
     private static func isPlausibleHandshake(_ record: UnsafeRawBufferPointer) -> Bool {
         var offset = 0
         while offset < record.count {
@@ -66,22 +66,22 @@ enum DTLSRecords {
         Int(bytes[offset]) << 16 | Int(bytes[offset + 1]) << 8 | Int(bytes[offset + 2])
     }
 
-    /// The bytes of the first record with its header; `nil` without a whole one.
+    /// The length of the first record with its header; nil if it is incomplete.
     static func firstLength(_ datagram: UnsafeRawBufferPointer) -> Int? {
         guard datagram.count >= headerLength else { return nil }
         let length = headerLength + (Int(datagram[11]) << 8 | Int(datagram[12]))
         return length <= datagram.count ? length : nil
     }
 
-    /// Whether the first record is a protected one.
+    /// True if the first record is a protected one (epoch 1).
     static func beginsProtected(_ datagram: UnsafeRawBufferPointer) -> Bool {
         datagram.count >= headerLength && datagram[4] == 1
     }
 
-    /// Cuts `stream`, whole records behind each other, into datagrams of at most `limit` bytes each.
+    /// Splits `stream`, a sequence of whole records, into datagrams of at most `limit` bytes.
     ///
-    /// A record longer than that goes alone; OpenSSL was told the limit, so there is none. Bytes that are no record are
-    /// not sent.
+    /// A longer record would get a datagram of its own, but OpenSSL's MTU prevents that. Trailing bytes that are not a
+    /// whole record are dropped.
     static func split(_ stream: [UInt8], limit: Int) -> [[UInt8]] {
         var datagrams: [[UInt8]] = []
         var start = 0

@@ -1,27 +1,27 @@
 package enum DTLSRole: Sendable { case client, server }
 
-/// What a step led to.
+/// The outcome of a step.
 package enum DTLSStatus: Sendable {
-    /// Not there yet, or nothing new.
+    /// The handshake continues, or nothing has changed.
     case handshaking
-    /// Once: the handshake is over and the certificate is the announced one.
+    /// Returned once: the handshake has finished and the certificate is verified.
     case established(SRTPKeyMaterial)
-    /// Final; said again by every later step.
+    /// Final: all later steps return it too.
     case failed(DTLSError)
-    /// The peer said close_notify, or `close()` was called.
+    /// The peer sent close_notify, or `close()` was called.
     case closed
 }
 
-/// When an unanswered flight is sent again: after `first`, then after twice as long each time, up to `limit`. OpenSSL
-/// gives up after 12.
+/// Schedule for retransmitting an unanswered flight: after `first`, then with doubling delays up to `limit`. OpenSSL
+/// gives up after 12 retransmissions.
 package struct DTLSRetransmission: Sendable {
-    /// 50 ms and not RFC 6347's second: the path is known to be alive, ICE has just used it.
+    /// Starts at 50 ms instead of RFC 6347's 1 s: ICE has just used the path, so it is known to work.
     package static let standard = DTLSRetransmission(first: .milliseconds(50), limit: .seconds(1))
 
     let first: UInt32
     let limit: UInt32
 
-    /// Times under 20 ms become 20 ms: OpenSSL takes the last 15 ms of a timer for its end.
+    /// Raises values under 20 ms to 20 ms, because OpenSSL considers a timer expired in its last 15 ms.
     package init(first: Duration, limit: Duration) {
         self.first = Self.microseconds(first)
         self.limit = max(self.first, Self.microseconds(limit))
@@ -38,10 +38,11 @@ package struct DTLSRetransmission: Sendable {
     }
 }
 
-/// What was thrown away rather than believed.
+/// Counts of datagrams received, dropped and retransmitted.
 package struct DTLSCounters: Sendable, Equatable {
     package var datagramsReceived = 0
-    /// Not made of whole, plausible DTLS 1.2 records.
+    /// Datagrams that are not whole, plausible DTLS 1.2 records, or that arrive before a client starts or after the
+    /// end.
     package var datagramsDropped = 0
     package var retransmissions = 0
 

@@ -1,4 +1,4 @@
-/// A certificate's fingerprint as SDP carries it (RFC 8122 §5).
+/// A certificate fingerprint as in SDP (RFC 8122 §5).
 package struct Fingerprint: Sendable, Equatable {
     package enum Hash: String, Sendable, CaseIterable {
         case sha256 = "sha-256"
@@ -22,8 +22,8 @@ package struct Fingerprint: Sendable, Equatable {
         self.digest = digest
     }
 
-    /// - Parameter sdpValue: "sha-256 AB:CD:…" in any case. `nil` for hashes that are broken (sha-1, md5) or unknown,
-    ///   and for a digest of the wrong length.
+    /// - Parameter sdpValue: "sha-256 AB:CD:…", case-insensitive. The result is nil for a broken (sha-1, md5) or
+    ///   unknown hash, and for a digest of the wrong length.
     package init?(sdpValue: String) {
         guard sdpValue.utf8.count <= 256 else { return nil }
         let words = sdpValue.split(whereSeparator: { $0 == " " || $0 == "\t" || $0.isNewline })
@@ -41,7 +41,7 @@ package struct Fingerprint: Sendable, Equatable {
         self.init(hash: hash, digest: digest)
     }
 
-    /// "sha-256 AB:CD:…", upper case as RFC 8122 wants it.
+    /// "sha-256 AB:CD:…", in upper case as RFC 8122 requires.
     package var sdpValue: String {
         let digits = Array("0123456789ABCDEF".utf8)
         var text: [UInt8] = []

@@ -1,8 +1,8 @@
 private import COpenSSL
 
-/// Keyed hashes (RFC 2104).
+/// Keyed message authentication codes (RFC 2104).
 package enum MessageAuthentication {
-    /// HMAC with SHA-256: 32 bytes; nil when OpenSSL refuses.
+    /// Computes HMAC-SHA-256, 32 bytes; nil if OpenSSL fails.
     package static func sha256(key: [UInt8], message: [UInt8]) -> [UInt8]? {
         var output = [UInt8](repeating: 0, count: 32)
         var length = 0
@@ -11,7 +11,7 @@ package enum MessageAuthentication {
         return made != nil && length == output.count ? output : nil
     }
 
-    /// Takes as long for unequal values as for equal ones.
+    /// Compares in constant time for values of equal length.
     package static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
     }

@@ -1,7 +1,7 @@
 private import COpenSSL
 
 package enum SRTPProfile: Sendable, CaseIterable {
-    /// Preferred: with libsrtp's library on Debian the other costs 4.5 times as much per packet.
+    /// Preferred: with Debian's libsrtp the other profile costs 4.5 times as much per packet.
     case aeadAES128GCM
     case aes128CMSHA1_80
 
@@ -14,19 +14,19 @@ package enum SRTPProfile: Sendable, CaseIterable {
     }
 
     package var keyLength: Int { 16 }
-    /// RFC 7714 §12 and RFC 3711: the exported layout differs here (trap D2).
+    /// The salt is 12 bytes with GCM (RFC 7714 §12) and 14 bytes with counter mode (RFC 3711).
     package var saltLength: Int { self == .aeadAES128GCM ? 12 : 14 }
 }
 
-/// The keys of one session, local (what we send with) and remote. Every print of it is redacted, and the bytes are
-/// overwritten when the last copy goes.
+/// The SRTP keys of one session, local (for sending) and remote. Its printed forms are redacted, and the bytes are
+/// overwritten when the last copy is released.
 package struct SRTPKeyMaterial: Sendable {
     package let profile: SRTPProfile
     private let local: Secret
     private let remote: Secret
 
-    /// - Parameters: master key and salt behind each other, `profile.keyLength + profile.saltLength` bytes.
-    /// - Returns: `nil` for wrong lengths.
+    /// - Parameters: master key followed by master salt, `profile.keyLength + profile.saltLength` bytes.
+    /// - Returns: nil if a length is wrong.
     package init?(profile: SRTPProfile, local: [UInt8], remote: [UInt8]) {
         let length = profile.keyLength + profile.saltLength
         guard local.count == length, remote.count == length else { return nil }
@@ -35,7 +35,7 @@ package struct SRTPKeyMaterial: Sendable {
         self.remote = Secret(remote)
     }
 
-    /// Takes apart RFC 5764 §4.2's block: client key, server key, client salt, server salt.
+    /// Splits the exported block of RFC 5764 §4.2: client key, server key, client salt, server salt.
     package init?(profile: SRTPProfile, exported: [UInt8], role: DTLSRole) {
         let (key, salt) = (profile.keyLength, profile.saltLength)
         guard exported.count == 2 * (key + salt) else { return nil }
@@ -46,17 +46,17 @@ package struct SRTPKeyMaterial: Sendable {
             remote: Array(role == .client ? server : client))
     }
 
-    /// Lends the local key and salt.
+    /// Calls `body` with the local key and salt.
     package func withLocal<T>(_ body: (UnsafeRawBufferPointer) throws -> T) rethrows -> T { try local.with(body) }
-    /// Lends the remote key and salt.
+    /// Calls `body` with the remote key and salt.
     package func withRemote<T>(_ body: (UnsafeRawBufferPointer) throws -> T) rethrows -> T { try remote.with(body) }
 
-    /// Whether both are the two ends of one handshake. For tests.
+    /// True if both belong to the same handshake, one to each peer. For tests.
     package func mirrors(_ other: SRTPKeyMaterial) -> Bool {
         profile == other.profile && local.bytes == other.remote.bytes && remote.bytes == other.local.bytes
     }
 
-    // Written in init and deinit only.
+    // @unchecked: `bytes` is written only in init and deinit.
     private final class Secret: @unchecked Sendable {
         private(set) var bytes: [UInt8]
         init(_ bytes: [UInt8]) { self.bytes = bytes }

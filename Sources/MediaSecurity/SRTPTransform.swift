@@ -1,13 +1,14 @@
-// SRTP and SRTCP of one session (RFC 3711, RFC 7714) over libsrtp2. It knows keys and packets, no sequence of events.
+// SRTP and SRTCP of one session (RFC 3711, RFC 7714) over libsrtp2. It knows keys and packets, but no handshake and no
+// connection state.
 private import CSRTP
 private import Synchronization
 
-/// Protects and unprotects packets in place. Allocates nothing per packet.
+/// Protects and unprotects packets in place, without allocating memory per packet.
 ///
-/// Safe from any thread: the RTP and the RTCP thread share one sending context (trap D3), which has its own lock, and so
-/// has the receiving one. Neither is held across a call-out.
+/// Can be used from any thread: the RTP thread and the RTCP thread share the sending context. Each direction has its
+/// own lock, which is never held across a callback.
 package final class SRTPTransform: Sendable {
-    /// Bytes behind `length` that `protect…` may write: the tag (16 with GCM, 10 with SHA-1) and SRTCP's index (4).
+    /// Bytes that `protect…` may append: the tag (16 with GCM, 10 with SHA-1) and the SRTCP index (4).
     package static let maximumOverhead = 20
 
     private let outbound: Mutex<Context>
@@ -24,9 +25,10 @@ package final class SRTPTransform: Sendable {
     }
 
     /// - Parameters:
-    ///   - buffer: the packet, with at least `maximumOverhead` bytes of room behind it.
-    ///   - length: the packet's bytes at the start of `buffer`.
-    /// - Returns: the protected length; `nil` when refused (malformed, no room, index used up, sent before).
+    ///   - buffer: the packet, with room for at least `maximumOverhead` more bytes.
+    ///   - length: the length of the packet at the start of `buffer`.
+    /// - Returns: the length of the protected packet; nil if it is malformed, has no room, repeats a sequence number or
+    ///   has exhausted the packet index.
     package func protectRTP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
         outbound.withLock { context in
             guard length <= buffer.count - Self.maximumOverhead, PacketShape.isRTP(buffer, length: length) else {
@@ -37,7 +39,7 @@ package final class SRTPTransform: Sendable {
         }
     }
 
-    /// As `protectRTP`, for a (compound) RTCP packet.
+    /// The same as `protectRTP` for a (compound) RTCP packet.
     package func protectRTCP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
         outbound.withLock { context in
             guard length <= buffer.count - Self.maximumOverhead, PacketShape.isRTCP(buffer, length: length) else {
@@ -48,8 +50,8 @@ package final class SRTPTransform: Sendable {
         }
     }
 
-    /// - Returns: the plain length; `nil` when the packet is malformed, not authentic or was there before. The buffer's
-    ///   bytes are then of no use.
+    /// - Returns: the length of the plaintext packet; nil if the packet is malformed, not authentic or replayed. The
+    ///   buffer's content is then undefined.
     package func unprotectRTP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
         inbound.withLock { context in
             guard length <= buffer.count, PacketShape.isRTP(buffer, length: length &- tagLength) else {
@@ -60,7 +62,7 @@ package final class SRTPTransform: Sendable {
         }
     }
 
-    /// As `unprotectRTP`, for an SRTCP packet.
+    /// The same as `unprotectRTP` for an SRTCP packet.
     package func unprotectRTCP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
         inbound.withLock { context in
             guard length <= buffer.count, PacketShape.isRTCP(buffer, length: length &- tagLength &- 4) else {
@@ -71,8 +73,8 @@ package final class SRTPTransform: Sendable {
         }
     }
 
-    /// Releases what is kept of an SSRC of the remote peer's. A later packet of it begins anew: with the first rollover
-    /// period, and without a memory of what was received.
+    /// Releases the state of a remote SSRC. A later packet of this SSRC starts again with rollover counter 0 and an
+    /// empty replay window.
     package func forgetInbound(_ ssrc: UInt32) { inbound.withLock { $0.forget(ssrc) } }
 
     package var counters: SRTPCounters {
@@ -82,16 +84,16 @@ package final class SRTPTransform: Sendable {
         return all
     }
 
-    /// libsrtp's one global step; false when its crypto library refuses to start.
+    /// libsrtp's global initialisation; false if its crypto library fails to start.
     private static let isInitialised = srtp_init() == srtp_err_status_ok
 }
 
-/// What was thrown away rather than believed.
+/// Counts of rejected packets.
 package struct SRTPCounters: Sendable, Equatable {
     package var protectRefused = 0
-    /// Too short for its own headers, or not RTP at all; libsrtp never saw it.
+    /// Packets too short for their own headers or not RTP; libsrtp never saw them.
     package var malformed = 0
-    /// Not authentic, or seen before. Of which `replayed`.
+    /// Packets that are not authentic or replayed; `replayed` counts the latter alone.
     package var unprotectRefused = 0
     package var replayed = 0
 
@@ -108,8 +110,8 @@ package enum SRTPError: Error, Equatable, CustomStringConvertible {
     }
 }
 
-/// One direction's libsrtp session.
-// Reached only through its Mutex; libsrtp keeps no thread-bound state.
+/// The libsrtp session of one direction.
+// @unchecked: accessed only through its Mutex; libsrtp keeps no thread-local state.
 private struct Context: @unchecked Sendable {
     enum Direction { case outbound, inbound }
     enum Operation { case protectRTP, protectRTCP, unprotectRTP, unprotectRTCP }
@@ -122,12 +124,12 @@ private struct Context: @unchecked Sendable {
         let status = gst_decart_srtp_set_profile(&policy, keys.profile == .aeadAES128GCM ? 1 : 0)
         guard status == 0 else { throw .library(code: Int(status)) }
         policy.ssrc.type = direction == .outbound ? ssrc_any_outbound : ssrc_any_inbound
-        // Packets that NACKs bring again arrive late: a window of 1,024 is over 3 s of video at 2.5 Mbit/s.
+        // Packets that NACKs bring back arrive late: a window of 1,024 packets is more than 3 s of video at 2.5 Mbit/s.
         policy.window_size = 1_024
         policy.allow_repeat_tx = 0
         var pointer: OpaquePointer?
         let make: (UnsafeRawBufferPointer) -> srtp_err_status_t = { key in
-            // libsrtp reads the key during the call and takes a pointer to variable bytes for historical reasons.
+            // libsrtp only reads the key during the call; its pointer is mutable for historical reasons.
             policy.key = UnsafeMutablePointer(mutating: key.baseAddress?.assumingMemoryBound(to: UInt8.self))
             return srtp_create(&pointer, &policy)
         }

@@ -1,5 +1,5 @@
-// A fresh key from the user's own backend: one POST, one bounded answer, no redirect. Neither the URL's query nor a
-// header nor the key nor a word of the answer gets into an error.
+// Fetches an API key from the user's backend: one POST, one bounded response, no redirect. No error contains the URL's
+// query, a header, the key or any text of the response.
 package import DecartProtocol
 package import DecartSession
 import NIOHTTP1
@@ -7,7 +7,7 @@ import NIOHTTP1
 package struct APIKeyFetcher: Sendable {
     package enum Body: Sendable {
         case empty
-        /// `{}`, as JSON.
+        /// `{}` as JSON.
         case emptyObject
     }
 
@@ -31,10 +31,11 @@ package struct APIKeyFetcher: Sendable {
         self.configuration = configuration
     }
 
-    /// Begins at once. Blocks for the moment that reading the certificates of trusted authorities takes.
+    /// Starts a fetch. Blocks briefly to read the trusted root certificates.
     /// - Parameters:
-    ///   - timeout: in place of the configured limit, where it is shorter.
-    ///   - completion: called once on the network thread, not after `cancel()` returned on that thread; must not block.
+    ///   - timeout: replaces the configured limit if it is shorter.
+    ///   - completion: called at most once, on the network thread, and not after a cancellation has run there; must not
+    ///     block.
     package func fetch(
         timeout: Duration? = nil, completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
     ) -> APIKeyFetch {
@@ -68,17 +69,17 @@ package struct APIKeyFetcher: Sendable {
     }
 }
 
-/// A fetch under way.
+/// A fetch in progress.
 package struct APIKeyFetch: Sendable {
     private let exchange: HTTPExchange
 
     init(_ exchange: HTTPExchange) { self.exchange = exchange }
 
-    /// From any thread, more than once. Nothing is told any more.
+    /// Cancels the fetch, asynchronously on the network thread. Can be called from any thread and repeatedly.
     package func cancel() { exchange.cancel() }
 }
 
-/// A backend's answer, explained.
+/// Interprets the backend's response.
 struct KeyAnswer {
     let status: Int
     let body: [UInt8]

@@ -1,5 +1,5 @@
-/// Messages that were read and are not handled yet. Beyond the bounds the channel reads no more until half of them are
-/// handled.
+/// Counts received messages that the owner has not handled yet. Above either limit the channel stops reading until both
+/// counts are down to half.
 struct Backlog {
     static let maximumMessages = 256
     static let maximumBytes = 4 << 20
@@ -8,7 +8,7 @@ struct Backlog {
     private var bytes = 0
     private(set) var isFull = false
 
-    /// - Returns: whether `isFull` has changed.
+    /// - Returns: true if `isFull` has changed.
     mutating func add(_ size: Int) -> Bool {
         messages += 1
         bytes += size
@@ -17,7 +17,7 @@ struct Backlog {
         return true
     }
 
-    /// - Returns: whether `isFull` has changed.
+    /// - Returns: true if `isFull` has changed.
     mutating func remove(_ size: Int) -> Bool {
         messages = max(0, messages - 1)
         bytes = max(0, bytes - size)

@@ -5,7 +5,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Errors of the network below the WebSocket, as sentences that name host and cause, never a URL.
+/// Converts network errors below the WebSocket into sentences that name the host and the cause, never a URL.
 enum ConnectFailure {
     static func error(_ error: any Error, host: String, port: Int) -> SessionError {
         switch error {
@@ -15,7 +15,8 @@ enum ConnectFailure {
             if let resolve = (error.dnsAError ?? error.dnsAAAAError) as? ResolveError {
                 return self.error(resolve, host: host)
             }
-            // The last one tried is as good as any; a refusal says most.
+            // Several addresses may have failed: prefer a refused connection, which says most, else take the last
+            // error.
             let failures = error.connectionErrors.map(\.error)
             let refusal = failures.first { ($0 as? IOError)?.errnoCode == ECONNREFUSED }
             return self.error(refusal ?? failures.last ?? ChannelError.eof, host: host, port: port)

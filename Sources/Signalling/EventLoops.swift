@@ -2,8 +2,8 @@ import Glibc
 package import NIOCore
 import NIOPosix
 
-/// The one network thread of all control channels of the process. Not NIO's own shared group: that one starts a thread
-/// per core, and loading the plugin must start none. Made by the first channel, never stopped.
+/// The process's network thread for all control channels. It is not NIO's shared group, which starts a thread per core;
+/// loading the plugin must start none. The first channel creates it, and it never stops.
 package enum EventLoops {
     package static let group: any EventLoopGroup = {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -11,13 +11,14 @@ package enum EventLoops {
         return group
     }()
 
-    /// NIO makes the whole process ignore SIGPIPE when it opens its first socket, and so does every child that the host
-    /// starts from then on. That is the host's affair: its setting is put back, and the signal, which goes to the
-    /// thread that writes, is blocked on the network thread instead.
+    /// Restores the host's SIGPIPE disposition. NIO makes the whole process ignore SIGPIPE when it opens its first
+    /// socket, and every child process that the host starts inherits that. Instead, the network thread blocks the
+    /// signal, which the kernel delivers to the writing thread.
     private static func keepHostsSIGPIPE(_ group: MultiThreadedEventLoopGroup) {
         var hosts = sigaction()
         guard sigaction(SIGPIPE, nil, &hosts) == 0 else { return }
-        // Not before the mask is set: in between, a write could end the process.
+        // Block the signal first: without the mask, a write could terminate the process as soon as the disposition is
+        // restored.
         let isBlocked = try? group.next().submit { () -> Bool in
             var mask = sigset_t()
             sigemptyset(&mask)
@@ -29,7 +30,7 @@ package enum EventLoops {
         var pair: [CInt] = [-1, -1]
         guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0 else { return }
         close(pair[1])
-        // Wrapping a socket, any socket, is what sets it off; the wrapper owns and closes it.
+        // Wrapping any socket makes NIO change the disposition. The wrapper owns and closes the socket.
         let channel = try? ClientBootstrap(group: group).withConnectedSocket(pair[0]).wait()
         channel?.close(promise: nil)
         sigaction(SIGPIPE, &hosts, nil)
@@ -37,8 +38,8 @@ package enum EventLoops {
 }
 
 extension Channel {
-    /// NIO's sockets live on in every child that the host starts: the far side would not see this end close. On the
-    /// channel's loop.
+    /// Sets FD_CLOEXEC: child processes would otherwise inherit NIO's sockets, and the remote peer would not see this
+    /// end close. Call it on the channel's event loop.
     package func keepFromChildren() {
         _ = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
             fcntl($0, F_SETFD, FD_CLOEXEC)

@@ -1,4 +1,5 @@
-// An open WebSocket: frames to messages and back, liveness, and the closing handshake. Lives on its event loop.
+// An open WebSocket: converts between frames and messages, checks liveness and performs the closing handshake. Runs on
+// its event loop.
 import DecartSession
 import NIOCore
 import NIOWebSocket
@@ -7,7 +8,7 @@ final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
 
-    /// What the channel above is told; the last three are ends.
+    /// Events for the owning channel. All except `text` and `binary` are final.
     enum Event {
         case text([UInt8])
         case binary([UInt8])
@@ -18,9 +19,9 @@ final class FrameHandler: ChannelInboundHandler {
     }
 
     struct Timing: Sendable {
-        /// Between pings; without any frame for so long after one, the peer is dead.
+        /// Interval between pings. The peer counts as dead if no frame arrives for one interval after a ping.
         var pingInterval: TimeAmount = .seconds(5)
-        /// For the peer's part of the closing handshake.
+        /// Timeout for the peer's part of the closing handshake.
         var closeLimit: TimeAmount = .milliseconds(500)
     }
 
@@ -52,7 +53,7 @@ final class FrameHandler: ChannelInboundHandler {
         pingTimer?.cancel()
     }
 
-    // MARK: In
+    // MARK: Receiving
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         hasHeardSincePing = true
@@ -60,7 +61,7 @@ final class FrameHandler: ChannelInboundHandler {
         switch assembler.receive(unwrapInboundIn(data)) {
         case .none:
             break
-        // Messages of the other kind are somebody else's.
+        // Ignore messages of the other kind.
         case .text(let bytes):
             if phase == .open, messages == .text { onEvent(.text(bytes)) }
         case .binary(let bytes):
@@ -68,7 +69,7 @@ final class FrameHandler: ChannelInboundHandler {
         case .ping(let payload):
             pong(context, payload)
         case .close(let code, let reason):
-            // §5.5.1: echo, then the server closes the socket first.
+            // §5.5.1: echo the close frame; the server then closes the socket first.
             if phase == .open { writeClose(context, code.map { WebSocketErrorCode(codeNumber: $0) }) }
             end(context, .closed(code: code, reason: reason))
         case .violation(let code, let reason):
@@ -99,16 +100,16 @@ final class FrameHandler: ChannelInboundHandler {
         end(context, .violated(reason: reason))
     }
 
-    /// While nothing is read the peer's silence says nothing.
+    /// Pauses or resumes reading. The peer cannot count as dead while reading is paused, because no frame can arrive.
     func setReading(_ isReading: Bool, _ context: ChannelHandlerContext) {
         self.isReading = isReading
         hasHeardSincePing = true
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
     }
 
-    // MARK: Out
+    // MARK: Sending
 
-    /// Sends a message. The promise succeeds when the system has taken it.
+    /// Sends a message. The promise succeeds after the system has accepted the bytes.
     func send(_ context: ChannelHandlerContext, _ bytes: [UInt8], promise: EventLoopPromise<Void>?) {
         guard phase == .open else {
             promise?.fail(ChannelError.alreadyClosed)
@@ -118,7 +119,7 @@ final class FrameHandler: ChannelInboundHandler {
         write(context, WebSocketFrame(fin: true, opcode: messages == .text ? .text : .binary, maskKey: .random(), data: data), promise)
     }
 
-    /// Our close: politely, but not for long.
+    /// Starts the closing handshake, bounded by a timeout.
     func close(_ context: ChannelHandlerContext) {
         guard phase == .open else { return }
         phase = .closing
@@ -126,7 +127,7 @@ final class FrameHandler: ChannelInboundHandler {
         closeSoon(context)
     }
 
-    /// §5.5.3: of several pings only the last needs an answer; so at most one pong is under way.
+    /// §5.5.3: only the last of several pings needs a response, so at most one pong is in flight.
     private func pong(_ context: ChannelHandlerContext, _ payload: ByteBuffer) {
         nextPong = payload
         guard !isPonging, phase == .open else { return }
@@ -142,7 +143,7 @@ final class FrameHandler: ChannelInboundHandler {
         nextPong = nil
         let promise = context.eventLoop.makePromise(of: Void.self)
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        // Not before the loop has turned: a flood in one read gets one answer.
+        // Wait for one turn of the event loop, so that a flood of pings in one read gets a single pong.
         promise.futureResult.whenComplete { _ in
             bound.eventLoop.execute {
                 let (handler, context) = bound.value
@@ -162,7 +163,7 @@ final class FrameHandler: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(frame), promise: promise)
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     private func end(_ context: ChannelHandlerContext, _ event: Event) {
         guard phase != .ended else { return }
@@ -172,7 +173,7 @@ final class FrameHandler: ChannelInboundHandler {
         closeSoon(context)
     }
 
-    /// Leaves what was written a moment to go out and the peer to close first.
+    /// Closes the socket after a delay, so that written frames can be sent and the peer can close first.
     private func closeSoon(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
         let timer = context.eventLoop.scheduleTask(in: timing.closeLimit) { bound.value.close(promise: nil) }
@@ -192,11 +193,11 @@ final class FrameHandler: ChannelInboundHandler {
     private func tick(_ context: ChannelHandlerContext) {
         guard phase == .open else { return }
         let now = NIODeadline.now()
-        // After a long sleep of this process the answer may still lie in the socket: ask again.
+        // If this process was suspended, the pong may still be unread in the socket: ping again.
         let isLate = pingSentAt.map { now - $0 > timing.pingInterval * 2 } ?? false
         guard hasHeardSincePing || isLate || !isReading else {
             end(context, .dead)
-            // Nobody is there to be polite to.
+            // A dead peer needs no closing handshake.
             context.close(promise: nil)
             return
         }

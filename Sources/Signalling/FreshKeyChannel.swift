@@ -1,5 +1,5 @@
-// A channel that first asks the user's backend for a key, and then opens the real one with it: one attempt of a
-// session, one key. The time-out of `open` covers both.
+// A channel that fetches a key from the user's backend and then opens the real channel with it: one key per attempt.
+// The timeout of `open` covers both.
 package import DecartProtocol
 package import DecartSession
 import Dispatch
@@ -9,12 +9,12 @@ import Synchronization
 package final class FreshKeyChannel: SignallingChannel {
     private enum Phase {
         case idle
-        /// The fetch is being made.
+        /// The fetch is being created.
         case starting
         case fetching(APIKeyFetch)
-        /// The key is there, the channel is being made.
+        /// The key has arrived and the channel is being created.
         case making
-        /// It tells everything from now on. With what the backend said beside the key.
+        /// The channel exists and emits all further events. The limit comes from the backend's response.
         case open(any SignallingChannel, limit: Duration?)
         case ended
     }
@@ -24,8 +24,8 @@ package final class FreshKeyChannel: SignallingChannel {
     private let listener: Listener
     private let phase = Mutex(Phase.idle)
 
-    /// Makes the channel to open, such as a `WebSocketChannel`, which tells its events to the closure. Called once, on
-    /// any thread; may block for a moment.
+    /// Creates the channel to open, such as a `WebSocketChannel`, which emits its events to the closure. Called once,
+    /// on any thread; may block briefly.
     package typealias MakeChannel =
         @Sendable (APIKey, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void) throws(SessionError)
             -> any SignallingChannel
@@ -40,7 +40,8 @@ package final class FreshKeyChannel: SignallingChannel {
         listener = Listener(onEvent)
     }
 
-    /// Hears one end and nothing after it, although a channel that is let go before it was opened tells its own.
+    /// Forwards events up to the first `closed` or `failed` and drops the rest: a channel that is released before it
+    /// was opened emits an end of its own.
     private final class Listener: Sendable {
         private let onEvent: @Sendable (SignallingEvent) -> Void
         private let isOver = Mutex(false)
@@ -49,7 +50,7 @@ package final class FreshKeyChannel: SignallingChannel {
             self.onEvent = onEvent
         }
 
-        /// On the network thread.
+        /// Called on the network thread.
         func hear(_ event: SignallingEvent) {
             let isNews = isOver.withLock { isOver in
                 if isOver { return false }
@@ -82,11 +83,11 @@ package final class FreshKeyChannel: SignallingChannel {
         }
         guard isFirst else { return }
         let fetch = fetcher.fetch(timeout: timeout) { [weak self] result in
-            // Making and opening a channel reads certificates: not on the network thread.
+            // Creating and opening a channel reads certificates, which must not block the network thread.
             DispatchQueue.global().async { [weak self] in self?.fetched(result, deadline) }
         }
         let isAwaited = phase.withLock { phase in
-            // Else closed, or even answered, meanwhile.
+            // Otherwise it was closed, or the fetch has already completed.
             guard case .starting = phase else { return false }
             phase = .fetching(fetch)
             return true
@@ -120,7 +121,7 @@ package final class FreshKeyChannel: SignallingChannel {
             phase = .open(channel, limit: token.sessionLimit)
             return true
         }
-        // A close that comes between is kept by the channel.
+        // The channel remembers a close that comes in between.
         if isStillWanted { channel.open(timeout: max(deadline - .now, .milliseconds(1))) }
     }
 
@@ -141,7 +142,7 @@ package final class FreshKeyChannel: SignallingChannel {
     }
 
     package func close() {
-        // One step: between looking and ending, the channel could come about and miss its close.
+        // Read and end the phase under one lock: otherwise the channel could be created in between and never be closed.
         let before = phase.withLock { phase in
             let before = phase
             if case .open = phase { return before }
@@ -158,7 +159,7 @@ package final class FreshKeyChannel: SignallingChannel {
         }
     }
 
-    /// Before there is a channel; after a close it is no news.
+    /// Ends without a channel; ignored once there is one, and after a close.
     private func end(_ event: SignallingEvent) {
         let isFirst = phase.withLock { phase in
             switch phase {
@@ -171,7 +172,7 @@ package final class FreshKeyChannel: SignallingChannel {
         if isFirst { tell(event) }
     }
 
-    /// Never from within the caller's call.
+    /// Emits asynchronously, so that no event comes during the caller's own call.
     private func tell(_ event: SignallingEvent) {
         EventLoops.group.next().execute { [listener] in listener.hear(event) }
     }

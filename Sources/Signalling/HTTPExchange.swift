@@ -1,5 +1,5 @@
-// One POST, one bounded answer, no redirect: for a key, or for a room to watch. It knows neither; who asks explains the
-// answer, and what else may happen.
+// One POST with one bounded response and without redirects, for an API key or for a viewer's room. This file knows
+// neither of them: the caller interprets the response.
 import DecartProtocol
 import DecartSession
 import NIOCore
@@ -14,21 +14,21 @@ struct HTTPRequest: Sendable {
     var hostIsAddress: Bool
     var head: HTTPRequestHead
     var body = ""
-    /// Of the answer's body.
+    /// Limit for the response body, in bytes.
     var maximumSize: Int
     var trust: TLSTrust
     var limit: Duration
     var resolveLimit: Duration
 }
 
-/// An exchange under way.
-// @unchecked: touched on `loop` only, after init.
+/// An exchange in progress.
+// @unchecked: after init, used only on `loop`.
 final class HTTPExchange: @unchecked Sendable {
     enum Outcome: Sendable {
         case answer(HTTPResponseHead, body: [UInt8])
         case tooLong
         case timedOut
-        /// Explained as far as it is about the connection.
+        /// The connection failed; the error describes that but not the purpose of the exchange.
         case failed(SessionError)
     }
 
@@ -38,15 +38,15 @@ final class HTTPExchange: @unchecked Sendable {
     private var channel: (any Channel)?
     private var timer: Scheduled<Void>?
 
-    /// - Parameter completion: called once on the network thread, not after `cancel()` returned on that thread; must not
-    ///   block.
+    /// - Parameter completion: called at most once, on the network thread, and not after a cancellation has run there;
+    ///   must not block.
     init(_ request: HTTPRequest, completion: @escaping @Sendable (Outcome) -> Void) {
         loop = EventLoops.group.next()
         self.request = request
         self.completion = completion
     }
 
-    /// Called once. Blocks for the moment that reading the certificates of trusted authorities takes.
+    /// Connects and sends the request. Call it once. Blocks briefly to read the trusted root certificates.
     func start() {
         do {
             let tls = request.isSecure ? try request.trust.makeContext() : nil
@@ -56,7 +56,7 @@ final class HTTPExchange: @unchecked Sendable {
         }
     }
 
-    /// From any thread, more than once. Nothing is told any more.
+    /// Cancels the exchange, asynchronously on the network thread. Can be called from any thread and repeatedly.
     func cancel() {
         loop.execute {
             self.completion = nil
@@ -83,7 +83,7 @@ final class HTTPExchange: @unchecked Sendable {
         connected.whenComplete { result in
             switch result {
             case .success(let channel):
-                // Cancelled or timed out meanwhile.
+                // The exchange may have been cancelled or have timed out meanwhile.
                 if self.completion == nil { channel.close(promise: nil) } else { self.channel = channel }
             case .failure(let error):
                 self.failed(error, certificate: nil)
@@ -95,7 +95,7 @@ final class HTTPExchange: @unchecked Sendable {
         channel.keepFromChildren()
         let pipeline = channel.pipeline.syncOperations
         if let tls {
-            // RFC 6066 §3: no server name for addresses, and none with a trailing dot.
+            // RFC 6066 §3: server_name carries neither an address nor a trailing dot.
             let name = request.host.hasSuffix(".") ? String(request.host.dropLast()) : request.host
             let serverName = request.hostIsAddress ? nil : name
             try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: serverName))
@@ -125,7 +125,7 @@ final class HTTPExchange: @unchecked Sendable {
     }
 
     private func failed(_ error: any Error, certificate: NIOSSLCertificate?) {
-        // The limit speaks of the WebSocket, which is not meant here.
+        // `InboundGate` fails with a SessionError about the WebSocket upgrade, which would be misleading here.
         if error is SessionError || error is RequestHandler.TooLong { return finish(.tooLong) }
         finish(
             .failed(

@@ -1,5 +1,6 @@
-// RFC 6455 for the receiving client, as far as the frame decoder leaves it to us: reserved bits, opcodes, masks, order
-// of fragments, their number and sum, UTF-8, close codes. A value: frames in, one outcome each.
+// Assembles received frames to messages (RFC 6455, client side) and makes the checks that NIO's frame decoder leaves
+// out: reserved bits, opcodes, masks, order, number and total size of fragments, UTF-8, close codes. A value: each
+// frame yields one outcome.
 import NIOCore
 import NIOWebSocket
 
@@ -8,13 +9,13 @@ struct MessageAssembler {
     static let maximumFragments = 64
 
     enum Outcome: Equatable {
-        /// Nothing to do (yet).
+        /// The frame needs no action, or its message is incomplete.
         case none
         case text([UInt8])
         case binary([UInt8])
         case ping(ByteBuffer)
         case close(code: Int?, reason: String)
-        /// Ours to send (§7.4.1), and why.
+        /// The peer broke the protocol: the close code to send (§7.4.1) and the reason.
         case violation(code: WebSocketErrorCode, reason: String)
     }
 
@@ -23,9 +24,9 @@ struct MessageAssembler {
     private var bytes: [UInt8] = []
 
     mutating func receive(_ frame: WebSocketFrame) -> Outcome {
-        // §5.2: no extension was negotiated.
+        // §5.2: the reserved bits belong to extensions, and none is negotiated.
         guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { return protocolError("reserved bits are set") }
-        // §5.1
+        // §5.1: a server must not mask its frames.
         guard frame.maskKey == nil else { return protocolError("a frame of the server is masked") }
         switch frame.opcode {
         case .text, .binary:
@@ -64,7 +65,7 @@ struct MessageAssembler {
     }
 
     private func control(_ frame: WebSocketFrame) -> Outcome {
-        // §5.5; the decoder checks it too.
+        // §5.5; NIO's decoder checks this too.
         guard frame.fin, frame.length <= 125 else { return protocolError("a control frame is fragmented or too long") }
         switch frame.opcode {
         case .ping: return .ping(frame.unmaskedData)
@@ -77,7 +78,7 @@ struct MessageAssembler {
         var data = data
         guard data.readableBytes > 0 else { return .close(code: nil, reason: "") }
         guard let code = data.readInteger(as: UInt16.self) else { return protocolError("a close code is cut off") }
-        // §7.4: what may be on the wire.
+        // §7.4: only these codes are allowed in a close frame.
         switch code {
         case 1000...1003, 1007...1014, 3000...4999: break
         default: return protocolError("an invalid close code")

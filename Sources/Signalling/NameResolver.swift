@@ -1,6 +1,6 @@
-// Name lookup by the system's resolver. NIO's own queues all lookups of an event loop behind each other, so that one
-// dead name server would hold up the next attempt and every other session; here each lookup has a thread of its own
-// for as long as it takes, and a time limit for its caller.
+// Name lookup with getaddrinfo. NIO's own resolver runs all lookups of an event loop one after another, so a dead name
+// server would delay the next attempt and every other session. Here each lookup runs on a thread of the global dispatch
+// queue, however long it takes, and its caller gets a timeout.
 import Dispatch
 import Glibc
 import NIOCore
@@ -12,7 +12,7 @@ struct ResolveError: Error {
     let reason: Reason
 }
 
-/// For one lookup.
+/// Resolves a single name.
 final class NameResolver: Resolver, Sendable {
     private let loop: any EventLoop
     private let limit: TimeAmount
@@ -26,13 +26,13 @@ final class NameResolver: Resolver, Sendable {
         v6 = loop.makePromise()
     }
 
-    // NIO checks that no promise is dropped, and a connection that is called off may never ask.
+    // NIO asserts that every promise is completed, and a cancelled connection may never query.
     deinit {
         v4.fail(ResolveError(reason: .noAnswer))
         v6.fail(ResolveError(reason: .noAnswer))
     }
 
-    // getaddrinfo asks for both families at once; the AAAA query, which comes first, does the work.
+    // One getaddrinfo call resolves both families, in the AAAA query, which NIO makes first.
     func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
         v4.futureResult
     }
@@ -57,7 +57,7 @@ final class NameResolver: Resolver, Sendable {
         return v6.futureResult
     }
 
-    /// getaddrinfo cannot be called off; a late answer is dropped by the promise.
+    /// getaddrinfo cannot be cancelled; the promise ignores a late result.
     func cancelQueries() {}
 
     private static func lookUp(host: String, port: Int) throws -> [SocketAddress] {

@@ -2,7 +2,7 @@ import NIOCore
 import NIOHTTP1
 import NIOTLS
 
-/// One request, not before TLS has verified whom it goes to, and one bounded answer.
+/// Sends one request, with TLS only after the server is verified, and collects one bounded response.
 final class RequestHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
@@ -22,7 +22,7 @@ final class RequestHandler: ChannelInboundHandler {
     private var isRequested = false
     private var isDone = false
 
-    /// - Parameter maximumSize: of the answer's body.
+    /// - Parameter maximumSize: limit for the response body, in bytes.
     init(
         head: HTTPRequestHead, body: String, waitsForTLS: Bool, maximumSize: Int,
         onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
@@ -61,7 +61,7 @@ final class RequestHandler: ChannelInboundHandler {
             answer = head
         case .body(let part):
             guard received.count + part.readableBytes <= maximumSize else {
-                // The body of a refusal is not needed.
+                // The body of an error response is not needed.
                 let refusal = answer.flatMap { (200...299).contains($0.status.code) ? nil : $0 }
                 return end(context, refusal.map { .answer($0, body: []) } ?? .failed(TooLong()))
             }

@@ -1,20 +1,21 @@
-// TLS to the service. Verification is full and cannot be turned off; only whom to trust can be chosen.
+// TLS to the service. Certificates are always fully verified, and that cannot be turned off; only the trusted roots can
+// be chosen.
 import DecartProtocol
 import DecartSession
 import Glibc
 import NIOSSL
 
-/// Whose signature on the service's certificate counts.
+/// The certificate authorities that are trusted to sign the service's certificate.
 package enum TLSTrust: Sendable, Equatable {
-    /// The system's authorities.
+    /// The system's roots.
     case system
-    /// Those in a PEM file, and the system's.
+    /// The roots in a PEM file in addition to the system's.
     case systemAnd(file: String)
-    /// Those in a PEM file only.
+    /// The roots in a PEM file only.
     case only(file: String)
 
-    /// Blocks: reads files.
-    /// - Parameter protocols: what is asked for by ALPN.
+    /// Creates a TLS context. Blocks, because it reads files.
+    /// - Parameter protocols: the protocols to offer by ALPN.
     func makeContext(protocols: [String] = ["http/1.1"]) throws(SessionError) -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
@@ -55,9 +56,9 @@ package enum TLSTrust: Sendable, Equatable {
     }
 }
 
-/// What a failed handshake means, in words.
+/// Converts TLS errors into sentences for the user.
 struct TLSFailure {
-    /// nil: not about TLS.
+    /// Returns nil if the error is not about TLS.
     static func error(_ error: any Error, host: String, certificate: NIOSSLCertificate?) -> SessionError? {
         func permanent(_ message: String) -> SessionError {
             SessionError(.network, message, stage: .tls, isPermanent: true)
@@ -69,7 +70,7 @@ struct TLSFailure {
             return permanent("The TLS identity of \(host) could not be verified.")
         }
         guard let tls = error as? NIOSSLError else {
-            // Raised outside a handshake: a damaged or truncated record.
+            // Raised outside a handshake, by a damaged or truncated record.
             if error is BoringSSLError {
                 return SessionError(.network, "The TLS connection to \(host) is broken.", stage: .tls)
             }
@@ -97,7 +98,7 @@ struct TLSFailure {
         }
     }
 
-    // The library says only that verification failed; the dates are looked at for the sentence, nothing else.
+    // BoringSSL reports only that verification failed. The dates serve to word the error and decide nothing.
     private static func certificateProblem(_ host: String, _ certificate: NIOSSLCertificate?) -> String {
         let now = time(nil)
         if let certificate, certificate.notValidAfter < now {

@@ -1,4 +1,4 @@
-// A byte pipe through TLS, for a library that has none. It knows neither TURN nor media.
+// A byte pipe through TLS, for libraries without TLS. It knows neither TURN nor media.
 import DecartProtocol
 package import DecartSession
 import Dispatch
@@ -8,23 +8,23 @@ import NIOPosix
 import NIOSSL
 import NIOTLS
 
-/// Whoever connects to its port on 127.0.0.1 speaks to one port of one host, through TLS that this end has verified.
+/// Listens on a port of 127.0.0.1 and forwards each connection to one port of one host, through verified TLS.
 ///
-/// Any process of this machine may connect: it gains no more than it could have by itself. The pipe ends with `close()`
-/// or with the object.
+/// Any local process may connect; it gains nothing that it could not do by itself. The tunnel ends with `close()` or
+/// when it is released.
 package final class TLSTunnel: Sendable {
     package enum Event: Sendable, Equatable {
         case listening(port: UInt16)
-        /// The listener could not be opened, or a connection through the tunnel failed. Told once.
+        /// The listener could not be opened, or a connection through the tunnel failed. Emitted once.
         case failed(SessionError)
     }
 
     private let tunnel: Tunnel
 
     /// - Parameters:
-    ///   - host: a name or an address literal; IPv6 without brackets.
-    ///   - limit: for a connection with its TLS handshake.
-    ///   - onEvent: on the network thread; must not block.
+    ///   - host: a host name or an address literal; IPv6 without brackets.
+    ///   - limit: timeout for connecting and again for the TLS handshake.
+    ///   - onEvent: called on the network thread; must not block.
     package init(
         host: String, port: UInt16, trust: TLSTrust, limit: Duration = .seconds(8),
         onEvent: @escaping @Sendable (Event) -> Void
@@ -32,7 +32,7 @@ package final class TLSTunnel: Sendable {
         let tunnel = Tunnel(
             host: host, port: Int(port), limit: TimeAmount(limit), loop: EventLoops.group.next(), onEvent: onEvent)
         self.tunnel = tunnel
-        // Reads the authorities' files.
+        // This reads the root certificates' files.
         DispatchQueue.global().async {
             let context = Result { () throws(SessionError) in try trust.makeContext(protocols: []) }
             tunnel.loop.execute { tunnel.open(context) }
@@ -46,10 +46,10 @@ package final class TLSTunnel: Sendable {
     }
 }
 
-/// The listener and what came through it.
-// Touched on `loop` only, after init.
+/// The listener and its connections.
+// @unchecked: after init, used only on `loop`.
 private final class Tunnel: @unchecked Sendable {
-    /// libnice connects once for each address of this machine.
+    /// libnice connects once for each local address.
     static let maximumConnections = 32
 
     let loop: any EventLoop
@@ -81,7 +81,7 @@ private final class Tunnel: @unchecked Sendable {
         case .failure(let error): return fail(error)
         }
         guard let socket = Self.makeSocket() else { return failListening() }
-        // Both ends on one loop: the pairs below hand bytes over without a hop.
+        // Both channels of a connection share one event loop, so that the pipe ends can call each other directly.
         ServerBootstrap(group: loop)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { near in
@@ -91,7 +91,8 @@ private final class Tunnel: @unchecked Sendable {
             .whenComplete { result in self.bound(result) }
     }
 
-    /// NIO's own sockets live on in every child that the host starts: a listener would outlast its tunnel.
+    /// Creates the listening socket with CLOEXEC. Child processes would inherit a socket of NIO's own, and the listener
+    /// would outlive its tunnel.
     private static func makeSocket() -> CInt? {
         let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
@@ -118,7 +119,7 @@ private final class Tunnel: @unchecked Sendable {
         }
     }
 
-    // MARK: One connection
+    // MARK: Connections
 
     private struct Refused: Error {}
 
@@ -138,7 +139,7 @@ private final class Tunnel: @unchecked Sendable {
                 far.keepFromChildren()
                 return far.eventLoop.makeCompletedFuture {
                     let pipeline = far.pipeline.syncOperations
-                    // RFC 6066 §3: no server name for addresses; TLS then checks the address.
+                    // RFC 6066 §3: server_name carries no address. TLS then verifies the address.
                     let handler = try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : self.host)
                     try pipeline.addHandler(handler)
                     let gate = HandshakeGate(limit: self.limit, onOpen: { farBound.value.open() }) {
@@ -182,7 +183,7 @@ private final class Tunnel: @unchecked Sendable {
                 ?? ConnectFailure.error(error, host: host, port: port))
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     private func failListening() {
         fail(SessionError(.network, "No port of this machine could be opened for the TLS tunnel.", stage: .connect))
@@ -204,7 +205,7 @@ private final class Tunnel: @unchecked Sendable {
     }
 }
 
-/// Opens the pipe when TLS is up; what ends the connection before that is told.
+/// Opens the pipe after the TLS handshake; reports an error or a close before that.
 private final class HandshakeGate: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -253,22 +254,22 @@ private final class HandshakeGate: ChannelInboundHandler {
     }
 }
 
-/// One end of a pipe: it is read only as fast as the other end can write.
+/// One end of the pipe. It reads only as fast as the other end can write.
 private final class PipeEnd: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Whether it takes what the other end has read.
+    /// True if this end accepts data from the other end.
     private var isOpen: Bool
-    /// Both hold each other until one of the channels is gone.
+    /// The two ends retain each other until one of the channels is closed.
     private var other: PipeEnd?
     private var context: ChannelHandlerContext?
     private var readIsWaiting = false
 
     private init(isOpen: Bool) { self.isOpen = isOpen }
 
-    /// - Returns: the near end, open at once, and the far one, open when TLS is up.
+    /// - Returns: the local end, which is open at once, and the remote end, which opens after the TLS handshake.
     static func pair() -> (PipeEnd, PipeEnd) {
         let (near, far) = (PipeEnd(isOpen: true), PipeEnd(isOpen: false))
         (near.other, far.other) = (far, near)

@@ -1,6 +1,6 @@
-// From a connected (and, with TLS, verified) socket to a WebSocket: one HTTP request, one answer, then either the
-// pipeline is swapped or the refusal is explained. The request holds the key: it is written nowhere else, and not
-// before TLS has verified whom it goes to.
+// Upgrades a connected (and, with TLS, verified) socket to a WebSocket: sends one HTTP request and reads one response,
+// then either replaces the pipeline's handlers or reports the rejection. The request contains the key: it is logged
+// nowhere, and sent only after TLS has verified the server.
 import DecartProtocol
 import DecartSession
 import NIOCore
@@ -25,13 +25,14 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private let url: ServiceURL
     private let userAgent: String
     private let onOutcome: (ChannelHandlerContext, Outcome) -> Void
-    /// Knows the handshake's hash; NIO's own upgrade dance is not used, for it hides refusals.
+    /// Generates the handshake's key and verifies its hash. NIO's own upgrade handler is not used, because it hides
+    /// rejections.
     private let upgrader = NIOWebSocketClientUpgrader { channel, _ in channel.eventLoop.makeSucceededVoidFuture() }
     private var isRequested = false
     private var isDone = false
     private var head: HTTPResponseHead?
     private var body: [UInt8] = []
-    /// What came after the answer, while the pipeline is being swapped.
+    /// Data that follows the response while the pipeline's handlers are being replaced.
     private var held: [NIOAny] = []
     private var isHolding = false
 
@@ -98,7 +99,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        // A refusal whose body the peer ends by closing is complete; anything less is a lost connection.
+        // A response whose body ends with the connection is complete; anything less is a lost connection.
         if head != nil { finish(context) } else { end(context, .failed(ChannelError.eof)) }
         context.fireChannelInactive()
     }
@@ -110,7 +111,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             end(context, .failed(refusal.error))
             return
         }
-        // RFC 6455 §4.1: the accept hash, the two header fields, and nothing that was not asked for.
+        // RFC 6455 §4.1: verify the accept hash and both header fields, and reject extensions or subprotocols.
         let upgrade = head.headers[canonicalForm: "Upgrade"].map { $0.lowercased() }
         let connection = head.headers[canonicalForm: "Connection"].map { $0.lowercased() }
         guard upgrade == ["websocket"], connection.contains("upgrade"),
@@ -128,10 +129,10 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         swap(context)
     }
 
-    /// HTTP out, WebSocket in. NIO's HTTP decoder looks at writes too, and stops the process at one that is not HTTP:
-    /// nothing may be written before it has gone, which takes a turn of the loop. It hands on the bytes that came with
-    /// the answer, unless it sees the connection's end first, which waits therefore; the bytes wait here until there is
-    /// somebody to read them.
+    /// Replaces the HTTP handlers by the WebSocket handlers. NIO's HTTP decoder also inspects writes and traps on one
+    /// that is not HTTP, so nothing may be written until it is removed, which takes a turn of the event loop. On
+    /// removal it forwards the bytes that followed the response, but not if it has seen the end of the connection
+    /// before; so `InboundGate` delays the end, and the bytes wait in `held` until the WebSocket handlers are in place.
     private func swap(_ context: ChannelHandlerContext) {
         isDone = true
         isHolding = true
@@ -166,8 +167,8 @@ enum PipelineName {
     static let decoder = "http-decoder"
 }
 
-/// Bounds what a peer may send before the upgrade, whatever the HTTP parser makes of it, and holds the end of the
-/// connection back while the pipeline is being swapped.
+/// Bounds the data that a peer can send before the upgrade, independently of the HTTP parser. Also delays the end of
+/// the connection while the pipeline's handlers are being replaced.
 final class InboundGate: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -181,13 +182,13 @@ final class InboundGate: ChannelInboundHandler, RemovableChannelHandler {
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// The answer has been read: nothing is counted any more.
+    /// Delays the end from now on and stops counting bytes: the response is complete.
     func holdEnd() {
         end = .waits
         remaining = .max
     }
 
-    /// Tells of the end, should it have come, and goes.
+    /// Forwards the end, if it has come, and removes this handler.
     func releaseEnd() {
         guard let context else { return }
         if end == .hasCome { context.fireChannelInactive() }
@@ -207,7 +208,7 @@ final class InboundGate: ChannelInboundHandler, RemovableChannelHandler {
             context.fireChannelRead(data)
             return
         }
-        // What fits goes on: it may be enough to tell what the peer wants.
+        // Forward the bytes within the limit: they may suffice to explain a rejection.
         if let rest = buffer.readSlice(length: max(buffer.readableBytes + remaining, 0)) {
             context.fireChannelRead(wrapInboundOut(rest))
         }

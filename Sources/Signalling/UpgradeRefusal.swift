@@ -2,8 +2,8 @@ import DecartProtocol
 import DecartSession
 import NIOHTTP1
 
-/// An answer other than the one that was asked for, explained. Redirects are never followed: the key would go to somebody
-/// else.
+/// Converts a response that rejects the WebSocket upgrade into an error. Redirects are never followed: the key would go
+/// to another server.
 struct UpgradeRefusal {
     let head: HTTPResponseHead
     let body: [UInt8]
@@ -51,18 +51,18 @@ struct UpgradeRefusal {
         return error
     }
 
-    /// Delta-seconds only (RFC 9110 §10.2.3): a date would need the two wall clocks to agree.
+    /// Only delta-seconds (RFC 9110 §10.2.3): a date would require synchronised wall clocks.
     private var retryAfter: Duration? {
         guard let text = head.headers.first(name: "Retry-After"), let seconds = UInt16(text) else { return nil }
         return .seconds(Int(seconds))
     }
 
-    /// The start of a short textual body.
+    /// The beginning of a textual body, redacted.
     private var words: String? {
         let type = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
         guard type.hasPrefix("application/json") || type.hasPrefix("text/plain"), !body.isEmpty else { return nil }
         var words = String(decoding: body.prefix(4096), as: UTF8.self)
-        // Bodies end with a line feed; in a sentence it would be a stray space.
+        // Bodies often end with a line feed, which would leave a stray space in the sentence.
         while words.last?.isWhitespace ?? false { words.removeLast() }
         return words.isEmpty ? nil : url.redacting(words).printable(limit: 200)
     }

@@ -1,5 +1,5 @@
-// A viewer's control channel where sessions are in rooms: one request that is answered with the room, and then silence.
-// It looks like any other channel that names a room; what is sent into it goes nowhere.
+// A viewer's control channel for a service with LiveKit rooms: one request, whose response names the room, and no
+// messages after that. To its owner it looks like any other channel that names a room; it drops all sent messages.
 package import DecartProtocol
 package import DecartSession
 import NIOCore
@@ -17,7 +17,7 @@ package final class WatchChannel: SignallingChannel {
 
     private enum Phase {
         case idle
-        /// nil: it is being made.
+        /// nil while the exchange is being created.
         case asking(HTTPExchange?)
         case open
         case ended
@@ -118,7 +118,7 @@ package final class WatchChannel: SignallingChannel {
         }
     }
 
-    /// Nobody listens.
+    /// Drops the message: there is no connection to send it on.
     package func send(_ message: [UInt8]) {}
 
     package func redacting(_ words: String) -> String { url.redacting(words) }
@@ -130,11 +130,11 @@ package final class WatchChannel: SignallingChannel {
             if case .asking(let exchange) = phase { exchange } else { nil }
         }
         exchange?.cancel()
-        // Never from within the caller's call.
+        // Emit asynchronously, so that no event comes during the caller's own call.
         if end() { EventLoops.group.next().execute { [onEvent] in onEvent(.closed(code: nil, reason: "")) } }
     }
 
-    /// False: it had ended before.
+    /// Returns false if the channel had already ended.
     private func end() -> Bool {
         phase.withLock { phase in
             if case .ended = phase { return false }

@@ -1,4 +1,4 @@
-// The control channel over TCP, TLS and WebSocket. Knows URLs, bytes and time-outs; knows no message of the protocol
+// The control channel over TCP, TLS and WebSocket. It knows URLs, bytes and timeouts, but no message of the protocol
 // and no media.
 package import DecartProtocol
 package import DecartSession
@@ -10,24 +10,25 @@ import NIOWebSocket
 import Synchronization
 
 package final class WebSocketChannel: SignallingChannel {
-    /// What is said and heard.
+    /// The kind of messages to send and receive. Received messages of the other kind are ignored.
     package enum Messages: Sendable { case text, binary }
 
     package struct Configuration: Sendable {
         package var messages = Messages.text
         package var trust: TLSTrust = .system
         package var userAgent = "gst-decart"
-        /// Between pings; without any frame for so long after one, the peer is dead.
+        /// Interval between pings. The peer counts as dead if no frame arrives for one interval after a ping.
         package var pingInterval: Duration = .seconds(5)
-        /// For the peer's part of the closing handshake.
+        /// Timeout for the peer's part of the closing handshake.
         package var closeLimit: Duration = .milliseconds(250)
-        /// For the name lookup, within the time-out of `open`.
+        /// Timeout for the name lookup, within the timeout of `open`.
         package var resolveLimit: Duration = .seconds(5)
 
         package init() {}
     }
 
-    /// Messages and bytes that wait to be taken by the system; beyond, the peer is not reading.
+    /// Limits for messages and bytes that the system has not accepted yet. Beyond them the peer is not reading, and the
+    /// channel fails.
     private static let maximumQueuedMessages = 64
     private static let maximumQueuedBytes = 32 << 20
 
@@ -42,7 +43,7 @@ package final class WebSocketChannel: SignallingChannel {
     private let queue = Mutex(Queue())
 
     /// - Parameters:
-    ///   - url: whole, with its query.
+    ///   - url: the complete URL with its query.
     ///   - onEvent: called on the network thread; must not block.
     package init(
         url: ServiceURL, configuration: Configuration = Configuration(),
@@ -60,7 +61,7 @@ package final class WebSocketChannel: SignallingChannel {
 
     package var sessionLimit: Duration? { url.sessionLimit }
 
-    /// Blocks for the moment that reading the certificates of trusted authorities takes.
+    /// Opens the connection. Blocks briefly to read the trusted root certificates.
     package func open(timeout: Duration) {
         var context: NIOSSLContext?
         if url.isSecure {
@@ -111,8 +112,8 @@ package final class WebSocketChannel: SignallingChannel {
     }
 }
 
-/// The channel's life on its event loop.
-// Touched on `loop` only, after init, but for what is in the mutex.
+/// The connection, on its event loop.
+// @unchecked: after init, used only on `loop`, except `handled(_:)` and the backlog in its Mutex.
 private final class Connection: @unchecked Sendable {
     private enum Phase {
         case idle
@@ -160,7 +161,7 @@ private final class Connection: @unchecked Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try self.prepare(channel, tls) }
             }
-        // An address needs no lookup, and TLS checks it as an address.
+        // An address needs no lookup, and TLS verifies it as an address.
         let future =
             if url.hostIsAddress, let address = try? SocketAddress(ipAddress: url.host, port: url.port) {
                 bootstrap.connect(to: address)
@@ -179,7 +180,7 @@ private final class Connection: @unchecked Sendable {
         channel.keepFromChildren()
         let pipeline = channel.pipeline.syncOperations
         if let tls {
-            // RFC 6066 §3: no server name for addresses, and none with a trailing dot.
+            // RFC 6066 §3: server_name carries neither an address nor a trailing dot.
             let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
             try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
         }
@@ -199,7 +200,7 @@ private final class Connection: @unchecked Sendable {
             self.channel = channel
             return
         }
-        // Closed or timed out meanwhile.
+        // The channel was closed or timed out meanwhile.
         channel.close(promise: nil)
     }
 
@@ -256,7 +257,7 @@ private final class Connection: @unchecked Sendable {
                 stage: waiting == "the WebSocket upgrade" ? .upgrade : .connect))
     }
 
-    // MARK: Open
+    // MARK: Messages
 
     func send(_ message: [UInt8], taken: @escaping @Sendable () -> Void) {
         guard case .open(let handler, let context) = phase else {
@@ -291,13 +292,13 @@ private final class Connection: @unchecked Sendable {
         onEvent(message)
     }
 
-    /// Any thread.
+    /// Can be called from any thread.
     func handled(_ size: Int) {
         guard backlog.withLock({ $0.remove(size) }) else { return }
         loop.execute { self.updateReading() }
     }
 
-    /// While reading is off, messages wait in the sockets, and then with the peer.
+    /// While reading is paused, messages wait in the socket buffers and then at the peer.
     private func updateReading() {
         guard case .open(let handler, let context) = phase else { return }
         handler.setReading(!backlog.withLock(\.isFull), context)
@@ -307,7 +308,7 @@ private final class Connection: @unchecked Sendable {
         SessionError(.webSocket, "\(url.host) breaks the WebSocket protocol: \(reason).", stage: .channel)
     }
 
-    // MARK: The end
+    // MARK: Closing
 
     func close() {
         isClosing = true
@@ -335,7 +336,7 @@ private final class Connection: @unchecked Sendable {
         if !polite { channel?.close(promise: nil) }
     }
 
-    /// Told once.
+    /// Emits the final event, once.
     private func end(_ event: SignallingEvent) {
         if case .ended = phase { return }
         phase = .ended
@@ -345,7 +346,7 @@ private final class Connection: @unchecked Sendable {
 }
 
 extension Double {
-    /// Without a needless ".0".
+    /// The number without a superfluous ".0".
     fileprivate var formatted: String {
         Int(exactly: self).map(String.init) ?? String(self)
     }

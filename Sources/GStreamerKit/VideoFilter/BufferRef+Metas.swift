@@ -1,13 +1,13 @@
 internal import CGStreamer
 
-/// A writable buffer on loan: valid only during the call that lent it, and without a reference, for that would make it
-/// a shared one.
+/// A borrowed writable buffer, valid only during the call that provides it. It holds no reference, because a second
+/// reference would make the buffer unwritable.
 package struct BufferRef {
     private let pointer: UnsafeMutablePointer<GstBuffer>
     init(_ pointer: UnsafeMutablePointer<GstBuffer>) { self.pointer = pointer }
 }
 
-/// What a flip does to a picture.
+/// A flip of the frame's columns or rows.
 package enum Flip: Sendable, Equatable { case leftToRight, topToBottom }
 
 enum MetaTag {
@@ -33,7 +33,7 @@ private struct FlippedPicture {
     let width: Int
     let height: Int
 
-    /// Where the rectangle is after the flip. One that sticks out of the picture ends at its edge.
+    /// Moves a rectangle to its place after the flip. Clamps a coordinate that would become negative to zero.
     func move(x: inout UInt32, y: inout UInt32, width: UInt32, height: UInt32) {
         switch flip {
         case .leftToRight: x = UInt32(clamping: self.width &- Int(x) &- Int(width))
@@ -43,7 +43,8 @@ private struct FlippedPicture {
 }
 
 extension BufferRef {
-    /// Crops and regions of interest move with the picture; any other meta that depends on its orientation is dropped.
+    /// Moves crop and region-of-interest metas with the flipped frame, and drops any other meta that depends on
+    /// orientation.
     package func flipMetas(_ flip: Flip, size: (width: Int, height: Int)) {
         var picture = FlippedPicture(flip: flip, width: size.width, height: size.height)
         gst_buffer_foreach_meta(
@@ -62,7 +63,7 @@ extension BufferRef {
                     picture.move(
                         x: &region.pointee.x, y: &region.pointee.y, width: region.pointee.w, height: region.pointee.h)
                 case let api where MetaTag.orientation.isOn(api):
-                    // A pool's own metas cannot be taken from its buffers.
+                    // Metas that the buffer pool owns cannot be removed from a buffer.
                     let fixed = GST_META_FLAG_LOCKED.rawValue | GST_META_FLAG_POOLED.rawValue
                     if meta.pointee.flags.rawValue & fixed == 0 { slot.pointee = nil }
                 default: break

@@ -1,8 +1,8 @@
-// The virtual methods of GstBaseTransform and GstVideoFilter, for classes whose parent is `.videoFilter`.
+// The virtual methods of GstBaseTransform and GstVideoFilter, for classes with the parent `.videoFilter`.
 //
-// GStreamer decides once per caps whether a filter works in place. Either choice is wrong half of the time: a copy of a
-// buffer that nobody else holds costs as much as the work, and so does making a shared one writable first. Here it is
-// decided for each buffer, in prepare_output_buffer: what may be written is its own output.
+// GStreamer chooses once per caps between in-place and copying. Both are wrong half of the time: copying a buffer with
+// a single reference costs as much as the filter itself, and so does making a shared buffer writable first. This
+// implementation chooses per buffer, in prepare_output_buffer: a writable input buffer is also the output buffer.
 internal import CGStreamer
 
 func installVideoFilter(_ pointer: UnsafeMutableRawPointer) {
@@ -32,13 +32,13 @@ private func videoInfo(of transform: Transform) -> GstVideoInfo {
     transform.withMemoryRebound(to: GstVideoFilter.self, capacity: 1) { $0.pointee.in_info }
 }
 
-// Passthrough is only ever changed by the streaming thread: a property that is set during a frame counts from the next.
+// Only the streaming thread changes passthrough mode, so a property set during a frame takes effect at the next one.
 private let beforeTransform: @convention(c) (Transform?, UnsafeMutablePointer<GstBuffer>?) -> Void = { transform, _ in
     guard let transform, let found = filterImplementation(of: transform) else { return }
     let passes = !found.changesFrames()
     guard passes != (gst_base_transform_is_passthrough(transform) != 0) else { return }
     gst_base_transform_set_passthrough(transform, passes ? 1 : 0)
-    // The pool for copies is asked for, or given back, before this frame is looked at.
+    // Renegotiates the allocation before this frame: the buffer pool is needed only when frames are copied.
     gst_base_transform_reconfigure_src(transform)
 }
 
@@ -55,8 +55,8 @@ private let setInfo:
         return 1
     }
 
-// Downstream's own answer, as in passthrough: what upstream allocates is handed on, changed or not, so strides and metas
-// must be to downstream's liking in any case, and do not change with a property.
+// Forwards downstream's answer even when frames are changed. Upstream's buffers are passed on in either mode, so their
+// strides and metas must always suit downstream and must not depend on a property.
 private let proposeAllocation:
     @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
         transform, _, query in
@@ -64,7 +64,7 @@ private let proposeAllocation:
         return parent(of: transform)?.propose_allocation?(transform, nil, query) ?? 0
     }
 
-// Copies go to memory that vectors are written to without crossing cache lines; GStreamer's default is 8 bytes.
+// Aligns copies to 32 bytes (GStreamer's default is 8), so that vector stores do not cross cache lines.
 private let decideAllocation: @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
     transform, query in
     guard let transform, let query else { return 0 }
@@ -93,7 +93,7 @@ private let prepareOutputBuffer:
                 output.pointee = input
                 return GST_FLOW_OK
             }
-            // A buffer that is larger than its caps (a crop meta says why) is copied with all there is around it.
+            // A buffer larger than its caps (it has a crop meta) is copied whole, with the area around the crop.
             if hasOwnSize(input, transform) {
                 output.pointee = gst_buffer_copy_deep(input)
                 return output.pointee == nil ? GST_FLOW_ERROR : GST_FLOW_OK
@@ -143,7 +143,7 @@ private let transformFrameInPlace:
         transformFrame(filter, frame, frame)
     }
 
-// What a buffer keeps in place it keeps in a copy: all but what belongs to its memory.
+// Copies the metas that would also stay on the buffer in place: all except those that describe its memory.
 private let transformMeta:
     @convention(c) (
         Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<GstMeta>?, UnsafeMutablePointer<GstBuffer>?
@@ -168,7 +168,7 @@ private let sourceEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEve
 }
 
 extension ElementHandle {
-    /// For a filter that is too cheap to be worth dropping frames for.
+    /// Disables QoS, for a filter so cheap that dropping frames would save nothing.
     package func disableQoS() {
         gst_base_transform_set_qos_enabled(raw.assumingMemoryBound(to: GstBaseTransform.self), 0)
     }

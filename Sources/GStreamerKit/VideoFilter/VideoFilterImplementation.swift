@@ -1,18 +1,17 @@
-/// The Swift side of a GstVideoFilter that changes the pixels of a frame and nothing else: caps, size and times stay.
-/// All but `upstream` is called by the streaming thread.
+/// The Swift side of a GstVideoFilter that changes only the pixels of a frame: caps, size and timestamps stay the same.
+/// The streaming thread calls everything except `upstream`.
 package protocol VideoFilterImplementation: ElementImplementation {
-    /// Pictures of this kind will come.
+    /// Called with the format of the frames that follow.
     func negotiated(_ video: VideoInfo)
-    /// Asked before each frame and with new caps: whether frames are changed from here on. As long as they are not,
-    /// buffers pass untouched.
+    /// Called before each frame and after new caps. While it returns false, buffers pass through unchanged.
     func changesFrames() -> Bool
-    /// Changes a frame. `target` is `source` where the buffer may be written. False: the frame is not usable; it is
-    /// dropped.
+    /// Changes a frame. `target` is the same frame as `source` if the buffer is writable. Returns false if the frame is
+    /// unusable; it is then dropped.
     func transform(_ source: VideoFrameRef, into target: VideoFrameRef) -> Bool
-    /// The changed frame's buffer, for what its metas say of the picture.
+    /// Called with the buffer of a changed frame, to adapt metas that depend on the image.
     func transformed(_ buffer: BufferRef, size: (width: Int, height: Int))
-    /// An event on its way downstream, before it is forwarded.
+    /// Called with a downstream event before it is forwarded.
     func downstream(_ event: Event)
-    /// What is forwarded for an event on its way upstream. Any thread.
+    /// Returns the event to forward in place of an upstream event. Called on any thread.
     func upstream(_ event: Event) -> Event
 }

@@ -1,15 +1,15 @@
 internal import CGStreamer
 
-/// A mapped frame on loan: valid only during the call that lent it.
+/// A borrowed mapped frame, valid only during the call that provides it.
 package struct VideoFrameRef {
     private let pointer: UnsafeMutablePointer<GstVideoFrame>
     init(_ pointer: UnsafeMutablePointer<GstVideoFrame>) { self.pointer = pointer }
 
     package var planeCount: Int { pointer.pointee.info.finfo.map { Int($0.pointee.n_planes) } ?? 0 }
-    /// Rows of two fields take turns.
+    /// True if the frame holds two interleaved fields.
     package var isInterlaced: Bool { pointer.pointee.flags.rawValue & GST_VIDEO_FRAME_FLAG_INTERLACED.rawValue != 0 }
 
-    /// nil where the frame has no such plane, or less memory than its size and stride say.
+    /// Returns nil if the frame has no such plane, or less mapped memory than its size and stride require.
     package func plane(_ index: Int) -> FramePlane? {
         guard let format = pointer.pointee.info.finfo, index >= 0, index < planeCount,
             let base = decart_video_frame_plane(pointer, UInt32(index)),
@@ -21,7 +21,7 @@ package struct VideoFrameRef {
         var before: gsize = 0
         var after: gsize = 0
         decart_video_frame_room(pointer, UInt32(index), &before, &after)
-        // 31-bit factors: the product fits.
+        // Both factors fit in 31 bits, so the product cannot overflow.
         let lastRow = plane.stride &* (layout.rows &- 1)
         guard -min(0, lastRow) <= Int(clamping: before), max(0, lastRow) &+ layout.rowBytes <= Int(clamping: after)
         else {
@@ -33,21 +33,21 @@ package struct VideoFrameRef {
 
 package struct FramePlane {
     package let base: UnsafeMutablePointer<UInt8>
-    /// Bytes from a row to the next one; may be negative.
+    /// Bytes from one row to the next; may be negative.
     package let stride: Int
     package let layout: PlaneLayout
 }
 
-/// How a plane's pixels lie in a row.
+/// The layout of a plane's pixels.
 package struct PlaneLayout: Equatable, Sendable {
     package enum Unit: Equatable, Sendable {
-        /// So many bytes that belong together: a sample, a pixel, or a pair of chroma samples.
+        /// The number of bytes that a flip moves together: one sample, one pixel, or one pair of chroma samples.
         case bytes(Int)
-        /// 4:2:2 in one plane: two pixels in four bytes, which share their chroma.
+        /// Packed 4:2:2: two pixels in four bytes with shared chroma.
         case pairsLumaFirst, pairsChromaFirst
     }
     package let unit: Unit
-    /// Units in a row; pixels where the unit is a pair.
+    /// Units per row; for the packed 4:2:2 units, pixels per row.
     package let columns: Int
     package let rows: Int
 
@@ -65,7 +65,7 @@ package struct PlaneLayout: Equatable, Sendable {
         let size = Int(element(first, of: format.pixel_stride))
         guard size > 0 else { return nil }
         rows = Self.scaled(height, Int(element(first, of: format.h_sub)))
-        // Luma and chroma in one plane at different distances: the packed 4:2:2 formats.
+        // Luma and chroma with different pixel strides in one plane: packed 4:2:2.
         if components.contains(where: { Int(element($0, of: format.pixel_stride)) != size }) {
             unit = element(first, of: format.poffset) == 0 ? .pairsLumaFirst : .pairsChromaFirst
             columns = width
