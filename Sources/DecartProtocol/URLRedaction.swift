@@ -1,7 +1,7 @@
 /// Takes credentials and queries out of URL text, well-formed or not.
 package enum URLRedaction {
     package static func redacted(_ text: String) -> String {
-        // The scheme ends at "://", or at the first ":" for turn:host forms; the authority at the first "/" or "?".
+        // Text without "://", such as turn:host, has no scheme to keep: all of it up to the last "@" is redacted.
         let schemeEnd = text.range(of: "://") ?? text.startIndex..<text.startIndex
         var rest = text[schemeEnd.upperBound...]
         if let at = rest.lastIndex(of: "@") { rest = "redacted@" + rest[rest.index(after: at)...] }
