@@ -83,7 +83,7 @@ extension VideoCodec {
             bits.skip(8)
             return size(&bits)
         }
-        // frame_size_with_refs: the size comes from the first marked one of three references, else from the header.
+        // frame_size_with_refs: the first marked one of three references has the size, else the header.
         bits.skip(8 + 3 * 4)
         for _ in 0..<3 {
             guard let isFound = bits.number(1) else { return nil }
@@ -110,7 +110,7 @@ extension VideoCodec {
         var sizes: [FrameSize] = []
         var at = 0
         while frame.count - at >= 4 {
-            // A third byte above 1 is not part of a start code, nor are the two bytes before it.
+            // If the third byte is above 1, none of the three bytes can begin a start code.
             if frame[at + 2] > 1 {
                 at += 3
                 continue

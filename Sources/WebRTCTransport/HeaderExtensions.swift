@@ -1,5 +1,5 @@
-// Writes one-byte header extensions (RFC 8285) into outgoing packets: mid, rid, and abs-send-time, for which GStreamer
-// 1.22 has no element.
+// Writes one-byte header extensions (RFC 8285) into outgoing packets: mid, rid and abs-send-time. GStreamer 1.22 has no
+// element for the last one.
 
 /// Negotiated extension ids.
 package struct HeaderExtensionIDs: Sendable, Equatable {

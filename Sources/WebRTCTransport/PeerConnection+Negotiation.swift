@@ -23,7 +23,8 @@ extension PeerConnection {
     /// `separatesDirections`.
     package func takingLine(_ kind: MediaKind) -> String? { agreed.takers[kind] }
 
-    /// Creates an offer. The first one starts gathering; later ones renegotiate over the same transport.
+    /// Creates an offer. The first one starts gathering (unless `gathersLater`); later ones renegotiate over the same
+    /// transport.
     package func createOffer() throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             guard negotiation.mayOffer else { throw Negotiation.wrongState }
@@ -68,7 +69,7 @@ extension PeerConnection {
                 return text
             }
             let agent = try makeAgent(isControlling: remote.isLite)
-            // As answerer we are the DTLS client (RFC 8842 5.3), unless the offer says `active`.
+            // The answerer is the DTLS client (RFC 8842 5.3), unless the offer says `active`.
             let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
             let text = try negotiation.answer(remote, localTransport(agent, setup: role == .client ? "active" : "passive"))
             try apply(negotiation)

@@ -17,7 +17,8 @@ package final class PeerConnection: @unchecked Sendable {
     private let certificate: DTLSCertificate
     let identity: LocalIdentity
 
-    // What streaming threads send with. `srtp` is nil before the handshake has finished and after a failure or close().
+    // State that streaming threads need for sending. `srtp` is nil before the handshake has finished and after a
+    // failure or close().
     private struct Outward {
         var agent: ICEAgent?
         var srtp: SRTPTransform?
@@ -62,7 +63,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var choice: LayerChoice?
     /// Selects the stream without simulcast.
     private var stream = StreamChoice()
-    /// The m-line that local candidates are signalled for.
+    /// The m-line of the transport; local candidates are signalled for it.
     private var transportMid = "0"
     private var transportIndex = 0
     private var iceStarted: ContinuousClock.Instant?
@@ -488,7 +489,7 @@ package final class PeerConnection: @unchecked Sendable {
         send(buffer, length: length, agent, srtp, counters)
     }
 
-    /// Audio takes no part in congestion control: its bit rate is small and never adapted.
+    /// Audio takes no part in congestion control: its bitrate is small and never adapted.
     private func send(audio packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
         let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
         guard let agent, let srtp,

@@ -28,7 +28,7 @@ package struct PeerConnectionConfiguration: Sendable {
     /// Accepts m-lines of data channels at the transport level, so that an offer without media connects, and offers one
     /// if there is no media. No data channel ever opens.
     package var acceptsDataChannels = false
-    /// How long the jitter buffer waits for a missing packet.
+    /// Time that the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
     /// Upper limit of the estimate that we send as REMB, bit/s.
     package var maximumReceiveBitrate: Int = 8_000_000

@@ -47,7 +47,7 @@ extension UInt32 {
     var bigEndianBytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: self >> (24 - 8 * UInt32($0))) } }
 }
 
-/// Estimates the receive bit rate for a remote peer without transport-cc. Loss-based, as in draft-ietf-rmcat-gcc-02
+/// Estimates the receive bitrate for a remote peer without transport-cc. Loss-based, as in draft-ietf-rmcat-gcc-02
 /// section 6: above 10 % loss it falls by half the loss, below 2 % it grows by 5 %.
 package struct ReceiveBitrateEstimator {
     package private(set) var estimate: Int

@@ -15,8 +15,8 @@ final class RTPGraph: @unchecked Sendable {
     private let isStopped = Atomic(false)
     /// The newest video jitter buffer and its `rtx-retry-timeout`, ms; −1: not set yet.
     private let jitterBuffer = Mutex<(element: GObject, retry: Int64)?>(nil)
-    /// Limits the retransmissions that the remote peer requests. `paceRetransmission` is called before the first packet
-    /// leaves.
+    /// Limits the retransmissions that the remote peer requests. `paceRetransmission` is called before the first of
+    /// them leaves.
     private let budget = Mutex(RetransmissionBudget())
     /// Remote streams in each session; rtpbin runs two threads for each. Three simulcast layers and their successors
     /// fit.

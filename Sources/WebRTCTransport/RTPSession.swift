@@ -1,5 +1,5 @@
-// One RTP session of rtpbin and the four bare pads around it: the boundary between packets and the pipeline. It knows
-// payload types and pads; it must not know ICE, DTLS or SDP.
+// One RTP session of rtpbin and the four bare pads (pads without an element) around it: the boundary between packets
+// and the pipeline. It knows payload types and pads; it must not know ICE, DTLS or SDP.
 import GStreamerKit
 internal import Synchronization
 
@@ -69,7 +69,7 @@ final class RTPSession: @unchecked Sendable {
     /// Discards flow errors of the receiver, also those of an unlinked pad: one that reached the jitter buffer would
     /// stop it for good. nil: `streams` does this for each stream.
     private let shield: PacketDoor?
-    /// For a session without a shield: a `PacketDoor` for each stream. Only `shown` is forwarded; the other doors are
+    /// A session without a shield has a `PacketDoor` for each stream. Only `shown` is forwarded; the other doors are
     /// not linked and discard their packets.
     private struct Streams {
         var doors: [UInt32: PacketDoor] = [:]
@@ -116,7 +116,7 @@ final class RTPSession: @unchecked Sendable {
         let door = PacketDoor()
         try? door.open(to: pad)
         let doors = streams.withLock(\.doors)
-        // Includes a predecessor with the same SSRC.
+        // A predecessor with the same SSRC counts as ended too.
         let ended = doors.filter { $0.key == ssrc || !$0.value.isOpen }.keys
         streams.withLock { streams in
             for old in ended { streams.doors[old] = nil }
@@ -136,7 +136,7 @@ final class RTPSession: @unchecked Sendable {
         return linked
     }
 
-    /// Forwards this remote stream from now on and requests a keyframe of it.
+    /// Forwards this remote stream from now on and requests a keyframe for it.
     func show(_ ssrc: UInt32) {
         let isKnown = streams.withLock { streams in
             streams.shown = ssrc

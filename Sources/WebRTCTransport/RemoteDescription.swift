@@ -105,7 +105,7 @@ package struct RemoteDescription: Sendable {
         if choice.takesAudio, let index = first("audio") { audio = Self.audio(at: index, of: sdp, mid: mids[index]) }
         let others = usable.first { sdp.media[$0].kind == "application" }
         if videoIndex == nil, audio == nil, others == nil {
-            // Nothing else can carry the connection, so take video that is not sent at present.
+            // No other m-line can carry the transport, so accept video that is not sent at present.
             videoIndex = usable.first { sdp.media[$0].kind == "video" && wants(sdp.media[$0].value("msid")) }
         }
         if let videoIndex {
@@ -280,7 +280,7 @@ package struct RemoteDescription: Sendable {
 
 /// The payload types of one m-line with their names, parameters and feedback.
 private struct PayloadTypes {
-    /// In m-line order, 0…127, without duplicates.
+    /// Payload types in m-line order, 0…127, without duplicates.
     private let types: [Int]
     /// Upper case, for example `OPUS/48000/2`.
     private var encodings: [Int: String] = [:]

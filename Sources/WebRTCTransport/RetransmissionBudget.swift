@@ -1,7 +1,7 @@
 /// Decides which requested retransmissions are sent: no packet twice within a round trip, and in total no more than a
-/// share of the bit rate, because a NACK of 150 bytes can request 600 KB. A value without a clock.
+/// share of the bitrate, because a NACK of 150 bytes can request 600 KB. A value without a clock.
 package struct RetransmissionBudget {
-    /// Percentage of the target bit rate.
+    /// Percentage of the target bitrate.
     private static let share = 25
     /// Bytes charged for each packet. No datagram is larger, and its actual size is not known when it is requested.
     package static let packetSize = 1200

@@ -38,10 +38,10 @@ package struct SimulcastLayer: Sendable, Equatable {
     }
 }
 
-/// Divides the bit rate among simulcast layers by their pixel rate. It covers as many layers as look acceptable
+/// Divides the bitrate among simulcast layers by their pixel rate. It covers as many layers as look acceptable
 /// together; the lowest layer always gets a share.
 package struct SimulcastAllocation: Sendable {
-    /// Bit rate at which each layer looks acceptable, bit/s; highest resolution first.
+    /// Bitrate at which each layer looks acceptable, bit/s; highest resolution first.
     private let needs: [Int]
     /// Number of layers sent, counted from the lowest.
     package private(set) var count: Int
@@ -58,14 +58,14 @@ package struct SimulcastAllocation: Sendable {
     /// - Returns: bit/s of each layer, highest resolution first; 0: not sent.
     package mutating func share(_ total: Int) -> [Int] {
         let total = Double(max(total, 0))
-        // The margin for one more layer prevents that it is dropped again at once.
+        // A layer is added with a margin, so that it is not dropped again at once.
         while count > 1, total < need(count) { count -= 1 }
         while count < needs.count, total >= 1.2 * need(count + 1) { count += 1 }
         let sum = need(count)
         return needs.enumerated().map { index, need in
             guard index >= needs.count - count else { return 0 }
             let part = total * Double(need) / sum
-            // More bits do not improve a lower layer visibly, so only the highest one gets more.
+            // A lower layer does not improve visibly beyond that; only the highest one takes any excess.
             return Int(min(index == 0 ? part : min(part, 4 * Double(need)), 1e9))
         }
     }

@@ -2,7 +2,7 @@ package import GStreamerKit
 internal import Synchronization
 
 /// One encoder for each simulcast layer (RFC 8853), highest resolution first, all on the streaming thread that delivers
-/// the frames. A layer is paused if the bit rate does not suffice for it; it resumes with a keyframe.
+/// the frames. A layer is paused if the bitrate does not suffice for it; it resumes with a keyframe.
 package final class SimulcastEncoderBin: VideoSender {
     package let bin: Bin
     private let branches: [Branch]

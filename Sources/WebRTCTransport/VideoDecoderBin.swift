@@ -24,7 +24,7 @@ package enum VideoDecoderBin {
             limitFrames(codec, depayloader)
             return bin
         }
-        // In byte-stream format the probe sees the parameter sets; in caps they would have passed before the frame.
+        // The probe sees parameter sets in a byte-stream; in caps they would have passed before the frame.
         let format = try Element(factory: "capsfilter")
         format.set("caps", caps: try Caps("video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"))
         try bin.hold([depayloader, format, decoder])
@@ -32,8 +32,8 @@ package enum VideoDecoderBin {
         return bin
     }
 
-    /// Drops oversized frames, because the decoder would allocate for them first. Each drop requests a keyframe, and
-    /// three oversized frames in a row post an error.
+    /// Drops oversized frames, because the decoder would allocate for them first. Each drop requests a keyframe; after
+    /// three oversized frames in a row the depayloader posts an error.
     private static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
         guard let frames = depayloader.staticPad("src") else { return }
         var gate = FrameGate(codec: codec)

@@ -7,9 +7,9 @@ package protocol VideoSender: Sendable {
     var bin: Bin { get }
     var encoders: [Element] { get }
     /// Bytes of all encoded frames so far except keyframes, from which `DegradationLadder` derives frame rate and size.
-    /// nil for simulcast: it pauses layers when the bit rate falls short, and keeps frame rate and size.
+    /// nil for simulcast: it pauses layers when the bitrate falls short, and keeps frame rate and size.
     var bytesOfDeltaFrames: UInt64? { get }
-    /// Sets the total bit rate, bit/s, from the next frame on.
+    /// Sets the total bitrate, bit/s, from the next frame on.
     func setBitrate(_ bitrate: Int)
     /// Sets the size of the next frames. Call it before their caps arrive.
     func setSize(width: Int, height: Int)
