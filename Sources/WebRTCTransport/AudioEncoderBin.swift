@@ -1,6 +1,6 @@
 package import GStreamerKit
 
-/// Raw sound in ("sink"), RTP out ("src"): Opus, tuned for a live conversation.
+/// Raw audio in ("sink"), RTP out ("src"): Opus, tuned for a live conversation.
 package enum AudioEncoderBin {
     package static func make(parameters: AudioSendParameters) throws(GStreamerError) -> Bin {
         let bin = Bin()
@@ -10,24 +10,25 @@ package enum AudioEncoderBin {
         format.set(
             "caps", caps: try Caps("audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[1, 2], layout=(string)interleaved"))
         let encoder = try Element(factory: "opusenc")
-        // `generic`, not `voice`: talk, music and what a camera hears alike.
+        // `generic` instead of `voice`: the input may be speech, music or ambient noise.
         encoder.set("audio-type", "generic")
         encoder.set("bitrate", 48_000)
         encoder.set("frame-size", "20")
         encoder.set("inband-fec", true)
-        // What the far side's concealment is prepared for; without it no correction is sent along.
+        // Expected loss in percent; with 0 the encoder adds no in-band FEC.
         encoder.set("packet-loss-percentage", 5)
         let payloader = try Element(factory: "rtpopuspay")
         payloader.set("pt", parameters.payloadType)
         payloader.set("ssrc", Int(parameters.ssrc))
-        // The first numbers stay clear of a wrap, where a lost packet would desynchronise SRTP (RFC 3711 3.3.1).
+        // Start in the lower half: a lost packet at the wrap would desynchronise the SRTP rollover counter (RFC 3711
+        // 3.3.1).
         payloader.set("seqnum-offset", Int.random(in: 0..<32768))
         try bin.hold([convert, resample, format, encoder, payloader])
         return bin
     }
 }
 
-/// RTP in ("sink"), raw sound at 48 kHz out ("src"); what is lost is repaired or concealed.
+/// RTP in ("sink"), raw audio at 48 kHz out ("src"). Lost packets are repaired by FEC or concealed.
 package enum AudioDecoderBin {
     package static func make() throws(GStreamerError) -> Bin {
         let bin = Bin()
@@ -35,7 +36,7 @@ package enum AudioDecoderBin {
         let decoder = try Element(factory: "opusdec")
         decoder.set("plc", true)
         decoder.set("use-inband-fec", true)
-        // A broken packet is silence, never an error that stops the pipeline.
+        // A broken packet yields silence, never an error that stops the pipeline.
         decoder.set("max-errors", "-1")
         try bin.hold([depayloader, decoder])
         return bin

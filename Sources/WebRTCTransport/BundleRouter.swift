@@ -1,4 +1,4 @@
-// Which RTP session a packet of the bundle belongs to (RFC 8843 9.2). A value; it knows bytes and what was negotiated.
+// Demuxes packets of the bundle to RTP sessions (RFC 8843 9.2). A value; it knows bytes and what was negotiated.
 
 package struct BundleRouter {
     private struct Section {
@@ -8,12 +8,12 @@ package struct BundleRouter {
     }
     private var video = Section()
     private var audio = Section()
-    /// Declared by the far side, or learnt from its packets.
+    /// The session of each SSRC, declared by the remote peer or learnt from its packets.
     private var owners: [UInt32: MediaKind] = [:]
     package static let mostOwners = 64
     package var knownSources: Int { owners.count }
 
-    /// There is more than one session to choose from.
+    /// True once there is more than one RTP session.
     private(set) var isSplit = false
 
     package init() {}
@@ -31,7 +31,7 @@ package struct BundleRouter {
         for ssrc in audio.ssrcs { learn(ssrc, .audio) }
     }
 
-    /// - Parameter packet: RTP, 12 bytes or more.
+    /// - Parameter packet: RTP of 12 bytes or more.
     package mutating func owner(rtp packet: UnsafeRawBufferPointer) -> MediaKind {
         guard isSplit else { return .video }
         let type = Int(packet[1] & 0x7f)
@@ -50,15 +50,15 @@ package struct BundleRouter {
     }
 
     private mutating func learn(_ ssrc: UInt32, _ owner: MediaKind) {
-        // Only a far side that makes up new ones all the time has so many.
+        // Only a remote peer that keeps inventing SSRCs reaches the limit.
         if owners.count >= Self.mostOwners { owners.removeAll() }
         owners[ssrc] = owner
     }
 
     // MARK: RTCP
 
-    /// What one session is to see of a compound packet: all, but a sender report of another session's stream, which
-    /// would make a stream of its own there, becomes the receiver report that is in it (RFC 3550 6.4).
+    /// Returns the part of a compound packet for one session. The sender report of another session's stream would
+    /// create a stream there, so only the receiver report in it is kept (RFC 3550 6.4).
     package func part(of compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(compound.count)
@@ -73,7 +73,7 @@ package struct BundleRouter {
                 result += compound[(at + 4)..<(at + 8)]
                 result += compound[(at + 28)..<(at + length)]
             } else if kind == .video || type != 205 || compound[at] & 0x1f != 15 {
-                // transport-cc is the video's.
+                // transport-cc feedback concerns video only.
                 result += compound[at..<(at + length)]
             }
             at += length

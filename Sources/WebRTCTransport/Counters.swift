@@ -1,7 +1,7 @@
 import GStreamerKit
 import Synchronization
 
-/// Counted by streaming threads and the network thread, read by statistics.
+/// Packet counters. Streaming threads and the network thread write them.
 final class Counters: Sendable {
     let packetsSent = Atomic<UInt64>(0)
     let bytesSent = Atomic<UInt64>(0)
@@ -9,10 +9,9 @@ final class Counters: Sendable {
     let bytesReceived = Atomic<UInt64>(0)
     let refused = Atomic<UInt64>(0)
     let withoutKeys = Atomic<UInt64>(0)
-    /// −1 = none came yet.
+    /// The latest REMB, bit/s; −1: none yet.
     let remoteEstimate = Atomic<Int>(-1)
 
-    /// A packet of so many bytes.
     func sent(_ bytes: Int) {
         packetsSent.wrappingAdd(1, ordering: .relaxed)
         bytesSent.wrappingAdd(UInt64(clamping: bytes), ordering: .relaxed)
@@ -23,7 +22,7 @@ final class Counters: Sendable {
         bytesReceived.wrappingAdd(UInt64(clamping: bytes), ordering: .relaxed)
     }
 
-    /// - Parameter session: rtpsession's `stats`.
+    /// - Parameter session: The `stats` structure of rtpsession.
     func audio(_ session: Structure?) -> AudioStatistics {
         var audio = AudioStatistics()
         audio.packetsSent = packetsSent.load(ordering: .relaxed)
@@ -33,7 +32,7 @@ final class Counters: Sendable {
         for source in session?.structures("source-stats") ?? []
         where !(source["internal"]?.bool ?? false) && source["is-sender"]?.bool ?? false {
             audio.packetsLost = source.int("packets-lost")
-            // In clock units of 1/48000 s.
+            // The jitter is in RTP clock units of 1/48000 s.
             if let units = source.int("jitter") { audio.jitter = .nanoseconds(Int64(clamping: units) &* 20_833) }
         }
         return audio
@@ -51,9 +50,9 @@ final class Counters: Sendable {
     }
 }
 
-/// CLOCK_MONOTONIC without an allocation.
+/// Monotonic time, read without an allocation.
 package enum MonotonicTime {
-    /// From an origin of this process.
+    /// Time since the first use in this process.
     package static var now: Duration { ContinuousClock.now - origin }
     static var nanoseconds: UInt64 {
         let now = ContinuousClock.now
@@ -63,7 +62,7 @@ package enum MonotonicTime {
 }
 
 extension PeerConnectionStatistics {
-    /// From rtpsession's `stats` structure: one source is ours, the others are the far side's.
+    /// Reads the `stats` structure of rtpsession. Internal sources are ours, the others the remote peer's.
     mutating func read(_ session: Structure) {
         nacksSent = UInt64(clamping: session.int("sent-nack-count") ?? 0)
         nacksReceived = UInt64(clamping: session.int("recv-nack-count") ?? 0)
@@ -76,10 +75,10 @@ extension PeerConnectionStatistics {
             plisSent &+= UInt64(clamping: source.int("sent-pli-count") ?? 0)
             if source["is-sender"]?.bool ?? false {
                 packetsLost = source.int("packets-lost")
-                // In clock units of 1/90000 s.
+                // The jitter is in RTP clock units of 1/90000 s.
                 if let units = source.int("jitter") { jitter = .nanoseconds(Int64(clamping: units) &* 11_111) }
             }
-            // 16.16 fixed point seconds, from the reports that this source sends about us.
+            // Seconds in 16.16 fixed point, from this source's reports about our stream.
             if source["have-rb"]?.bool ?? false, let trip = source.int("rb-round-trip"), trip > 0 {
                 roundTripTime = .nanoseconds(Int64(Double(trip) / 65_536 * 1e9))
             }

@@ -1,12 +1,12 @@
-// The size that a frame claims, read before a decoder makes room for it: VP8 and VP9 may ask for gigabytes by 20 bytes.
-// Values and bytes only.
+// The size that a frame announces, read before a decoder allocates for it: 20 bytes of VP8 or VP9 may claim gigabytes.
+// It knows values and bytes only.
 
 package struct FrameSize: Sendable, Equatable {
     package var width: Int
     package var height: Int
     package init(width: Int, height: Int) { (self.width, self.height) = (width, height) }
 
-    /// 4K video in either orientation; the models' frames are a tenth of that.
+    /// Allows 4K video in either orientation; the models' frames have a tenth of that.
     package static let maximumSide = 4096
     package static let maximumPixels = 4096 * 2304
 
@@ -16,8 +16,8 @@ package struct FrameSize: Sendable, Equatable {
 }
 
 extension VideoCodec {
-    /// The sizes that a depayloaded frame announces; none: it uses what was announced before. nil: it announces one that
-    /// cannot be read. H.264 is in byte-stream format.
+    /// The sizes that a depayloaded frame announces. Empty: it uses a size announced before. nil: the size cannot be
+    /// parsed. H.264 must be in byte-stream format.
     package func announcedSizes(in frame: UnsafeRawBufferPointer) -> [FrameSize]? {
         switch self {
         case .vp8: vp8Sizes(frame)
@@ -61,13 +61,13 @@ extension VideoCodec {
         }
     }
 
-    /// VP9 bitstream 6.2: the uncompressed header up to the frame's size. nil: damaged.
+    /// Parses the uncompressed header (VP9 bitstream 6.2) up to the frame size; nil if damaged.
     private static func vp9Size(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
         var bits = BitReader(frame)
         guard bits.number(2) == 2, let low = bits.number(1), let high = bits.number(1) else { return nil }
         let profile = high << 1 | low
         if profile == 3 { bits.skip(1) }
-        // A frame that was decoded before is shown.
+        // show_existing_frame: no new frame is decoded.
         guard let repeats = bits.number(1) else { return nil }
         if repeats == 1 { return [] }
         guard let isDelta = bits.number(1), let isShown = bits.number(1), let isResilient = bits.number(1) else { return nil }
@@ -83,7 +83,7 @@ extension VideoCodec {
             bits.skip(8)
             return size(&bits)
         }
-        // Of three references the first that is marked has the size; otherwise the frame does.
+        // frame_size_with_refs: the first marked one of three references has the size, else the header.
         bits.skip(8 + 3 * 4)
         for _ in 0..<3 {
             guard let isFound = bits.number(1) else { return nil }
@@ -105,12 +105,12 @@ extension VideoCodec {
         return [FrameSize(width: width + 1, height: height + 1)]
     }
 
-    /// Of every sequence parameter set (H.264 7.3.2.1.1), wherever it stands.
+    /// Sizes of all sequence parameter sets (H.264 7.3.2.1.1), at any position in the frame.
     private func h264Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
         var sizes: [FrameSize] = []
         var at = 0
         while frame.count - at >= 4 {
-            // A third byte above 1 is in no start code; nor are the two before it.
+            // If the third byte is above 1, none of the three bytes can begin a start code.
             if frame[at + 2] > 1 {
                 at += 3
                 continue
@@ -129,9 +129,9 @@ extension VideoCodec {
         return sizes
     }
 
-    /// - Parameter set: from the profile on, with emulation prevention, and maybe more behind it.
+    /// - Parameter set: The parameter set from profile_idc on, with emulation prevention bytes; more data may follow.
     private static func h264Size(_ set: UnsafeRawBufferPointer) -> FrameSize? {
-        // The size stands before the VUI: scaling lists in front of it have 1 KiB at most.
+        // The size precedes the VUI, and the scaling lists before it have 1 KiB at most.
         var plain: [UInt8] = []
         var zeros = 0
         for byte in set.prefix(2048) {
@@ -166,7 +166,7 @@ extension VideoCodec {
         }
     }
 
-    /// Chroma format, bit depths and scaling lists of the high profiles.
+    /// Skips chroma format, bit depths and scaling lists of the high profiles.
     private static func skipFormat(_ bits: inout BitReader) -> Bool {
         guard let format = bits.golomb() else { return false }
         if format == 3 { bits.skip(1) }
@@ -191,7 +191,7 @@ extension VideoCodec {
     }
 }
 
-/// Bits, the most significant one first; nil past the end.
+/// Reads bits, most significant first; returns nil past the end.
 private struct BitReader {
     private let bytes: UnsafeRawBufferPointer
     private var at = 0
@@ -221,13 +221,13 @@ private struct BitReader {
     }
 }
 
-/// What becomes of frames before the decoder: oversized ones are dropped with all that depends on them. A value.
+/// Drops oversized frames before the decoder, and all frames that depend on them. A value.
 package struct FrameGate {
     package enum Verdict: Sendable, Equatable {
         case pass
-        /// A keyframe is needed in its place.
+        /// Drop the frame and request a keyframe.
         case drop
-        /// As `drop`; the remote peer has been asked often enough.
+        /// As `drop`, but too many frames in a row were oversized: report an error.
         case fail(FrameSize?)
     }
     private let codec: VideoCodec

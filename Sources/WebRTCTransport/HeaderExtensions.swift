@@ -1,10 +1,11 @@
-// One-byte header extensions (RFC 8285) that GStreamer 1.22 has no element for, written on the way out.
+// Writes one-byte header extensions (RFC 8285) into outgoing packets: mid, rid and abs-send-time. GStreamer 1.22 has no
+// element for the last one.
 
-/// The extension ids that were negotiated.
+/// Negotiated extension ids.
 package struct HeaderExtensionIDs: Sendable, Equatable {
     package static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
     package static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
-    /// Which stream of a simulcast a packet is of, and which one it repeats (RFC 8852).
+    /// The simulcast layer of a packet, and of the packet that an RTX packet repeats (RFC 8852).
     package static let ridURI = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id"
     package static let repairedRIDURI = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id"
     package static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
@@ -15,7 +16,7 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
     package var rid: UInt8?
     package var repairedRID: UInt8?
 
-    /// From `a=extmap` values, `id[/direction] uri`; ids outside 1…14 cannot be one-byte extensions.
+    /// Parses `a=extmap` values, `id[/direction] uri`. IDs outside 1…14 cannot be one-byte extensions.
     package init(extmap values: [String] = []) {
         for value in values {
             let parts = value.split(separator: " ", maxSplits: 1)
@@ -40,19 +41,20 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
     }
 }
 
-/// Copies RTP packets into one scratch buffer and adds our header extensions; used by one thread at a time.
+/// Copies RTP packets into one scratch buffer and adds our header extensions. Only one thread at a time may use it.
 package final class HeaderExtensionWriter {
     package static let capacity = 2048
     private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
     private let ids: HeaderExtensionIDs
     private let mid: [UInt8]
-    /// By SSRC.
+    /// The rid extension of each SSRC.
     private let streams: [UInt32: (id: UInt8, rid: [UInt8])]
 
-    /// - Parameter streams: of a simulcast.
+    /// - Parameter streams: Layers of a simulcast.
     package init(ids: HeaderExtensionIDs, mid: String, streams: [LayerStream] = []) {
         self.ids = ids
-        // 16 bytes is the most that a one-byte extension holds; a part of a mid would name another m-line.
+        // A one-byte extension holds 16 bytes at most. A truncated mid would name another m-line, so longer values are
+        // dropped.
         func value(_ text: String) -> [UInt8] { text.utf8.count <= 16 ? Array(text.utf8) : [] }
         self.mid = value(mid)
         var named: [UInt32: (UInt8, [UInt8])] = [:]
@@ -67,8 +69,8 @@ package final class HeaderExtensionWriter {
 
     deinit { scratch.deallocate() }
 
-    /// The packet with extensions, and its length, in memory valid until the next call; nil for what is no RTP packet
-    /// or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.
+    /// Returns the packet with extensions and its length, in memory that is valid until the next call; nil if it is no
+    /// RTP packet or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.
     package func write(
         _ packet: UnsafeRawBufferPointer, sendTime: UInt64, reserve: Int
     ) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
@@ -82,7 +84,7 @@ package final class HeaderExtensionWriter {
             let words = Int(packet[fixed + 2]) << 8 | Int(packet[fixed + 3])
             payloadStart = fixed + 4 + words * 4
             guard packet.count >= payloadStart else { return nil }
-            // A two-byte form is none of ours: pass it unchanged.
+            // We write no two-byte extensions: pass the packet unchanged.
             guard packet[fixed] == 0xbe, packet[fixed + 1] == 0xde else { return copy(packet, reserve: reserve) }
             existing = UnsafeRawBufferPointer(rebasing: packet[(fixed + 4)..<payloadStart])
         }
@@ -118,7 +120,7 @@ package final class HeaderExtensionWriter {
         if let id = ids.mid, !mid.isEmpty { put(id, mid) }
         if let stream { put(stream.id, stream.rid) }
         if let id = ids.absoluteSendTime {
-            // 24 bits of seconds in 6.18 fixed point.
+            // abs-send-time: 24 bits of seconds in 6.18 fixed point.
             let fixedPoint = (((sendTime / 1000) % 64_000_000) * 262_144) / 1_000_000
             scratch[at] = id << 4 | 2
             scratch[at + 1] = UInt8(truncatingIfNeeded: fixedPoint >> 16)
@@ -141,7 +143,7 @@ package final class HeaderExtensionWriter {
         return (scratch, packet.count)
     }
 
-    /// The elements' length without the padding at their end.
+    /// Length of the elements without trailing padding.
     private static func usedLength(_ elements: UnsafeRawBufferPointer) -> Int {
         var at = 0
         var used = 0

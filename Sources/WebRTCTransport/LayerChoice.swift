@@ -1,47 +1,47 @@
-// Which stream of a simulcast that comes is given on: the best one that flows. A value; it knows bytes and what was
+// Selects the layer of a received simulcast to forward: the best one that flows. A value; it knows bytes and what was
 // negotiated.
 
 package struct LayerChoice {
-    /// The best one first.
+    /// Highest resolution first.
     private let rids: [[UInt8]]
     private let ridExtension: UInt8?
     private var streams: [UInt32: (rank: Int, count: UInt64, last: Duration)] = [:]
-    /// Its SSRC.
+    /// SSRC of the forwarded layer.
     package private(set) var shown: UInt32?
-    /// Of the stream that is given on; then another one that flows takes its place.
+    /// If the forwarded layer is silent for this long, another one that flows replaces it.
     private static let patience = Duration.milliseconds(500)
     private static let mostStreams = 16
 
     package struct News: Equatable {
-        /// The rid of a stream that was not there before.
+        /// The rid of a layer that was not there before.
         package var arrived: String?
-        /// The SSRC of the stream that is given on from now on.
+        /// The SSRC of the layer that is forwarded from now on.
         package var shown: UInt32?
         package init(arrived: String? = nil, shown: UInt32? = nil) { (self.arrived, self.shown) = (arrived, shown) }
     }
 
     /// - Parameters:
-    ///   - rids: the best one first.
-    ///   - ridExtension: the id of the header extension that carries them.
+    ///   - rids: Highest resolution first.
+    ///   - ridExtension: ID of the header extension that carries them.
     package init(rids: [String], ridExtension: UInt8?) {
         self.rids = rids.map { Array($0.utf8) }
         self.ridExtension = ridExtension
     }
 
-    /// Packets by rid.
+    /// Received packets by rid.
     package var packets: [String: UInt64] {
         streams.values.reduce(into: [:]) { $0[String(decoding: rids[$1.rank], as: UTF8.self), default: 0] &+= $1.count }
     }
 
     /// - Parameters:
-    ///   - packet: RTP, 12 bytes or more, no retransmission.
-    ///   - now: monotonic.
+    ///   - packet: RTP of 12 bytes or more, not a retransmission.
+    ///   - now: Monotonic.
     package mutating func take(rtp packet: UnsafeRawBufferPointer, now: Duration) -> News {
         let ssrc = packet.bigEndian32(at: 8)
         var news = News()
         guard let rank = streams[ssrc]?.rank ?? rank(packet) else { return news }
         if streams[ssrc] == nil {
-            // Only a far side that makes up new ones all the time has so many.
+            // Only a remote peer that keeps inventing SSRCs reaches the limit.
             if streams.count >= Self.mostStreams { streams.removeAll() }
             news.arrived = String(decoding: rids[rank], as: UTF8.self)
         }

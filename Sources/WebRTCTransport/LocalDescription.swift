@@ -1,23 +1,23 @@
-// Our own offer or answer, as text.
+// Writes our offer or answer as SDP.
 import GStreamerKit
 import MediaSecurity
 
-/// What the far side knows us by.
+/// Names and SSRCs of our media.
 struct LocalIdentity: Sendable {
-    /// One for sound and picture, by which the far side knows that they belong together (RFC 3550 6.5.1).
+    /// One CNAME for audio and video, so that the remote peer keeps them in sync (RFC 3550 6.5.1).
     var cname: String
-    /// `stream track` (RFC 8830); one stream for both.
+    /// `a=msid`, `stream track` (RFC 8830); audio and video share the stream unless configured otherwise.
     var videoName: String
     var audioName: String
     var ssrc: UInt32
     var retransmissionSSRC: UInt32
     var audioSSRC: UInt32
 
-    /// SSRCs of the picture, one after the other: a pair for each stream of a simulcast.
+    /// Consecutive SSRCs for video: media and RTX of each simulcast layer.
     static let videoSSRCs: UInt32 = UInt32(2 * SimulcastLayer.most)
 
-    /// Of a simulcast of these, the best one first. The least one is what would be sent alone: it is never withheld, so
-    /// its reports tell of the network all the time.
+    /// SSRCs of these simulcast layers, highest resolution first. The lowest layer has the SSRC of a single stream: it
+    /// is never paused, so its receiver reports always cover the network.
     func streams(_ rids: [String]) -> [LayerStream] {
         rids.prefix(SimulcastLayer.most).enumerated().map { index, rid in
             let step = UInt32(2 * (rids.count - 1 - index))
@@ -33,7 +33,7 @@ struct LocalDescription: Sendable {
         var codec: NegotiatedCodec
         var extensions: HeaderExtensionIDs
         var direction: MediaDirection
-        /// Streams of a simulcast that we offer, or take, by their rid; the best one first.
+        /// RIDs of the simulcast layers that we offer or accept, highest resolution first.
         var sentLayers: [String] = []
         var receivedLayers: [String] = []
     }
@@ -49,7 +49,7 @@ struct LocalDescription: Sendable {
     enum Line: Sendable {
         case video(Video)
         case audio(Audio)
-        /// Data channels: the transport is accepted, no association is ever made on it.
+        /// Data channels: the transport is accepted, but no SCTP association is made.
         case application(mid: String)
         case refused(kind: String, mid: String)
     }
@@ -131,7 +131,7 @@ struct LocalDescription: Sendable {
             + [SDPAttribute(direction.rawValue), SDPAttribute("rtcp-mux")]
     }
 
-    /// Of what we send: track, and SSRCs in order of their importance.
+    /// The track and its SSRCs: media first, then RTX.
     private func sourceLines(_ name: String, _ ssrcs: [UInt32]) -> [SDPAttribute] {
         var lines = [SDPAttribute("msid", name)]
         if ssrcs.count == 2 { lines.append(SDPAttribute("ssrc-group", "FID \(ssrcs[0]) \(ssrcs[1])")) }
@@ -160,7 +160,7 @@ struct LocalDescription: Sendable {
             lines += simulcastLines(video.receivedLayers, "recv")
         }
         if video.direction.sends, !video.sentLayers.isEmpty {
-            // Without SSRCs: the far side knows the streams by their rid (RFC 8853 5.4).
+            // No SSRCs: the remote peer identifies the layers by rid (RFC 8853 5.4).
             lines += [SDPAttribute("msid", identity.videoName)] + simulcastLines(video.sentLayers, "send")
         } else if video.direction.sends {
             let isRepeated = codec.retransmissionPayloadType != nil

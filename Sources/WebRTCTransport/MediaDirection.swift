@@ -19,21 +19,21 @@ package enum MediaDirection: String, Sendable {
         }
     }
 
-    /// No more than the other does.
+    /// The directions that both have.
     func limited(to other: MediaDirection) -> MediaDirection {
         MediaDirection(sends: sends && other.sends, receives: receives && other.receives)
     }
 
-    /// All that one of both does.
+    /// The directions that at least one has.
     func united(with other: MediaDirection) -> MediaDirection {
         MediaDirection(sends: sends || other.sends, receives: receives || other.receives)
     }
 }
 
-/// What an m-line carries; each has an RTP session of its own, whatever the number of its m-lines.
+/// Kind of an m-line. Each kind has one RTP session, however many m-lines it has.
 package enum MediaKind: String, Sendable, CaseIterable { case video, audio }
 
-/// What our descriptions hold, and the most that our answers take. nil: none is offered or taken; where there was one
+/// Media of our descriptions, and the upper limit of our answers. nil: none is offered or accepted; if there was one
 /// before, its m-line stays, `inactive`.
 struct WantedMedia: Sendable, Equatable {
     var video: MediaDirection?
@@ -42,7 +42,7 @@ struct WantedMedia: Sendable, Equatable {
     subscript(kind: MediaKind) -> MediaDirection? { kind == .video ? video : audio }
 }
 
-/// What a session is to carry: our picture, and sound, which is listened to only while ours is wanted.
+/// Media that a session should carry: our video, and audio, which is received only while ours is wanted.
 package struct MediaWish: Sendable, Equatable {
     package var video: Bool
     package var audio: Bool

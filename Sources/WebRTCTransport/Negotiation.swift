@@ -1,29 +1,29 @@
-// Offers and answers of one connection (RFC 8829): whose turn it is, which m-lines there are, and what came of them. A
+// The offer/answer state of one connection (RFC 8829): the signalling state, the m-lines, and the negotiated media. A
 // value: it knows no agent, no pipeline and no thread.
 //
-// Either side may offer when no offer is in flight; one that arrives while ours is, is refused. m-lines only become more:
-// one that is not wanted any more is `inactive` and may come back, and one that the far side refused stays refused. All
-// share the transport of the first description.
+// Either side may offer while no offer is in flight; a remote offer that arrives while ours is in flight is refused.
+// m-lines are only added: an unwanted one becomes `inactive` and may be used again, and one that the remote peer
+// rejected stays rejected. All m-lines share the transport of the first description.
 
 import GStreamerKit
 
-/// What both sides want of the video; `direction` is ours.
+/// Negotiated video; `direction` is ours.
 package struct AgreedVideo: Sendable {
     var mid: String
     var codec: NegotiatedCodec
     var extensions: HeaderExtensionIDs
     var direction: MediaDirection
-    /// The far side's, where it declares them.
+    /// SSRCs that the remote peer declares, if any.
     var ssrcs: [UInt32]
-    /// Of a simulcast, by rid, the best one first; empty: one stream.
+    /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
     var sentLayers: [String] = []
     var receivedLayers: [String] = []
 
-    /// - Parameter other: of another m-line of the same session, where sending and receiving have one each.
+    /// - Parameter other: Another m-line of the same RTP session, if sending and receiving have separate m-lines.
     package init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        // The first is the one that sends.
+        // The first m-line is the one that sends; its attributes win.
         if let other {
             (mid, codec, extensions, sentLayers) = (other.mid, other.codec, other.extensions, other.sentLayers)
         }
@@ -39,7 +39,7 @@ package struct AgreedAudio: Sendable {
     var direction: MediaDirection
     var ssrcs: [UInt32]
 
-    /// As of the video.
+    /// See `AgreedVideo.init`.
     package init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: AgreedAudio? = nil) {
         (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
         if let other { (mid, payloadType, extensions) = (other.mid, other.payloadType, other.extensions) }
@@ -50,12 +50,12 @@ package struct AgreedAudio: Sendable {
 
 struct Negotiation: Sendable {
     private enum Step { case new, offered, stable }
-    /// One of the session's m-lines, at the place in the list that it keeps.
+    /// An m-line of the session. It keeps its index in `lines`.
     private struct Line {
         enum Content: Equatable { case media(MediaKind), application, other(String) }
         var content: Content
         var mid: String
-        /// What it may be used for.
+        /// The directions that it may be used for.
         var role: MediaDirection
         var direction = MediaDirection.inactive
         var isRefused = false
@@ -71,35 +71,35 @@ struct Negotiation: Sendable {
 
     let identity: LocalIdentity
     let hasDataChannels: Bool
-    /// Our offers have m-lines of their own for sending and for receiving; both are of one RTP session. Our answers answer
-    /// each line of such an offer.
+    /// Our offers have separate m-lines for sending and receiving, both of one RTP session. Our answers answer each
+    /// m-line of such an offer.
     let separatesDirections: Bool
-    /// So many more for receiving.
+    /// Receive m-lines beyond the first one.
     private var furtherLines: [MediaKind: Int] = [:]
     private static let mostFurtherLines = 15
-    /// Of an answerer with `separatesDirections`: the line of each kind that ours goes on, or could.
+    /// The mid that carries our media of each kind, or could carry it. For an answerer with `separatesDirections`.
     private(set) var takers: [MediaKind: String] = [:]
-    /// Streams of a simulcast that our offers hold, by rid, the best one first.
+    /// RIDs of the simulcast layers that we offer, highest resolution first.
     let simulcast: [String]
     let acceptsSimulcast: Bool
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
-    /// What the next description holds.
+    /// Media of the next description.
     private(set) var wanted: WantedMedia
     private var codec: VideoCodec
 
     private var step = Step.new
     private var lines: [Line] = []
     private var version: UInt32 = 1
-    /// Ours, as the first description says; all later ones say the same.
+    /// Our parameters in the first description; all later ones repeat them.
     private(set) var transport: TransportParameters?
-    /// Our side of the DTLS connection, as answers state it: active or passive.
+    /// Our DTLS role in answers: active or passive.
     private var role = "active"
-    /// The far side made the first offer: its payload types hold for the whole session.
+    /// The remote peer made the first offer: its payload types hold for the whole session.
     private var isAnswerer = false
     private var remoteUsernameFragment: String?
-    /// nil: none was ever agreed upon. What was stays, if only `inactive`.
+    /// nil: video was never negotiated. Once negotiated it stays, if only `inactive`.
     private(set) var video: AgreedVideo?
-    /// nil: none was ever agreed upon, or the far side refuses it.
+    /// nil: audio was never negotiated, or the remote peer rejected it.
     private(set) var audio: AgreedAudio?
 
     init(identity: LocalIdentity, configuration: PeerConnectionConfiguration) {
@@ -115,16 +115,16 @@ struct Negotiation: Sendable {
     static let wrongState = PeerConnectionError(
         .wrongState, "a connection makes one offer at a time, or answers only, and nothing after it is closed")
 
-    /// A first answer was taken or given.
+    /// True after the first answer was applied or created.
     var isConnected: Bool { remoteUsernameFragment != nil }
 
-    /// What the next description holds; the codec is that of the first video that is offered.
+    /// Sets the media of the next description. The codec applies only while no video m-line exists.
     mutating func want(_ media: WantedMedia, codec: VideoCodec?) {
         wanted = media
         if let codec, !lines.contains(where: { $0.content == .media(.video) }) { self.codec = codec }
     }
 
-    /// As `want` of the other has it, which may have been called meanwhile.
+    /// Copies what `want` and `addLines` may have set in `other` meanwhile.
     mutating func want(as other: Negotiation) {
         want(other.wanted, codec: other.codec)
         furtherLines = other.furtherLines
@@ -144,7 +144,8 @@ struct Negotiation: Sendable {
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard mayOffer else { throw Self.wrongState }
         if hasDataChannels, wanted == WantedMedia() { add(.application, .inactive) }
-        // The line to send on comes first, also while nothing is sent: packets go out under its name from the beginning.
+        // The m-line for sending comes first, even while nothing is sent: outgoing packets carry its mid from the
+        // beginning.
         let roles: [MediaDirection] = separatesDirections ? [.sendonly, .recvonly] : [.sendrecv]
         for role in roles {
             for kind in MediaKind.allCases where wanted[kind] != nil {
@@ -159,12 +160,12 @@ struct Negotiation: Sendable {
         }
         step = .offered
         var transport = transport
-        // RFC 8842 5.5: an offer leaves the roles open, also when they are taken.
+        // RFC 8842 5.5: an offer says actpass, even if the DTLS roles are fixed already.
         transport.setup = "actpass"
         return describe(lines.map(described), transport)
     }
 
-    /// What is sent of this kind goes on an m-line of its own from the next offer on.
+    /// Sends media of this kind on a new m-line from the next offer on.
     mutating func moveOutput(_ kind: MediaKind) {
         for index in lines.indices where lines[index].content == .media(kind) {
             lines[index].role = lines[index].role.limited(to: .recvonly)
@@ -178,7 +179,7 @@ struct Negotiation: Sendable {
     }
 
     private mutating func append(_ content: Line.Content, _ role: MediaDirection) {
-        // Lines that the far side added have names of its choice.
+        // The remote peer chose the mids of the m-lines that it added; avoid a duplicate.
         let names = Set(lines.map(\.mid))
         let mid = (lines.count...).lazy.map(String.init).first { !names.contains($0) } ?? ""
         lines.append(Line(content: content, mid: mid, role: role))
@@ -215,8 +216,8 @@ struct Negotiation: Sendable {
         }
     }
 
-    /// The answer to our offer. Sound may be refused, a picture that we offer may not.
-    /// - Parameter wants: what may come on a line that is for nothing else.
+    /// Applies the answer to our offer. It may reject audio, but not video that we send.
+    /// - Parameter wants: Selects the tracks to receive on receive-only m-lines.
     mutating func take(
         answer text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
     ) throws(PeerConnectionError) -> RemoteDescription {
@@ -235,7 +236,7 @@ struct Negotiation: Sendable {
             case .media(.video):
                 let type = video?.codec.payloadType
                 let offered = { (other: VideoCodec) in other == codec }
-                // A line on which nothing is sent may be answered with anything.
+                // Any answer is acceptable for an m-line that never sends.
                 let found =
                     line.role.sends
                     ? try remote.video(at: index, preferring: type, available: offered)
@@ -256,14 +257,14 @@ struct Negotiation: Sendable {
                 }
             }
         }
-        // A picture that was there keeps its session.
+        // Video that was negotiated before keeps its RTP session.
         if let picture { video = picture } else { video?.direction = .inactive }
         audio = sound
         step = .stable
         return remote
     }
 
-    /// No answer came: what was agreed before holds, and another offer may be made.
+    /// Rollback: no answer came, so the previous state holds and another offer may be created.
     mutating func forgetOffer() {
         guard step == .offered else { return }
         step = .stable
@@ -285,9 +286,9 @@ struct Negotiation: Sendable {
         return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { $0.isAvailable }
     }
 
-    /// Our answer to an offer. m-lines other than one video that comes, one Opus audio, and data channels where they are
-    /// accepted, are refused. The video may come on another m-line than before, say because its track was published anew,
-    /// but not in another codec; that and other ICE credentials are an error.
+    /// Creates our answer to an offer. It accepts one video m-line to receive, one Opus audio and, if allowed, data
+    /// channels; new m-lines beyond these are rejected. Video may move to another m-line, for example if its track was
+    /// published again, but not to another codec; that and changed ICE credentials are an error.
     mutating func answer(
         _ remote: RemoteDescription, _ transport: TransportParameters
     ) throws(PeerConnectionError) -> String {
@@ -310,8 +311,8 @@ struct Negotiation: Sendable {
         return describe(lines, transport)
     }
 
-    /// Ours goes on the m-line that was agreed upon first. What comes is taken from one m-line; others that were taken
-    /// before stay for when they are used again.
+    /// Our video stays on the m-line that was negotiated first. Video is received from one m-line; others that were
+    /// accepted before stay accepted, so that they can be used again.
     private mutating func answersToVideo(
         _ remote: RemoteDescription
     ) throws(PeerConnectionError) -> [Int: LocalDescription.Line] {
@@ -350,7 +351,7 @@ struct Negotiation: Sendable {
 
     private mutating func answersToAudio(_ remote: RemoteDescription) -> [Int: LocalDescription.Line] {
         let sendsAudio = (wanted.audio ?? .inactive).sends
-        // The session is made for one payload type, and what it sends for one m-line.
+        // The RTP session has one payload type and sends with one mid.
         if let found = remote.audio,
             audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true
         {
@@ -359,15 +360,15 @@ struct Negotiation: Sendable {
             return [found.mediaIndex: .audio(answered(agreed))]
         }
         audio?.direction = .inactive
-        // What was taken once and is not wanted now may come back.
+        // Keep an m-line that was accepted before: audio may resume.
         guard let audio, let index = remote.mids.firstIndex(of: audio.mid),
             remote.kinds[index] == MediaKind.audio.rawValue
         else { return [:] }
         return [index: .audio(answered(audio))]
     }
 
-    /// Later offers of ours hold the m-lines that the far side's offer holds. Those that we refuse are no media of ours:
-    /// what we want of their kind later gets a line of its own.
+    /// Adopts the m-lines of the remote offer for our later offers. Our media never uses those that we rejected: if we
+    /// want media of that kind later, it gets a new m-line.
     private mutating func keepLines(of remote: RemoteDescription, taken: Set<Int>) {
         lines = zip(remote.kinds, remote.mids).enumerated().map { index, line in
             let (kind, mid) = line
@@ -383,8 +384,8 @@ struct Negotiation: Sendable {
         }
     }
 
-    /// To each line of an offer with lines of their own for each direction: of each kind ours goes on the first one that
-    /// takes it.
+    /// Answers each m-line of an offer with separate m-lines for each direction. Our media of each kind goes on the
+    /// first m-line that the remote peer receives on.
     private mutating func answersToEach(_ remote: RemoteDescription) -> [LocalDescription.Line] {
         var (picture, sound): (AgreedVideo?, AgreedAudio?)
         var answers: [Int: LocalDescription.Line] = [:]
@@ -394,9 +395,10 @@ struct Negotiation: Sendable {
             let most: MediaDirection = takers[kind] == mid ? .sendrecv : .recvonly
             return theirs.reversed.limited(to: most).limited(to: wanted[kind] ?? .inactive)
         }
-        // Those that ours could go on first: what is agreed on bears the name of the first.
+        // M-lines that could carry our media come first, because the negotiated result takes the mid of the first one.
         let all = remote.kinds.indices
-        // One session of each kind, made for one payload type: that of what comes, where nothing was agreed on before.
+        // Each kind has one RTP session with one payload type: the negotiated one, else that of the first m-line that
+        // the remote peer sends on.
         let coming = all.first { remote.kinds[$0] == "video" && remote.direction(at: $0).sends }
         let type =
             video?.codec.payloadType
@@ -453,9 +455,9 @@ struct Negotiation: Sendable {
             mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions, direction: audio.direction)
     }
 
-    // MARK: Both
+    // MARK: Offers and answers
 
-    /// One transport serves all descriptions.
+    /// Throws if the ICE credentials changed: one transport serves all descriptions.
     private mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
         let fragment = remote.transport.usernameFragment
         guard (remoteUsernameFragment ?? fragment) == fragment else {

@@ -1,6 +1,6 @@
-/// One-byte header extensions of a packet from the network (RFC 8285 section 4.2).
+/// Reads one-byte header extensions of a packet from the network (RFC 8285 section 4.2).
 enum OneByteExtension {
-    /// Where the value is; nil where there is none, or the packet is not sound.
+    /// The value's range; nil if there is none or the packet is malformed.
     static func value(_ id: UInt8, in packet: UnsafeRawBufferPointer) -> Range<Int>? {
         guard packet.count >= 12, packet[0] & 0x10 != 0 else { return nil }
         let fixed = 12 + Int(packet[0] & 0x0f) * 4
@@ -14,7 +14,7 @@ enum OneByteExtension {
                 at += 1
                 continue
             }
-            // 15 ends the list.
+            // ID 15 ends the list.
             guard head >> 4 != 15 else { return nil }
             let length = Int(head & 0x0f) + 1
             guard at + 1 + length <= end else { return nil }

@@ -1,8 +1,8 @@
-// A pair of bare pads between a jitter buffer and what decodes: an error that reached the jitter buffer would stop it for
-// good, so whatever goes wrong behind this is swallowed. What stands there may come and go while packets pass.
+// A pair of bare pads between a jitter buffer and a decoder. A flow error that reached the jitter buffer would stop it
+// for good, so this pair discards all errors from downstream. The receiver may be added and removed while packets pass.
 package import GStreamerKit
 
-// @unchecked: pads lock themselves.
+// @unchecked: pads do their own locking.
 package final class PacketDoor: @unchecked Sendable {
     private let outside = Pad(name: "packets_in", direction: .sink)
     let inside = Pad(name: "packets_out", direction: .source)
@@ -21,20 +21,20 @@ package final class PacketDoor: @unchecked Sendable {
         inside.setActive(true)
     }
 
-    /// Packets come from here; until `close`.
+    /// Links the source of the packets.
     package func open(to source: Pad) throws(GStreamerError) { try source.link(outside) }
     var isOpen: Bool { outside.isLinked }
-    /// From nowhere until it is opened again.
+    /// Unlinks the source; `open` may be called again.
     func shut() { if let source = outside.peer { source.unlink(outside) } }
 
-    /// And go on to there.
+    /// Links the receiver of the packets.
     package func link(to sink: Pad) throws(GStreamerError) { try inside.link(sink) }
     package func unlink() { if let sink = inside.peer { inside.unlink(sink) } }
 
-    /// To the far side.
+    /// Pushes an event towards the remote peer.
     package func push(upstream event: Event) { outside.push(event) }
 
-    /// Before the bin around it is taken down.
+    /// Call before the surrounding bin is taken down.
     package func close() {
         outside.setActive(false)
         inside.setActive(false)

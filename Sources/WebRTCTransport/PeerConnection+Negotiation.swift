@@ -1,27 +1,30 @@
-// The JSEP surface of a connection: descriptions in and out, one at a time, from any thread.
+// The JSEP surface of a connection: creates and applies descriptions, one at a time, from any thread.
 import GStreamerKit
 import ICE
 import MediaSecurity
 import Synchronization
 
 extension PeerConnection {
-    /// What the next description holds: which way the video and the sound go. nil = none, or `inactive` where there was
-    /// one before. Takes effect with the next `createOffer` or `createAnswer`.
-    /// - Parameter codec: of a video that was not offered before; nil = the configuration's.
+    /// Sets the directions of video and audio in the next description. nil means none, or `inactive` if there was one
+    /// before. Takes effect with the next `createOffer` or `createAnswer`.
+    /// - Parameter codec: Applies only while no video m-line exists; nil keeps the current codec, initially the
+    ///   configuration's.
     package func setMedia(video: MediaDirection?, audio: MediaDirection?, codec: VideoCodec? = nil) {
         negotiation.withLock { $0.value.want(WantedMedia(video: video, audio: audio), codec: codec) }
     }
 
-    /// So many m-lines more for what comes, in the next offer and all later ones; see `separatesDirections`.
+    /// Adds this many m-lines for receiving to the next offer and all later ones; see `separatesDirections`.
     package func addLines(_ count: [MediaKind: Int]) { negotiation.withLock { $0.value.addLines(count) } }
 
-    /// Our video goes on an m-line of its own from the next offer on.
+    /// Sends our video on a new m-line from the next offer on.
     package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
 
-    /// Of an answerer with `separatesDirections`: the m-line that ours goes on, or could.
+    /// The mid of the m-line that carries our media of this kind, or could carry it. For an answerer with
+    /// `separatesDirections`.
     package func takingLine(_ kind: MediaKind) -> String? { agreed.takers[kind] }
 
-    /// Our offer; the first one starts gathering, later ones change what goes over the same transport.
+    /// Creates an offer. The first one starts gathering (unless `gathersLater`); later ones renegotiate over the same
+    /// transport.
     package func createOffer() throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             guard negotiation.mayOffer else { throw Negotiation.wrongState }
@@ -33,9 +36,9 @@ extension PeerConnection {
         }
     }
 
-    /// Takes the far side's answer to our latest offer. Where it refuses sound, `audioDirection` is nil afterwards, and
-    /// the picture goes on.
-    /// - Parameter wants: what may come, by its m-line and `msid`; only of `separatesDirections`.
+    /// Applies the remote answer to our latest offer. If it rejects audio, `audioDirection` becomes nil and video
+    /// continues.
+    /// - Parameter wants: Selects the tracks to receive on receive-only m-lines, by mid and `msid`.
     package func setAnswer(
         _ sdp: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
     ) throws(PeerConnectionError) {
@@ -47,14 +50,14 @@ extension PeerConnection {
         }
     }
 
-    /// The answer to our offer did not come: another may be made.
+    /// Rolls back our offer, because its answer did not come; another offer may then be created.
     package func forgetOffer() { negotiation.withLock { $0.value.forgetOffer() } }
 
-    /// Takes an offer and gives our answer; the first one starts gathering.
+    /// Applies an offer and returns our answer; the first one starts gathering.
     ///
-    /// Later offers, also of a far side that answered the first one, may bring video or sound or take them away, on the
-    /// same transport. Another codec, or other ICE credentials, are an error, which leaves what was agreed before.
-    /// - Parameter wants: which tracks may be taken, by their `msid`.
+    /// Later offers, also from a remote peer that answered our first one, may add or remove video and audio on the same
+    /// transport. A changed codec or changed ICE credentials are an error, which leaves the negotiated state as it was.
+    /// - Parameter wants: Selects the tracks to receive, by `msid`.
     package func createAnswer(
         to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }
     ) throws(PeerConnectionError) -> String {
@@ -66,7 +69,7 @@ extension PeerConnection {
                 return text
             }
             let agent = try makeAgent(isControlling: remote.isLite)
-            // As answerer we open the handshake (RFC 8842 5.3), unless the offerer insists on doing so.
+            // The answerer is the DTLS client (RFC 8842 5.3), unless the offer says `active`.
             let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
             let text = try negotiation.answer(remote, localTransport(agent, setup: role == .client ? "active" : "passive"))
             try apply(negotiation)
@@ -76,7 +79,7 @@ extension PeerConnection {
         }
     }
 
-    /// What the far side accepted; nil before the answer.
+    /// Negotiated video parameters; nil before the answer.
     package var sendParameters: RTPSendParameters? {
         agreed.video.map {
             var parameters = RTPSendParameters(
@@ -88,21 +91,22 @@ extension PeerConnection {
     }
     package var negotiatedCodec: VideoCodec? { sendParameters?.codec }
 
-    /// What the far side accepted of sound; nil where there is none, also when it was refused.
+    /// Negotiated audio parameters; nil without audio, also if the remote peer rejected it.
     package var audioSendParameters: AudioSendParameters? {
         agreed.audio.map {
             AudioSendParameters(payloadType: $0.payloadType, ssrc: identity.audioSSRC)
         }
     }
 
-    /// Which way it goes, as both sides agreed; nil: it was never agreed upon.
+    /// Negotiated direction of video; nil if video was never negotiated.
     package var videoDirection: MediaDirection? { agreed.video?.direction }
-    /// As `videoDirection`; nil also when the far side refuses sound.
+    /// As `videoDirection`; nil also if the remote peer rejected audio.
     package var audioDirection: MediaDirection? { agreed.audio?.direction }
 
     private var agreed: Negotiation { negotiation.withLock { $0.value } }
 
-    /// One at a time; what fails changes nothing.
+    /// Runs `body` on a copy, without holding the lock; throws if another negotiation is running. A failure changes
+    /// nothing.
     private func negotiate<Result>(
         _ body: (inout Negotiation) throws(PeerConnectionError) -> Result
     ) throws(PeerConnectionError) -> Result {

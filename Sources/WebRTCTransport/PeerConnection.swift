@@ -1,12 +1,13 @@
-// One bundled connection to one far side: ICE, DTLS, SRTP and the RTP session behind a small JSEP surface. It knows
-// no sessions, no service and no encoder. Everything that belongs to the network runs on the network thread; the
-// streaming threads only protect and send.
+// A bundled connection to one remote peer: ICE, DTLS, SRTP and the RTP sessions behind a small JSEP surface. It must
+// not know the service, its sessions or the encoder. All network work runs on the network thread; streaming threads
+// only protect and send packets.
 package import GStreamerKit
 package import ICE
 import MediaSecurity
 import Synchronization
 
-// @unchecked: fields marked "network" are touched on the network thread only; the rest is constant or locked.
+// @unchecked: fields under `MARK: Network thread only` are accessed on the network thread only; the others are constant
+// or locked.
 package final class PeerConnection: @unchecked Sendable {
     package let bin: Bin
     private let configuration: PeerConnectionConfiguration
@@ -16,7 +17,8 @@ package final class PeerConnection: @unchecked Sendable {
     private let certificate: DTLSCertificate
     let identity: LocalIdentity
 
-    // What streaming threads need to send; set once, cleared by close().
+    // State that streaming threads need for sending. `srtp` is nil before the handshake has finished and after a
+    // failure or close().
     private struct Outward {
         var agent: ICEAgent?
         var srtp: SRTPTransform?
@@ -33,7 +35,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
     let negotiation: Mutex<NegotiationSlot>
 
-    // MARK: network
+    // MARK: Network thread only
     private var agent: ICEAgent?
     private var dtls: DTLSConnection?
     private var dtlsTimer: NetworkTimer?
@@ -43,7 +45,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteIsKnown = false
     private var iceIsUp = false
     private var state = PeerConnectionState.new
-    /// The state follows, by way of the thread's queue.
+    /// Set at once by `fail`, whereas `state` changes later, in the network thread's queue.
     private var hasFailed = false
     private var srtp: SRTPTransform?
     private var estimator: ReceiveBitrateEstimator
@@ -53,14 +55,15 @@ package final class PeerConnection: @unchecked Sendable {
     private var retransmissionPayloadType: Int?
     private var router = BundleRouter()
     private var sources = InboundSources()
-    /// Those of them that have a jitter buffer. A stream is replaced soon, for what replaces it is not seen before.
+    /// SSRCs with a jitter buffer of their own. The silence is short because packets of a new stream are dropped until
+    /// it gets a place.
     private var videoStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
     private var audioStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
-    /// Of a simulcast that comes.
+    /// Selects the layer of a received simulcast; nil without simulcast.
     private var choice: LayerChoice?
-    /// Of a video without one.
+    /// Selects the stream without simulcast.
     private var stream = StreamChoice()
-    /// Of the m-line that the transport belongs to.
+    /// The m-line of the transport; local candidates are signalled for it.
     private var transportMid = "0"
     private var transportIndex = 0
     private var iceStarted: ContinuousClock.Instant?
@@ -70,14 +73,15 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteCandidates: [String] = []
     private var remoteEnded = false
 
-    /// Makes the agent and the graph; nothing is sent before an offer or an answer is made.
+    /// Generates the DTLS certificate and builds the RTP graph. The ICE agent is created with the first offer or
+    /// answer; nothing is sent before that.
     package init(
         configuration: PeerConnectionConfiguration, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
     ) throws(PeerConnectionError) {
         self.configuration = configuration
         self.onEvent = onEvent
         estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
-        // All in a row that does not wrap.
+        // All SSRCs are consecutive; the range leaves room so that they do not wrap.
         let audioNumber = UInt32.random(in: 1...(UInt32.max - LocalIdentity.videoSSRCs))
         let number = audioNumber + 1
         rateControl = SendRateControl(
@@ -99,12 +103,13 @@ package final class PeerConnection: @unchecked Sendable {
         bin = graph.bin
     }
 
-    // MARK: For the negotiation
+    // MARK: Negotiation
 
-    /// nil = the far side has no more candidates. Early ones wait for its description, in order.
+    /// Adds a remote candidate; nil ends them. Candidates that arrive before the remote description wait for it, in
+    /// order.
     package func addRemoteCandidate(_ candidate: ICECandidate?) {
         network.async { [self] in
-            // Between the description and the agent's start there is a moment without an agent.
+            // When answering, `setUp` runs before `start`: the description is known, but there is no agent yet.
             guard remoteIsKnown, agent != nil else {
                 if pendingCandidates.count < 128 { pendingCandidates.append(candidate) }
                 return
@@ -133,7 +138,7 @@ package final class PeerConnection: @unchecked Sendable {
 
     func start(_ agent: ICEAgent) throws(PeerConnectionError) {
         let started = network.sync { [self] in
-            // close() may have come from another thread: it has not seen this agent.
+            // If close() ran on another thread meanwhile, it did not see this agent.
             guard state != .closed else { return false }
             self.agent = agent
             outward.withLock { $0.agent = agent }
@@ -149,7 +154,7 @@ package final class PeerConnection: @unchecked Sendable {
         if !configuration.gathersLater { agent.gatherCandidates() }
     }
 
-    /// Of an offerer that `gathersLater`: with these servers and no others.
+    /// Starts gathering with exactly these servers. For an offerer with `gathersLater`.
     package func gather(servers: [ICEServer], policy: ICETransportPolicy) {
         network.async { [self] in
             guard let agent else { return }
@@ -158,7 +163,7 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
-    /// Makes the RTP sessions that are agreed upon and not there yet, and lets both send or not.
+    /// Configures newly negotiated RTP sessions and lets each send according to its direction.
     func apply(_ negotiation: Negotiation) throws(PeerConnectionError) {
         do throws(GStreamerError) {
             if let video = negotiation.video {
@@ -186,7 +191,7 @@ package final class PeerConnection: @unchecked Sendable {
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
             retransmissionPayloadType = video.codec.retransmissionPayloadType
-            // Otherwise it begins with the connection.
+            // If the handshake has not finished yet, its end starts REMB.
             if state == .connected, usesREMB { sendREMB() }
         }
     }
@@ -203,7 +208,7 @@ package final class PeerConnection: @unchecked Sendable {
         let failure: DTLSError? = network.sync { [self] () -> DTLSError? in
             guard state != .closed else { return nil }
             (transportIndex, transportMid) = (remote.transportIndex, remote.mids[remote.transportIndex])
-            // An early datagram made a server, for a ClientHello; the answer may want a client after all.
+            // An early ClientHello created a DTLS server (`receiveDTLS`), but the answer may make us the client.
             if dtls?.role != role {
                 do throws(DTLSError) {
                     dtls = try DTLSConnection(role: role, certificate: certificate)
@@ -236,12 +241,12 @@ package final class PeerConnection: @unchecked Sendable {
             agent?.endOfRemoteCandidates()
             return
         }
-        // Everything is bundled onto one transport: candidates of other m-lines belong to none.
+        // All media share one BUNDLE transport: candidates of other m-lines do not apply.
         if let index = candidate.sdpMLineIndex, index != 0, index != transportIndex, candidate.sdpMid != transportMid { return }
         agent?.addRemoteCandidate(candidate.candidate)
     }
 
-    // MARK: Events (network thread)
+    // MARK: Events and packets (network thread)
 
     private func handle(_ event: ICEEvent) {
         switch event {
@@ -275,12 +280,13 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
-    /// What comes after the end changes nothing: a flight of DTLS that was under way must not key SRTP again.
+    /// True after a failure or close. DTLS data is ignored then: a flight that was under way must not key SRTP again.
     private var isOver: Bool { hasFailed || state == .closed }
 
     private func receiveDTLS(_ datagram: UnsafeRawBufferPointer) {
         guard !isOver else { return }
-        // A ClientHello may come before the answer that names its fingerprint: keep it for the handshake to judge.
+        // A ClientHello may arrive before the answer that carries its fingerprint. A server starts the handshake with
+        // it; the fingerprint is checked once it is known.
         if dtls == nil, !remoteIsKnown {
             dtls = try? DTLSConnection(role: .server, certificate: certificate)
         }
@@ -291,8 +297,8 @@ package final class PeerConnection: @unchecked Sendable {
     private func advance(_ status: DTLSStatus) {
         if case .failed(let error) = status {
             fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
-            // The alert leaves after the event: the remote peer closes its channel on the alert, and that must not overtake
-            // the reason.
+            // Send the alert after the event: the remote peer closes its signalling channel on the alert, and that must
+            // not overtake the reason.
             return network.async { [self] in flushDTLS() }
         }
         flushDTLS()
@@ -312,7 +318,7 @@ package final class PeerConnection: @unchecked Sendable {
             onEvent(.bitrateTarget(rateControl.target))
             watchRate()
             graph.video.requestKeyFrameFromEncoder()
-            // After the state, which changes in the thread's queue: an estimate is for a connection that is up.
+            // Queued, so that it runs after the state change, which is queued too: `sendREMB` requires `.connected`.
             if usesREMB { network.async { [weak self] in self?.sendREMB() } }
         case .closed:
             fail(.closedByPeer)
@@ -378,7 +384,8 @@ package final class PeerConnection: @unchecked Sendable {
         if let replaced = sources.take(ssrc, now: now) { srtp?.forgetInbound(replaced) }
     }
 
-    /// rtpsession keeps a source for the sender of each report, of which a compound packet has room for 180.
+    /// Returns false if the sender of an SR or RR in the compound packet is not admitted. Each needs a place because
+    /// rtpsession keeps a source for it, and a compound packet has room for 180 reports.
     private func admits(reportersOf compound: UnsafeRawBufferPointer, _ now: Duration) -> Bool {
         var isAdmitted = true
         RTCPCompound.forEachPacket(in: compound) { packet in
@@ -405,7 +412,7 @@ package final class PeerConnection: @unchecked Sendable {
             if hasPlace(ssrc, in: &audioStreams, .audio, now) { graph.audio?.received(rtp: packet) }
             return
         }
-        // rtprtxreceive makes packets of the repeated stream of these, or drops them.
+        // RTX packets need no place: rtprtxreceive restores packets of a known stream from them or drops them.
         guard type == retransmissionPayloadType || hasPlace(ssrc, in: &videoStreams, .video, now) else { return }
         if type == mediaPayloadType {
             if let news = choice?.take(rtp: packet, now: now) {
@@ -431,7 +438,7 @@ package final class PeerConnection: @unchecked Sendable {
         return true
     }
 
-    /// aiortc stays at 500 kbit/s until it hears an estimate.
+    /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
     private func sendREMB() {
         guard case .connected = state else { return }
         estimator.update()
@@ -442,7 +449,7 @@ package final class PeerConnection: @unchecked Sendable {
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
     }
 
-    /// Silence is news for the rate control too.
+    /// Ticks the rate control every 250 ms, because missing feedback lowers the target too.
     private func watchRate() {
         guard srtp != nil else { return }
         if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
@@ -482,7 +489,7 @@ package final class PeerConnection: @unchecked Sendable {
         send(buffer, length: length, agent, srtp, counters)
     }
 
-    /// Sound takes no part in the congestion control: it is little, and never less.
+    /// Audio takes no part in congestion control: its bitrate is small and never adapted.
     private func send(audio packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
         let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
         guard let agent, let srtp,
@@ -511,8 +518,8 @@ package final class PeerConnection: @unchecked Sendable {
 
     // MARK: End
 
-    /// Stops sending and receiving at once, from any thread. The owner then takes `bin` to NULL, removes it, and calls
-    /// `dismantle()`.
+    /// Stops sending and receiving at once. Any thread may call it. The owner then sets `bin` to NULL, removes it, and
+    /// calls `dismantle()`.
     package func close() {
         outward.withLock { $0.srtp = nil }
         negotiation.withLock { $0.isClosed = true }
@@ -540,10 +547,10 @@ package final class PeerConnection: @unchecked Sendable {
         graph.stop()
     }
 
-    /// After `bin` reached NULL.
+    /// Call after `bin` has reached NULL.
     package func dismantle() { graph.dismantle() }
 
-    /// Of the video's SRTP packets; any thread.
+    /// Bytes of video SRTP packets sent; readable from any thread.
     package var bytesSent: UInt64 { counters.bytesSent.load(ordering: .relaxed) }
 
     package func statistics() -> PeerConnectionStatistics {

@@ -3,45 +3,45 @@ package import ICE
 package struct PeerConnectionConfiguration: Sendable {
     package var iceServers: [ICEServer] = []
     package var iceTransportPolicy: ICETransportPolicy = .all
-    /// For `turns:` servers; nil: they are skipped with a warning.
+    /// Opens tunnels to `turns:` servers; nil: these are skipped with a warning.
     package var openTunnel: RelayTunnelOpener?
-    /// What an offer holds; an answerer takes the first codec of the offer that is installed.
+    /// Codec of our offers. An answer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
-    /// Which way an offer's video goes, and at most an answer's; nil: none at first, see `setMedia`.
+    /// Direction of video in offers, and its upper limit in answers; nil: no video at first, see `setMedia`.
     package var direction: MediaDirection? = .sendrecv
-    /// The same of sound, Opus at 48 kHz; nil: none is offered and what the far side offers is refused.
+    /// The same for audio (Opus, 48 kHz); nil: no audio is offered, and the remote peer's is rejected.
     package var audio: MediaDirection?
-    /// Our offers have m-lines of their own for what is sent and what is received, as a LiveKit server wants them on one
-    /// connection; our answers answer each line of such an offer.
+    /// Our offers have separate m-lines for sending and receiving, as LiveKit requires on a single peer connection; our
+    /// answers answer each m-line of such an offer.
     package var separatesDirections = false
-    /// An offerer looks for candidates when `gather` says so, and not before.
+    /// An offerer gathers candidates only after a call of `gather`.
     package var gathersLater = false
-    /// Streams of a simulcast that our offers hold, by rid, the best one first, `SimulcastLayer.most` at most; empty: one
-    /// stream. The answer says which are sent: `RTPSendParameters.layers`.
+    /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.most`; empty: one
+    /// stream. The answer decides which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []
-    /// A simulcast that is offered is taken: of its streams the best that comes is given on.
+    /// Accepts an offered simulcast; the best layer that flows is forwarded.
     package var acceptsSimulcast = false
-    /// What the far side is to know our track by, `stream track`; nil = a name of our own.
+    /// `a=msid` of our video, `stream track`; nil: generated.
     package var msid: String?
-    /// The same of sound; one stream for both keeps them in step.
+    /// `a=msid` of our audio. Sharing the stream id with the video keeps both in sync.
     package var audioMSID: String?
-    /// Data channels' m-lines are taken as far as the transport goes, so that an offer of nothing else connects, and are
-    /// what we offer when there is nothing else; no channel ever opens.
+    /// Accepts m-lines of data channels at the transport level, so that an offer without media connects, and offers one
+    /// if there is no media. No data channel ever opens.
     package var acceptsDataChannels = false
-    /// How long the jitter buffer waits for a missing packet.
+    /// Time that the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
-    /// The most that we want to receive, bit/s: the ceiling of the estimate that goes out as REMB.
+    /// Upper limit of the estimate that we send as REMB, bit/s.
     package var maximumReceiveBitrate: Int = 8_000_000
-    /// What we may send, bit/s: the target stays within, whatever the network says.
+    /// Range of the send target, bit/s, whatever the estimate is.
     package var bitrateRange: ClosedRange<Int> = 100_000...2_500_000
-    /// The first target, bit/s; nil = the upper end, but 1.5 Mbit/s at most. From there a good link is at 2.5 Mbit/s in
-    /// three seconds, and on one of 500 kbit/s the first key frame is not yet a flood.
+    /// First target, bit/s; nil: the upper bound, at most 1.5 Mbit/s. From there a good link reaches 2.5 Mbit/s within
+    /// three seconds, and the first keyframe does not flood a link of 500 kbit/s.
     package var startBitrate: Int?
 
     package init() {}
 }
 
-/// A candidate as it travels in signalling (RFC 8838); the text is `candidate:…` without `a=`.
+/// A candidate as signalled (RFC 8838); the text is `candidate:…` without `a=`.
 package struct ICECandidate: Sendable, Equatable {
     package var candidate: String
     package var sdpMid: String?
@@ -58,10 +58,10 @@ package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConv
         /// No candidate pair worked, or the path died (its checks were not answered for 50 s).
         case ice
         case dtls
-        /// The far side's certificate is not the one that signalling promised: never retried.
+        /// The remote certificate does not match the signalled fingerprint. Never retried.
         case fingerprintMismatch
         case badDescription
-        /// The far side refused the video, or has no codec in common with us.
+        /// The remote peer rejected the video, or has no codec in common with us.
         case rejected
         case missingElement
         case wrongState
@@ -88,19 +88,19 @@ package enum PeerConnectionState: Sendable, Equatable {
 package enum PeerConnectionEvent: Sendable {
     case localCandidate(ICECandidate)
     case gatheringComplete
-    /// ICE found a pair; DTLS follows.
+    /// ICE found a candidate pair; DTLS follows.
     case iceConnected
     case stateChanged(PeerConnectionState)
-    /// The far side's receive estimate, bit/s.
+    /// The remote peer's REMB, bit/s.
     case remoteBitrateEstimate(Int)
-    /// What the encoder should send from now on; the first comes when the connection is up.
+    /// The new target of the encoder; the first one follows the DTLS handshake.
     case bitrateTarget(BitrateTarget)
-    /// A stream of a simulcast begins to come, by its rid.
+    /// The first packet of a received simulcast layer arrived.
     case streamArrived(rid: String)
     case warning(String)
 }
 
-/// What the sound's payloader needs to know of the negotiation.
+/// Negotiated parameters of the audio payloader.
 package struct AudioSendParameters: Sendable, Equatable {
     package var payloadType: Int
     package var ssrc: UInt32
@@ -110,16 +110,17 @@ package struct AudioSendParameters: Sendable, Equatable {
     }
 }
 
-/// What a payloader needs to know of the negotiation.
+/// Negotiated parameters of the video payloader.
 package struct RTPSendParameters: Sendable, Equatable {
     package var codec: VideoCodec
     package var payloadType: Int
     package var ssrc: UInt32
-    /// transport-wide-cc header extension, where the far side takes it.
+    /// ID of the transport-wide-cc header extension; nil if not negotiated.
     package var transportWideCCExtension: Int?
-    /// Streams of a simulcast, the best one first; empty: one, `ssrc`.
+    /// Simulcast layers, highest resolution first; empty: one stream, `ssrc`.
     package var layers: [LayerStream] = []
-    /// Bytes of an RTP packet before header extensions, RTX and SRTP are added, so that no datagram exceeds 1200.
+    /// Size of an RTP packet in bytes before header extensions, RTX and SRTP are added, so that no datagram exceeds
+    /// 1200.
     package var mtu: Int { 1150 }
 
     package init(codec: VideoCodec, payloadType: Int, ssrc: UInt32, transportWideCCExtension: Int?) {

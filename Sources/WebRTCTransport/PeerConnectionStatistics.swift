@@ -1,6 +1,6 @@
 package import ICE
 
-/// Of the sound, as `PeerConnectionStatistics` of the picture.
+/// Audio counters; see `PeerConnectionStatistics`.
 package struct AudioStatistics: Sendable, Equatable {
     package var packetsSent: UInt64 = 0
     package var bytesSent: UInt64 = 0
@@ -10,13 +10,13 @@ package struct AudioStatistics: Sendable, Equatable {
     package var jitter: Duration?
 }
 
-/// Counters of the picture since the connection was made; nil = not known (yet).
+/// Video and transport counters since the connection was created; nil: not known (yet).
 package struct PeerConnectionStatistics: Sendable {
     package var packetsSent: UInt64 = 0
     package var bytesSent: UInt64 = 0
     package var packetsReceived: UInt64 = 0
     package var bytesReceived: UInt64 = 0
-    /// Of the stream that we receive, after retransmission.
+    /// Lost packets of the received stream, after retransmission.
     package var packetsLost: Int?
     package var nacksSent: UInt64 = 0
     package var nacksReceived: UInt64 = 0
@@ -25,24 +25,24 @@ package struct PeerConnectionStatistics: Sendable {
     package var roundTripTime: Duration?
     package var jitter: Duration?
     package var remoteBitrateEstimate: Int?
-    /// What we may send, and why.
+    /// The send target and its reason.
     package var bitrateTarget: BitrateTarget?
     package var selectedPair: ICECandidatePair?
-    /// Where another connection receives: its own.
+    /// The pair of the other connection, if a separate one receives.
     package var receivingPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?
-    /// Packets from the network that were not authentic, replayed or malformed.
+    /// Dropped inbound packets: malformed, not authentic, replayed, or of an SSRC beyond the limit.
     package var packetsRefused: UInt64 = 0
-    /// Media from the network while there were no keys: a DTLS server may send some before its own last flight.
+    /// SRTP packets received before the keys: a DTLS server may send media before its own last flight.
     package var packetsWithoutKeys: UInt64 = 0
-    /// Packets of a simulcast that comes, by rid.
+    /// Received packets of each simulcast layer, by rid.
     package var receivedLayers: [String: UInt64] = [:]
-    /// nil: there is no sound.
+    /// nil without audio.
     package var audio: AudioStatistics?
     package init() {}
 
-    /// What came in, of another connection that is the other half of the same media path.
+    /// Adds the receive counters of another connection, which is the receiving half of the same media path.
     package mutating func takeReceived(from other: PeerConnectionStatistics) {
         packetsReceived &+= other.packetsReceived
         bytesReceived &+= other.bytesReceived

@@ -1,14 +1,14 @@
-// The RTCP that rtpsession does not speak: REMB (draft-alvestrand-rmcat-remb-03), read and written.
+// Reads and writes REMB (draft-alvestrand-rmcat-remb-03), which rtpsession does not implement.
 
 package enum RTCPFeedback {
-    /// bit/s of the last REMB in a compound packet; nil when there is none before the first damage.
+    /// Returns the last REMB in a compound packet, bit/s; nil if there is none before the first damaged packet.
     package static func remoteBitrateEstimate(in compound: UnsafeRawBufferPointer) -> Int? {
         var found: Int?
         var at = 0
         while compound.count - at >= 4 {
             let length = (Int(compound[at + 2]) << 8 | Int(compound[at + 3])) * 4 + 4
             guard compound[at] >> 6 == 2, length <= compound.count - at else { return found }
-            // PSFB (206), application layer feedback (15), "REMB" after two SSRCs.
+            // PSFB (206), application layer feedback (FMT 15), "REMB" after two SSRCs.
             if compound[at + 1] == 206, compound[at] & 0x1f == 15, length >= 20,
                 compound[at + 12] == 0x52, compound[at + 13] == 0x45, compound[at + 14] == 0x4d, compound[at + 15] == 0x42
             {
@@ -22,7 +22,7 @@ package enum RTCPFeedback {
         return found
     }
 
-    /// An empty receiver report followed by a REMB for `mediaSSRC` (RFC 3550 6.1 wants a report first).
+    /// Returns an empty receiver report, which RFC 3550 6.1 requires first, and a REMB for `mediaSSRC`.
     package static func makeREMB(bitrate: Int, senderSSRC: UInt32, mediaSSRC: UInt32) -> [UInt8] {
         var exponent = 0
         var mantissa = max(0, bitrate)
@@ -47,8 +47,8 @@ extension UInt32 {
     var bigEndianBytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: self >> (24 - 8 * UInt32($0))) } }
 }
 
-/// Our own receive estimate for a far side that has no transport-cc: loss-based, as in
-/// draft-ietf-rmcat-gcc-02 section 6 (above 10 % loss down by half the loss, below 2 % up by 5 %).
+/// Estimates the receive bitrate for a remote peer without transport-cc. Loss-based, as in draft-ietf-rmcat-gcc-02
+/// section 6: above 10 % loss it falls by half the loss, below 2 % it grows by 5 %.
 package struct ReceiveBitrateEstimator {
     package private(set) var estimate: Int
     private let maximum: Int
@@ -62,7 +62,7 @@ package struct ReceiveBitrateEstimator {
         estimate = self.maximum
     }
 
-    /// One packet of the main stream arrived.
+    /// Counts a packet of the main stream.
     package mutating func packet(sequence: UInt16) {
         received &+= 1
         guard let last = highest else {
@@ -76,7 +76,7 @@ package struct ReceiveBitrateEstimator {
         highest = last &+ UInt32(step)
     }
 
-    /// The interval since the last call is over.
+    /// Ends the interval since the last call and updates the estimate.
     package mutating func update() {
         defer { (expected, received) = (0, 0) }
         guard expected > 0 else { return }

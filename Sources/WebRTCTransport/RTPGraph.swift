@@ -1,6 +1,6 @@
-// rtpbin with one RTP session for the picture and, where there is sound, another for it: so sound can come while the
-// picture runs, and rtpbin keeps both in step by CNAME and sender reports. It knows sessions and what each is tuned for;
-// it must not know ICE, DTLS or SDP.
+// rtpbin with an RTP session for video and, if negotiated, one for audio. Audio can thus be added while video runs, and
+// rtpbin keeps both in sync by CNAME and sender reports. It knows sessions and their tuning; it must not know ICE, DTLS
+// or SDP.
 import GStreamerKit
 internal import Synchronization
 
@@ -13,21 +13,24 @@ final class RTPGraph: @unchecked Sendable {
     private var handlers: [SignalHandler] = []
     private let isOver = Mutex(false)
     private let isStopped = Atomic(false)
-    /// And the time after which it asks again, ms.
+    /// The newest video jitter buffer and its `rtx-retry-timeout`, ms; −1: not set yet.
     private let jitterBuffer = Mutex<(element: GObject, retry: Int64)?>(nil)
-    /// Of the packets that the remote peer asks for again. It is paced before the first of them is sent.
+    /// Limits the retransmissions that the remote peer requests. `paceRetransmission` is called before the first of
+    /// them leaves.
     private let budget = Mutex(RetransmissionBudget())
-    /// In each session; rtpbin has two threads for each. A simulcast's three and their successors fit.
+    /// Remote streams in each session; rtpbin runs two threads for each. Three simulcast layers and their successors
+    /// fit.
     static let maximumStreams = 8
 
-    /// - Parameter cname: the same in descriptions.
+    /// - Parameter cname: The same as in the descriptions.
     init(latency: Duration, cname: String) throws(GStreamerError) {
         rtpbin = try Element(factory: "rtpbin")
-        // Feedback at once (RFC 4585): NACK and PLI would otherwise wait for the regular report.
+        // AVPF (RFC 4585) sends NACK and PLI at once; otherwise they would wait for the next regular report.
         rtpbin.set("rtp-profile", "avpf")
         rtpbin.set("do-retransmission", true)
         rtpbin.set("autoremove", true)
-        // A sender report makes a stream too, also that of an RTX source, which never has packets of its own.
+        // rtpbin counts a stream for each sender report too, also for that of an RTX SSRC, which never has packets of
+        // its own.
         rtpbin.set("max-streams", 2 * Self.maximumStreams)
         rtpbin.set("latency", String(latency.clockTime / 1_000_000))
         let names = Structure("application/x-rtp-source-sdes")
@@ -39,28 +42,28 @@ final class RTPGraph: @unchecked Sendable {
         connectSignals()
     }
 
-    /// nil until `configureAudio`.
+    /// nil before `configureAudio`.
     var audio: RTPSession? { sound.withLock { $0 } }
 
     private func session(_ number: Int?) -> RTPSession? { number == 0 ? video : audio }
 
-    /// Makes the picture's session; see `RTPSession.configure`.
+    /// Sets up the video session; see `RTPSession.configure`.
     func configureVideo(
         _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
         try video.configure(parameters, onRTP: onRTP, onRTCP: onRTCP)
         guard let session = video.internals else { return }
-        // Early feedback is limited by the RTCP share of the session's bandwidth: at the default the first PLI waited 0.5 s.
+        // The RTCP share of the session bandwidth limits early feedback: with the default, the first PLI waited 0.5 s.
         session.set("bandwidth", "2000000")
         session.set("rtcp-min-interval", "100000000")
         session.set("rtp-profile", "avpf")
-        // By default each frame is answered with a report of its own, which takes a compound packet along: 60 RTCP
-        // packets a second cost a fifth of the transport's CPU. Senders expect 50-250 ms.
+        // By default rtpsession answers each frame with a transport-cc report, which takes a compound packet along: 60
+        // RTCP packets a second cost a fifth of the transport's CPU. Senders expect an interval of 50-250 ms.
         session.set("twcc-feedback-interval", "100000000")
     }
 
-    /// Makes the sound's session and its pads, `audio_rtp_sink` and `audio_rtp_src`, also while the picture runs.
+    /// Sets up the audio session and its pads, `audio_rtp_sink` and `audio_rtp_src`, also while video runs.
     func configureAudio(
         _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
@@ -73,7 +76,7 @@ final class RTPGraph: @unchecked Sendable {
         }
         guard let session else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
         try session.configure(parameters, onRTP: onRTP, onRTCP: onRTCP)
-        // The far side needs a report soon to put lips in step; the default is 5 s.
+        // The remote peer needs an early report for lip sync; the default interval is 5 s.
         session.internals?.set("rtcp-min-interval", "500000000")
         if isStopped.load(ordering: .acquiring) { session.stop() }
     }
@@ -87,14 +90,15 @@ final class RTPGraph: @unchecked Sendable {
         handlers.append(
             rtpbin.connect("new-jitterbuffer") { [weak self] arguments in
                 guard arguments.count >= 2, let buffer = arguments[0].object else { return nil }
-                // Otherwise the first packets, a key frame, wait for the whole latency.
+                // Otherwise the first packets, a keyframe, would wait for the whole jitter buffer latency.
                 buffer.set("faststart-min-packets", 1)
                 if arguments[1].int == 0 {
-                    // Ask again for what is missing, not for what has not been sent yet: frames come in bursts.
+                    // Send NACKs for missing packets, not for packets that are not sent yet: frames come in bursts.
                     buffer.set("rtx-next-seqnum", false)
                     self?.jitterBuffer.withLock { $0 = (buffer, -1) }
                 } else {
-                    // Sound is not repeated: what is lost the decoder is told of, and it conceals it.
+                    // Audio is not retransmitted: the jitter buffer reports lost packets to the decoder, which conceals
+                    // them.
                     buffer.set("do-retransmission", false)
                     buffer.set("do-lost", true)
                 }
@@ -117,8 +121,8 @@ final class RTPGraph: @unchecked Sendable {
             })
         handlers.append(
             rtpbin.connect("pad-added") { [weak self] arguments in
-                // A new SSRC, say after the far side restarted its encoder, replaces the old one.
-                // recv_rtp_src_SESSION_SSRC_TYPE
+                // The name is recv_rtp_src_SESSION_SSRC_TYPE. A new SSRC appears, for example, after the remote peer
+                // restarts its encoder.
                 guard let pad = arguments.first?.pad, pad.name.hasPrefix("recv_rtp_src_") else { return nil }
                 let words = pad.name.split(separator: "_").suffix(3).map { UInt32($0) }
                 if words.count == 3, let number = words[0] {
@@ -128,7 +132,7 @@ final class RTPGraph: @unchecked Sendable {
             })
     }
 
-    /// RFC 4588 packets are made and resolved by a bin that rtpbin puts around its session.
+    /// Returns the bin that rtpbin puts around its session to create or resolve RTX packets (RFC 4588).
     private static func auxiliary(
         _ factory: String, _ wanted: RTPSessionParameters.Retransmission, namesSources: Bool,
         watch: (Pad) -> Void = { _ in }
@@ -143,12 +147,12 @@ final class RTPGraph: @unchecked Sendable {
             let sources = Structure("application/x-rtp-ssrc-map")
             for (ssrc, repeated) in wanted.ssrcs { sources[String(ssrc)] = GValueBox(uint: Int(repeated)) }
             element.set("ssrc-map", structure: sources)
-            // Of a simulcast the packets come without caps of their own.
+            // Packets of a simulcast come without caps of their own, so rtprtxsend needs the clock rate here.
             let rates = Structure("application/x-rtp-clock-rate-map")
             rates[String(wanted.ofPayloadType)] = GValueBox(uint: 90_000)
             element.set("clock-rate-map", structure: rates)
         }
-        // One second is asked for again at most: a packet older than that comes too late for any jitter buffer.
+        // Keep one second: an older packet would be too late for any jitter buffer.
         element.set("max-size-packets", 512)
         element.set("max-size-time", 1000)
         watch(source)
@@ -164,17 +168,18 @@ final class RTPGraph: @unchecked Sendable {
 
     // MARK: Network thread
 
-    /// Ends a stream of the remote peer's at once; rtpbin waits until its source times out, which may take long where there
+    /// Removes a remote stream at once. rtpbin would wait for the timeout of its source, which may take long if there
     /// are many.
     func forget(_ ssrc: UInt32, _ kind: MediaKind) {
         rtpbin.emit("clear-ssrc", [GValueBox(uint: kind == .video ? 0 : 1), GValueBox(uint: Int(ssrc))])
     }
 
-    /// A packet is asked for again when its retransmission should have come. Left alone the jitter buffer adds twice the
-    /// jitter, in which a far side that sends frames in bursts counts too: two requests were all that 1 s had room for.
+    /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived. By
+    /// default the jitter buffer adds twice the jitter, which includes a remote peer's bursts of frames: 1 s had room
+    /// for two requests only.
     /// - Parameters:
     ///   - roundTrip: nil: not known yet.
-    ///   - bitrate: of what we send.
+    ///   - bitrate: Our send target, bit/s, of which retransmissions get a share.
     func paceRetransmission(roundTrip: Duration?, bitrate: Int) {
         budget.withLock { $0.pace(roundTrip: roundTrip, bitrate: bitrate) }
         guard let roundTrip else { return }
@@ -188,7 +193,7 @@ final class RTPGraph: @unchecked Sendable {
         buffer?.set("rtx-retry-timeout", Int(retry))
     }
 
-    /// Whether rtprtxsend hears of an event from downstream: all but requests beyond the budget.
+    /// Returns false for retransmission requests beyond the budget; rtprtxsend must not get these.
     private func lets(_ event: Event) -> Bool {
         guard let request = event.structure, request.name == "GstRTPRetransmissionRequest" else { return true }
         guard let sequence = request.int("seqnum"), let ssrc = request.int("ssrc") else { return false }
@@ -199,14 +204,14 @@ final class RTPGraph: @unchecked Sendable {
 
     // MARK: End
 
-    /// Stops packets both ways; the owner then takes the bin to NULL.
+    /// Stops packets in both directions. The owner then sets the bin to NULL.
     func stop() {
         isStopped.store(true, ordering: .releasing)
         video.stop()
         audio?.stop()
     }
 
-    /// After the bin reached NULL.
+    /// Call after the bin has reached NULL.
     func dismantle() {
         let isFirst = isOver.withLock { isOver in
             defer { isOver = true }

@@ -1,27 +1,27 @@
-// One RTP session of rtpbin and the four bare pads around it: the boundary between packets and the pipeline. It knows
-// payload types and pads; it must not know ICE, DTLS or SDP.
+// One RTP session of rtpbin and the four bare pads (pads without an element) around it: the boundary between packets
+// and the pipeline. It knows payload types and pads; it must not know ICE, DTLS or SDP.
 import GStreamerKit
 internal import Synchronization
 
-/// What the negotiation fixed for an RTP session.
+/// Negotiated parameters of an RTP session.
 struct RTPSessionParameters: Sendable {
-    /// Of what may come in, by payload type.
+    /// Caps of inbound packets, by payload type.
     var caps: [Int: Caps]
-    /// Ours, as the description says.
+    /// Our SSRC, as in the local description.
     var ssrc: UInt32
-    /// Where repeated packets are sent apart (RFC 4588).
+    /// RTX (RFC 4588); nil if not negotiated.
     var retransmission: Retransmission?
 
     struct Retransmission: Sendable {
         var payloadType: Int
         var ofPayloadType: Int
-        /// By the SSRC of what they repeat.
+        /// RTX SSRCs, by the SSRC that they retransmit.
         var ssrcs: [UInt32: UInt32]
     }
 }
 
 extension RTPSessionParameters {
-    /// Only `nack pli` is named: with `ccm fir` in the caps rtpsession would send FIR in place of PLI.
+    /// Names only `nack pli`: with `ccm fir` in the caps, rtpsession would send FIR instead of PLI.
     init(_ video: AgreedVideo, _ identity: LocalIdentity) {
         let codec = video.codec
         let type = codec.payloadType
@@ -52,24 +52,25 @@ extension RTPSessionParameters {
     }
 }
 
-// @unchecked: set up on one thread before packets flow, taken apart on one thread after that, as `life` sees to;
-// `announced` is the network thread's.
+// @unchecked: set up on one thread before packets flow and taken apart on one thread after that, which `life` ensures;
+// `announced` belongs to the network thread.
 final class RTPSession: @unchecked Sendable {
     let number: Int
     private let rtpbin: Element
     private let bin: Bin
-    /// Outward: rtpbin's packets leave through these sink pads.
+    /// Sink pads that take rtpbin's outgoing packets.
     private let rtpOut: Pad
     private let rtcpOut: Pad
-    /// Inward: the network thread pushes into these.
+    /// Source pads that the network thread pushes inbound packets into.
     private let rtpIn: Pad
     private let rtcpIn: Pad
     private let sendPad: GhostPad
     private let receivePad: GhostPad
-    /// Between rtpbin and whoever receives: what goes wrong there, and nobody at all, must not reach the jitter buffer,
-    /// which would stop for good.
+    /// Discards flow errors of the receiver, also those of an unlinked pad: one that reached the jitter buffer would
+    /// stop it for good. nil: `streams` does this for each stream.
     private let shield: PacketDoor?
-    /// Without a shield: a door for each stream, and which is given on. The doors of the others lead nowhere.
+    /// A session without a shield has a `PacketDoor` for each stream. Only `shown` is forwarded; the other doors are
+    /// not linked and discard their packets.
     private struct Streams {
         var doors: [UInt32: PacketDoor] = [:]
         var shown: UInt32?
@@ -85,8 +86,8 @@ final class RTPSession: @unchecked Sendable {
     private let parameters = Mutex<RTPSessionParameters?>(nil)
 
     /// - Parameters:
-    ///   - bin: gets `PREFIXrtp_sink` and `PREFIXrtp_src`.
-    ///   - isShielded: the receiver may come and go while packets come in.
+    ///   - bin: Gets the ghost pads `PREFIXrtp_sink` and `PREFIXrtp_src`.
+    ///   - isShielded: True if the receiver may be added and removed while packets arrive.
     init(number: Int, prefix: String, isShielded: Bool, rtpbin: Element, bin: Bin) {
         (self.number, self.rtpbin, self.bin) = (number, rtpbin, bin)
         rtpOut = Pad(name: "\(prefix)rtp_out", direction: .sink)
@@ -100,8 +101,8 @@ final class RTPSession: @unchecked Sendable {
         bin.add(receivePad)
     }
 
-    /// rtpbin has a new stream from the remote peer. Where there is a shield it replaces the one before; otherwise `show` says
-    /// which stream is given on.
+    /// Called when rtpbin has a pad for a new remote stream. With a shield it replaces the previous stream; otherwise
+    /// `show` selects the stream to forward.
     func receive(from pad: Pad, ssrc: UInt32?) {
         guard let shield else {
             if let ssrc { receive(from: pad, oneOf: ssrc) }
@@ -115,7 +116,7 @@ final class RTPSession: @unchecked Sendable {
         let door = PacketDoor()
         try? door.open(to: pad)
         let doors = streams.withLock(\.doors)
-        // Streams that have ended, this one's predecessor too.
+        // A predecessor with the same SSRC counts as ended too.
         let ended = doors.filter { $0.key == ssrc || !$0.value.isOpen }.keys
         streams.withLock { streams in
             for old in ended { streams.doors[old] = nil }
@@ -124,7 +125,8 @@ final class RTPSession: @unchecked Sendable {
         _ = linkShown()
     }
 
-    /// Links without the lock, which two threads may do at a time: each looks again afterwards, so the last one is right.
+    /// Links without holding the lock. Two threads may do so at a time; each checks again afterwards, so the last link
+    /// is right.
     private func linkShown() -> PacketDoor? {
         var linked: PacketDoor?
         while let door = streams.withLock({ streams in streams.shown.flatMap { streams.doors[$0] } }), door !== linked {
@@ -134,7 +136,7 @@ final class RTPSession: @unchecked Sendable {
         return linked
     }
 
-    /// From now on this stream of the far side's is given on, and asked for a key frame.
+    /// Forwards this remote stream from now on and requests a keyframe for it.
     func show(_ ssrc: UInt32) {
         let isKnown = streams.withLock { streams in
             streams.shown = ssrc
@@ -143,7 +145,7 @@ final class RTPSession: @unchecked Sendable {
         if isKnown { linkShown()?.push(upstream: Event.forceKeyUnitUpstream()) }
     }
 
-    /// Makes the session. `onRTP`/`onRTCP` get plain packets on streaming threads.
+    /// Sets up the session. `onRTP` and `onRTCP` get unprotected packets on streaming threads.
     func configure(
         _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
@@ -155,7 +157,7 @@ final class RTPSession: @unchecked Sendable {
         }
         guard isFirst else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
         defer {
-            // The end may have come from another thread meanwhile: then taking apart was left to this one.
+            // `dismantle` may have been called on another thread meanwhile; it then left the teardown to this one.
             let isOver = life.withLock { life in
                 guard life == .configuring else { return true }
                 life = .configured
@@ -172,7 +174,8 @@ final class RTPSession: @unchecked Sendable {
             _ = buffer.withBytes(onRTCP)
             return .ok
         }
-        // Without a latency event no sender report is ever sent: a real sink would send one, bare pads must.
+        // rtpsession sends no sender report before it gets a latency event. A sink element would send one, so the bare
+        // pad must.
         rtpOut.setEventFunction { [own = rtpOut.unowned] event in
             if event.kind == .segment { own.push(Event.latency(0)) }
             return .handled(true)
@@ -184,7 +187,8 @@ final class RTPSession: @unchecked Sendable {
         guard let sendSource = rtpbin.staticPad("send_rtp_src_\(number)") else {
             throw GStreamerError(.linkFailed, "rtpbin gave no pad to send from")
         }
-        // A session that has reported before it sends would have a number of its own, and hand that to the payloader.
+        // If the session sent a report before any media, it would choose an SSRC of its own and impose it on the
+        // payloader.
         made?.set("internal-ssrc", Int(parameters.ssrc))
         sendSink.addGate { [weak self] in self?.isSending.load(ordering: .relaxed) ?? false }
         try sendSource.link(rtpOut)
@@ -204,22 +208,22 @@ final class RTPSession: @unchecked Sendable {
     }
 
     var isConfigured: Bool { configured.load(ordering: .acquiring) }
-    /// nil before it is configured.
+    /// rtpbin's internal session; nil before `configure` has finished.
     var internals: GObject? { isConfigured ? made : nil }
-    /// nil before the first of its pads is there.
+    /// nil before the first of its pads exists.
     private var made: GObject? { rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object }
     func caps(of payloadType: Int) -> Caps? { parameters.withLock { $0?.caps[payloadType] } }
     var retransmission: RTPSessionParameters.Retransmission? { parameters.withLock { $0?.retransmission } }
 
-    /// Whether what reaches `sendPad` leaves; otherwise it is dropped before the session counts it. Whether that is news.
+    /// Lets packets at `sendPad` pass, or drops them before the session counts them. Returns true if this is a change.
     func setSending(_ sends: Bool) -> Bool { isSending.exchange(sends, ordering: .relaxed) != sends }
 
-    /// Asks whoever sends for a key frame.
+    /// Requests a keyframe from the local encoder.
     func requestKeyFrameFromEncoder() { rtpOut.push(Event.forceKeyUnitUpstream()) }
 
     // MARK: Network thread
 
-    /// A decrypted packet from the far side.
+    /// Takes a decrypted packet of the remote peer.
     func received(rtp packet: UnsafeRawBufferPointer) { push(packet, into: rtpIn) }
     func received(rtcp packet: UnsafeRawBufferPointer) { push(packet, into: rtcpIn) }
 
@@ -244,7 +248,7 @@ final class RTPSession: @unchecked Sendable {
 
     // MARK: End
 
-    /// Stops packets both ways; the owner then takes the bin to NULL.
+    /// Stops packets in both directions. The owner then sets the bin to NULL.
     func stop() {
         stopped.store(true, ordering: .releasing)
         configured.store(false, ordering: .releasing)
@@ -253,7 +257,7 @@ final class RTPSession: @unchecked Sendable {
         for door in streams.withLock({ Array($0.doors.values) }) { door.close() }
     }
 
-    /// After the bin reached NULL: breaks the references between rtpbin and the bare pads.
+    /// Call after the bin has reached NULL. Breaks the references between rtpbin and the bare pads.
     func dismantle() {
         let isMine = life.withLock { life in
             defer { life = .dismantled }

@@ -1,4 +1,4 @@
-// A peer's offer or answer, read (RFC 8829 and 9429). Values only: no agent, no pipeline.
+// Parses an offer or answer of the remote peer (RFC 8829 and 9429). Values only: it knows no agent and no pipeline.
 import GStreamerKit
 package import MediaSecurity
 
@@ -23,7 +23,7 @@ package struct TransportParameters: Sendable, Equatable {
     package var setup: String
 }
 
-/// What a peer's description says about a video m-line that we use.
+/// A video m-line of a remote description that we use.
 package struct RemoteVideo: Sendable {
     package var mediaIndex: Int
     package var mid: String
@@ -31,16 +31,16 @@ package struct RemoteVideo: Sendable {
     package var extensions: HeaderExtensionIDs
     package var extmap: [String]
     package var direction: MediaDirection
-    /// Stream and track, as the far side names them (RFC 8830).
+    /// `a=msid`: the remote peer's stream and track (RFC 8830).
     package var msid: String?
-    /// Those that the far side declares; it need not.
+    /// SSRCs that the remote peer declares; it need not declare any.
     package var ssrcs: [UInt32]
-    /// Streams of a simulcast that the far side sends, or would take, by their rid; the best one first (RFC 8853).
+    /// RIDs of the simulcast layers that the remote peer sends or would receive, highest resolution first (RFC 8853).
     package var sentLayers: [String]
     package var receivedLayers: [String]
 }
 
-/// What a peer's description says about an audio m-line that we use: Opus (RFC 7587) at this payload type.
+/// An audio m-line of a remote description that we use: Opus (RFC 7587) at this payload type.
 package struct RemoteAudio: Sendable {
     package var mediaIndex: Int
     package var mid: String
@@ -51,43 +51,43 @@ package struct RemoteAudio: Sendable {
     package var ssrcs: [UInt32]
 }
 
-/// What a peer's description says about the m-lines that we use.
+/// A remote description and the m-lines of it that we use.
 package struct RemoteDescription: Sendable {
     package let kinds: [String]
     package let mids: [String]
-    /// nil: none that can be used, where that is allowed.
+    /// nil: no usable video m-line, if that is allowed.
     package private(set) var video: RemoteVideo?
     package private(set) var audio: RemoteAudio?
-    /// The m-line that the transport's parameters were taken for: the video's, else the first that can be used.
+    /// The m-line that the transport parameters were read for: the video's, else the first usable one.
     package private(set) var transportIndex = 0
     package private(set) var transport: TransportParameters
     package private(set) var candidates: [String]
     package private(set) var endOfCandidates: Bool
-    /// It checks nothing itself (RFC 8445 2.5): we control.
+    /// An ICE-lite peer sends no checks (RFC 8445 2.5), so we are the controlling agent.
     package let isLite: Bool
     private let sdp: SDPDescription
 
-    /// Which m-lines of an offer are taken.
+    /// Selects the m-lines of an offer that are accepted.
     package struct Choice: Sendable {
-        /// Otherwise data channels alone, or sound alone, are a description too.
+        /// False: an offer of audio alone or data channels alone is acceptable.
         package var requiresVideo = true
         package var takesAudio = false
-        /// A line that the far side does not send on is none, unless it was taken before.
+        /// Ignore m-lines that the remote peer does not send on, unless they were accepted before.
         package var onlySending = false
-        /// Lines that were taken before, by their mid.
+        /// Mids of the m-lines that were accepted before.
         package var taken: Set<String> = []
-        /// Of the video that was taken before.
+        /// Payload type of the video that was accepted before.
         package var videoPayloadType: Int?
-        /// The transport stands: an offer that holds nothing for us is answered too.
+        /// The transport exists already: an offer without usable m-lines is answered too.
         package var mayHoldNothing = false
         package init() {}
     }
 
-    /// Reads an offer, or an answer that nobody waits for: of each kind the first usable m-line, one that the far side
-    /// sends on before others.
+    /// Parses an offer, or an answer without knowing its offer. Takes the first usable m-line of each kind, preferably
+    /// one that the remote peer sends on.
     /// - Parameters:
-    ///   - wants: which track, by its `msid`.
-    ///   - available: which codecs we can take.
+    ///   - wants: Selects tracks by `msid`.
+    ///   - available: True for codecs that we can use.
     package init(
         parsing text: String, isOffer: Bool, choice: Choice = Choice(), wants: (_ msid: String?) -> Bool = { _ in true },
         available: (VideoCodec) -> Bool
@@ -105,7 +105,7 @@ package struct RemoteDescription: Sendable {
         if choice.takesAudio, let index = first("audio") { audio = Self.audio(at: index, of: sdp, mid: mids[index]) }
         let others = usable.first { sdp.media[$0].kind == "application" }
         if videoIndex == nil, audio == nil, others == nil {
-            // A picture that is withheld for now, and nothing else to make the connection with.
+            // No other m-line can carry the transport, so accept video that is not sent at present.
             videoIndex = usable.first { sdp.media[$0].kind == "video" && wants(sdp.media[$0].value("msid")) }
         }
         if let videoIndex {
@@ -121,7 +121,8 @@ package struct RemoteDescription: Sendable {
         try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio)
     }
 
-    /// Reads an answer to our offer of these m-lines; what became of each is asked for by `video(at:)` and `audio(at:)`.
+    /// Parses an answer to our offer of m-lines of these kinds; `video(at:)` and `audio(at:)` return the result for
+    /// each.
     init(answer text: String, to offered: [String]) throws(PeerConnectionError) {
         let sdp = try Self.parse(text)
         guard sdp.media.map(\.kind) == offered else {
@@ -143,7 +144,7 @@ package struct RemoteDescription: Sendable {
         self.transportIndex = transportIndex
         let media = sdp.media[transportIndex]
         transport = try Self.transport(of: media, in: sdp, isOffer: isOffer)
-        // As they are in signalling: an attribute's value begins after the name.
+        // Signalling includes the attribute's name in a candidate.
         candidates = media.values("candidate").prefix(64).map { "candidate:" + $0 }
         endOfCandidates = media.has("end-of-candidates") || sdp.has("end-of-candidates")
         isLite = sdp.has("ice-lite")
@@ -151,7 +152,7 @@ package struct RemoteDescription: Sendable {
 
     func direction(at index: Int) -> MediaDirection { Self.direction(of: sdp.media[index], in: sdp) }
 
-    /// nil: refused.
+    /// Returns nil if the m-line was rejected.
     func video(
         at index: Int, preferring type: Int? = nil, available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) -> RemoteVideo? {
@@ -160,15 +161,16 @@ package struct RemoteDescription: Sendable {
             at: index, of: sdp, mid: mids[index], isOffer: false, preferring: type, available: available)
     }
 
-    /// nil: refused, or without Opus.
+    /// Returns nil if the m-line was rejected or has no Opus.
     func audio(at index: Int) -> RemoteAudio? {
         guard Self.usable(sdp).contains(index) else { return nil }
         return Self.audio(at: index, of: sdp, mid: mids[index])
     }
 
-    // MARK: Reading
+    // MARK: Parsing
 
-    /// All attributes are looked through for each m-line; a real description of 64 KiB has fewer than 2,600.
+    /// Limits the time to parse: all attributes are searched for each m-line. A real description of 64 KiB has fewer
+    /// than 2,600.
     private static let maximumAttributes = 4096
 
     private static func parse(_ text: String) throws(PeerConnectionError) -> SDPDescription {
@@ -224,13 +226,14 @@ package struct RemoteDescription: Sendable {
             sentLayers: layers("send", of: media), receivedLayers: layers("recv", of: media))
     }
 
-    /// `a=simulcast:send 1,2;~3 recv 4`: of alternatives the first, and none that begins paused (RFC 8853 5.1).
+    /// Parses `a=simulcast:send 1,2;~3 recv 4`: takes the first of alternatives, and no layer that starts paused (RFC
+    /// 8853 5.1).
     private static func layers(_ direction: String, of media: SDPMedia) -> [String] {
         let words = (media.value("simulcast") ?? "").split(separator: " ")
         guard let at = words.firstIndex(of: direction[...]), at + 1 < words.count else { return [] }
         var rids: [String] = []
         for stream in words[at + 1].split(separator: ";").prefix(SimulcastLayer.most) {
-            // Letters and digits (RFC 8851 10); 16 bytes is what a one-byte header extension holds.
+            // A rid consists of letters and digits (RFC 8851 10); a one-byte header extension holds 16 bytes.
             guard let rid = stream.split(separator: ",").first, (1...16).contains(rid.utf8.count),
                 rid.utf8.allSatisfy({ ($0 | 0x20 >= 0x61 && $0 | 0x20 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) }),
                 !rids.contains(String(rid))
@@ -240,7 +243,7 @@ package struct RemoteDescription: Sendable {
         return rids
     }
 
-    /// Sound that cannot be used is none: the picture goes on without.
+    /// Returns nil for unusable audio, so that video continues without it.
     private static func audio(at index: Int, of sdp: SDPDescription, mid: String) -> RemoteAudio? {
         let media = sdp.media[index]
         guard isSecure(media), let type = PayloadTypes(media).opus else { return nil }
@@ -251,7 +254,7 @@ package struct RemoteDescription: Sendable {
             direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media))
     }
 
-    /// Transport attributes may stand on session or media level, or on another m-line of the bundle, the first as a rule.
+    /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first.
     private static func transport(
         of media: SDPMedia, in sdp: SDPDescription, isOffer: Bool
     ) throws(PeerConnectionError) -> TransportParameters {
@@ -277,14 +280,14 @@ package struct RemoteDescription: Sendable {
 
 /// The payload types of one m-line with their names, parameters and feedback.
 private struct PayloadTypes {
-    /// In the m-line's order, 0…127, each once.
+    /// Payload types in m-line order, 0…127, without duplicates.
     private let types: [Int]
-    /// Upper case, as `OPUS/48000/2`.
+    /// Upper case, for example `OPUS/48000/2`.
     private var encodings: [Int: String] = [:]
     private var parameters: [Int: String] = [:]
     private var feedback: [Int: Set<String>] = [:]
     private var everywhere: Set<String> = []
-    /// Browsers name six kinds of feedback; more of them would be copied into each codec.
+    /// Limit for each payload type, because feedback for all types is copied into each codec. Browsers use six kinds.
     private static let mostFeedback = 32
 
     init(_ media: SDPMedia) {
@@ -314,7 +317,7 @@ private struct PayloadTypes {
 
     private func name(_ type: Int) -> String? { encodings[type]?.split(separator: "/").first.map(String.init) }
 
-    /// Some of the names, for an error: letters and digits only, because the remote peer chooses them.
+    /// Up to 16 names for an error message; letters and digits only, because the remote peer chooses them.
     var encodingNames: [String] {
         types.compactMap(name).filter { !$0.isEmpty && $0.utf8.count <= 32 && $0.utf8.allSatisfy(Self.isTokenCharacter) }
             .prefix(16).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
@@ -327,7 +330,7 @@ private struct PayloadTypes {
         }
     }
 
-    /// The RTX payload type by the type that it repeats; the m-line's first where there are several.
+    /// RTX payload types by the type that they retransmit; the first one in the m-line wins.
     private var retransmissionTypes: [String: Int] {
         types.reduce(into: [:]) { found, type in
             guard name(type) == "RTX", let of = FormatParameters(parameters[type] ?? "")["apt"], found[of] == nil else { return }
@@ -335,7 +338,7 @@ private struct PayloadTypes {
         }
     }
 
-    /// Those that we know, in the m-line's order.
+    /// Supported codecs in m-line order.
     var videoCodecs: [NegotiatedCodec] {
         let retransmissionTypes = retransmissionTypes
         return types.compactMap { type -> NegotiatedCodec? in
@@ -348,6 +351,6 @@ private struct PayloadTypes {
         }
     }
 
-    /// RFC 7587 7: always 48 kHz and two channels by name, whatever is in it.
+    /// RFC 7587 7: the rtpmap says 48 kHz and two channels, whatever the stream contains.
     var opus: Int? { types.first { (encodings[$0] ?? "")[...].trimmedASCII == "OPUS/48000/2" } }
 }

@@ -1,13 +1,13 @@
-/// Which of the retransmissions that the remote peer asks for leave: no packet twice within a round trip, and in all no
-/// more than a share of the bit rate, because a NACK of 150 bytes asks for 600 KB. A value without a clock.
+/// Decides which requested retransmissions are sent: no packet twice within a round trip, and in total no more than a
+/// share of the bitrate, because a NACK of 150 bytes can request 600 KB. A value without a clock.
 package struct RetransmissionBudget {
-    /// Of the target bit rate, in percent.
+    /// Percentage of the target bitrate.
     private static let share = 25
-    /// No datagram is larger; the size of a packet is not known when it is asked for.
+    /// Bytes charged for each packet. No datagram is larger, and its actual size is not known when it is requested.
     package static let packetSize = 1200
-    /// How much of the budget may be saved up for a burst of loss.
+    /// Unused budget accumulates for this long, for a burst of loss.
     private static let burst = Duration.seconds(2)
-    /// On a short path, NACKs for the same packet still come in bunches.
+    /// Even on a short path, NACKs for the same packet come in bunches.
     private static let shortestRoundTrip = Duration.milliseconds(10)
 
     private struct Request {
@@ -15,14 +15,14 @@ package struct RetransmissionBudget {
         var sequence: UInt16
         var time: Duration
     }
-    /// By the low bits of the sequence number: more than rtprtxsend keeps.
+    /// Indexed by the low bits of the sequence number; holds more packets than rtprtxsend keeps.
     private var requests = [Request?](repeating: nil, count: 1024)
     private var roundTrip = Duration.milliseconds(100)
     private var bytesPerSecond = 0.0
     private var bytes = 0.0
     private var updated: Duration?
 
-    /// Nothing is allowed before the first `pace`.
+    /// Allows nothing before the first `pace`.
     package init() {}
 
     private var capacity: Double { bytesPerSecond * (Self.burst / .seconds(1)) }

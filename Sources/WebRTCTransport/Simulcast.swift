@@ -1,9 +1,9 @@
-// One picture sent as several streams of falling size (simulcast, RFC 8853), so that a room's server can give each
-// receiver the one that its network bears. Values only.
+// One video sent as several streams of falling size (simulcast, RFC 8853), so that an SFU can forward to each receiver
+// the layer that its network can carry. Values only.
 
-/// One stream of a simulcast as it travels.
+/// A simulcast layer as sent over RTP.
 package struct LayerStream: Sendable, Equatable {
-    /// Its restriction identifier (RFC 8851), as in the descriptions and in each packet.
+    /// Restriction identifier (RFC 8851), as in the descriptions and in each packet.
     package var rid: String
     package var ssrc: UInt32
     package var retransmissionSSRC: UInt32
@@ -13,17 +13,17 @@ package struct LayerStream: Sendable, Equatable {
     }
 }
 
-/// One stream of a simulcast as it is encoded.
+/// A simulcast layer as encoded.
 package struct SimulcastLayer: Sendable, Equatable {
     package var rid: String
-    /// What width and height are divided by.
+    /// Divisor of width and height.
     package var divisor: Int
 
-    /// Streams of one picture.
+    /// Maximum number of layers.
     package static let most = 3
 
-    /// For pictures of this size, the best one first, as LiveKit's SDKs choose and name them: from 960 pixels on the longer
-    /// side three, from 480 two, else one, which is none.
+    /// Layers for frames of this size, highest resolution first, chosen and named as in LiveKit's SDKs: three from 960
+    /// pixels on the longer side, two from 480, else none, which means a single stream.
     package static func layers(width: Int, height: Int) -> [SimulcastLayer] {
         let longer = max(width, height)
         let count = longer >= 960 ? 3 : longer >= 480 ? 2 : 1
@@ -31,19 +31,19 @@ package struct SimulcastLayer: Sendable, Equatable {
         return ["q", "h", "f"].prefix(count).reversed().enumerated().map { SimulcastLayer(rid: $1, divisor: 1 << $0) }
     }
 
-    /// Even, as 4:2:0 wants it, and never below 16.
+    /// The layer's frame size. A scaled length is even, as 4:2:0 requires, and at least 16.
     package func size(of picture: (width: Int, height: Int)) -> (width: Int, height: Int) {
         func part(_ length: Int) -> Int { divisor == 1 ? length : max(16, (length / max(divisor, 1)) & ~1) }
         return (part(picture.width), part(picture.height))
     }
 }
 
-/// Who gets what of a simulcast's bit rate: all that can look right together, each by its number of pixels; the least one
-/// always.
+/// Divides the bitrate among simulcast layers by their pixel rate. It covers as many layers as look acceptable
+/// together; the lowest layer always gets a share.
 package struct SimulcastAllocation: Sendable {
-    /// At which each looks right, bit/s; the best one first.
+    /// Bitrate at which each layer looks acceptable, bit/s; highest resolution first.
     private let needs: [Int]
-    /// How many are sent, counted from the least.
+    /// Number of layers sent, counted from the lowest.
     package private(set) var count: Int
 
     package init(_ layers: [SimulcastLayer], width: Int, height: Int, frameRate: Double) {
@@ -55,17 +55,17 @@ package struct SimulcastAllocation: Sendable {
     }
 
     /// - Parameter total: bit/s.
-    /// - Returns: bit/s for each, the best one first; 0: it is not sent.
+    /// - Returns: bit/s of each layer, highest resolution first; 0: not sent.
     package mutating func share(_ total: Int) -> [Int] {
         let total = Double(max(total, 0))
-        // One more only when it does not go again at once.
+        // A layer is added with a margin, so that it is not dropped again at once.
         while count > 1, total < need(count) { count -= 1 }
         while count < needs.count, total >= 1.2 * need(count + 1) { count += 1 }
         let sum = need(count)
         return needs.enumerated().map { index, need in
             guard index >= needs.count - count else { return 0 }
             let part = total * Double(need) / sum
-            // More shows only where there is nothing better.
+            // A lower layer does not improve visibly beyond that; only the highest one takes any excess.
             return Int(min(index == 0 ? part : min(part, 4 * Double(need)), 1e9))
         }
     }

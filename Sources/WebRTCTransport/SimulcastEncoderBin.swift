@@ -1,8 +1,8 @@
 package import GStreamerKit
 internal import Synchronization
 
-/// An encoder for each stream of a simulcast (RFC 8853), all on the thread that brings the frames, the best one first. A
-/// stream that the bit rate does not suffice for is left out; it comes back with a key frame.
+/// One encoder for each simulcast layer (RFC 8853), highest resolution first, all on the streaming thread that delivers
+/// the frames. A layer is paused if the bitrate does not suffice for it; it resumes with a keyframe.
 package final class SimulcastEncoderBin: VideoSender {
     package let bin: Bin
     private let branches: [Branch]
@@ -11,7 +11,7 @@ package final class SimulcastEncoderBin: VideoSender {
     private final class Branch: Sendable {
         let layer: SimulcastLayer
         let encoder: VideoEncoderBin
-        /// Says the size; nil: the full one.
+        /// Capsfilter that fixes the layer's size; nil: full size.
         let filter: Element?
         let isSent = Atomic(true)
 
@@ -21,9 +21,9 @@ package final class SimulcastEncoderBin: VideoSender {
     }
 
     /// - Parameters:
-    ///   - layers: all of them named by `parameters`.
-    ///   - bitrate: of all together, bit/s.
-    ///   - encoderDescription: as of `VideoEncoderBin`, for each.
+    ///   - layers: `parameters` must name all of them.
+    ///   - bitrate: Sum of all layers, bit/s.
+    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer.
     package init(
         parameters: RTPSendParameters, layers: [SimulcastLayer], allocation: SimulcastAllocation,
         size: (width: Int, height: Int), bitrate: Int, encoderDescription: String = ""
@@ -31,7 +31,7 @@ package final class SimulcastEncoderBin: VideoSender {
         bin = Bin()
         let tee = try Element(factory: "tee")
         let funnel = try Element(factory: "rtpfunnel")
-        // One clock for all: a server that switches between them has nothing to guess.
+        // All layers share one RTP timestamp offset, so that an SFU that switches between them need not guess.
         funnel.set("common-ts-offset", Int.random(in: 0..<Int(Int32.max)))
         bin.add([tee, funnel])
         var made: [Branch] = []
@@ -52,7 +52,7 @@ package final class SimulcastEncoderBin: VideoSender {
                 let end = encoder.bin.staticPad("src"), let entry = funnel.requestPad("sink_%u")
             else { throw GStreamerError(.linkFailed, "no pads for another stream of the simulcast") }
             let branch = Branch(layer, encoder, filter)
-            // Weakly, for the branch holds the bin that the pad is in.
+            // Weak, because the branch holds the bin that contains the pad.
             first.addGate { [weak branch] in branch?.isSent.load(ordering: .relaxed) ?? false }
             try copy.link(first)
             try end.link(entry)
@@ -72,7 +72,7 @@ package final class SimulcastEncoderBin: VideoSender {
     package var bytesOfDeltaFrames: UInt64? { nil }
     package var encoders: [Element] { branches.map(\.encoder.encoder) }
 
-    /// Those that are sent now, the best one first.
+    /// RIDs of the layers that are sent now, highest resolution first.
     package var sentLayers: [String] { branches.suffix(allocation.withLock(\.count)).map(\.layer.rid) }
 
     package func setBitrate(_ bitrate: Int) {

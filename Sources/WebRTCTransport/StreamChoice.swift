@@ -1,19 +1,19 @@
-/// Which of the remote peer's video streams is given on where it declares no simulcast: the newest one, as after a restart
-/// of its encoder; but a stream that falls silent makes room for another one that flows. A value; it knows SSRCs only.
+/// Selects the remote video stream to forward if no simulcast is declared: the newest one, as after a restart of the
+/// remote encoder; if it falls silent, another one that flows replaces it. A value; it knows SSRCs only.
 package struct StreamChoice {
-    /// The SSRC of the stream that is given on.
+    /// SSRC of the forwarded stream.
     package private(set) var shown: UInt32?
     private var last = Duration.zero
-    /// The other SSRCs, the one heard last at the end. The bound is for a remote peer that invents SSRCs; a stream that
-    /// flows stays within it, and so is never taken for a new one.
+    /// The other SSRCs, the one received last at the end. The limit is for a remote peer that invents SSRCs; a stream
+    /// that flows stays in the list, and so is never taken for a new one.
     private var others: [UInt32] = []
     private static let mostOthers = 16
     private static let silence = Duration.milliseconds(500)
 
     package init() {}
 
-    /// - Parameter ssrc: of a packet that is no retransmission.
-    /// - Returns: whether this stream is given on from now on.
+    /// - Parameter ssrc: SSRC of a packet that is not a retransmission.
+    /// - Returns: True if this stream is forwarded from now on.
     package mutating func take(_ ssrc: UInt32, now: Duration) -> Bool {
         if ssrc == shown {
             last = now

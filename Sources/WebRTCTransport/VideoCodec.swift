@@ -1,13 +1,14 @@
 import GStreamerKit
 
-/// The video codecs that can be negotiated, and the elements that each takes.
+/// The video codecs that can be negotiated, and the elements that implement them.
 package enum VideoCodec: String, Sendable, CaseIterable {
     case vp8, vp9, h264
 
-    /// RFC 7741, RFC 9628, RFC 6184.
+    /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184).
     package var encodingName: String { rawValue.uppercased() }
 
-    /// Format parameters that we offer. H.264: constrained baseline 3.1, one NAL unit or fragments a packet (RFC 6184 8.1).
+    /// Format parameters of our offers. H.264: constrained baseline 3.1, packets with one NAL unit or fragments (RFC
+    /// 6184 8.1).
     var formatParameters: String? {
         switch self {
         case .vp8: nil
@@ -19,7 +20,7 @@ package enum VideoCodec: String, Sendable, CaseIterable {
     package var payloader: String { "rtp\(rawValue)pay" }
     package var depayloader: String { "rtp\(rawValue)depay" }
 
-    /// Encoders in order of preference; Debian ships H.264 ones in plugins-ugly and plugins-bad.
+    /// Encoders in order of preference. Debian ships the H.264 ones in plugins-ugly and plugins-bad.
     package var encoders: [String] {
         switch self {
         case .vp8: ["vp8enc"]
@@ -39,13 +40,14 @@ package enum VideoCodec: String, Sendable, CaseIterable {
     package var installedEncoder: String? { encoders.first(where: GStreamerRuntime.hasElement) }
     package var installedDecoder: String? { decoders.first(where: GStreamerRuntime.hasElement) }
 
-    /// Whether this installation can both send and receive it.
+    /// True if this installation can both send and receive the codec.
     package var isAvailable: Bool {
         installedEncoder != nil && installedDecoder != nil && GStreamerRuntime.hasElement(payloader)
             && GStreamerRuntime.hasElement(depayloader)
     }
 
-    /// Whether format parameters of a peer describe a stream that our encoder may send and our decoder can read.
+    /// True if the remote peer's format parameters describe a stream that our encoder may send and our decoder can
+    /// read.
     func accepts(formatParameters text: String?) -> Bool {
         let parameters = FormatParameters(text ?? "")
         switch self {

@@ -1,6 +1,6 @@
 package import GStreamerKit
 
-/// RTP in ("sink"), raw video out ("src"): depayloader and decoder, set to ask for key frames instead of showing damage.
+/// RTP in ("sink"), raw video out ("src"): depayloader and decoder. They request keyframes instead of showing damage.
 package enum VideoDecoderBin {
     package static func make(codec: VideoCodec) throws(GStreamerError) -> Bin {
         guard let factory = codec.installedDecoder else {
@@ -17,14 +17,14 @@ package enum VideoDecoderBin {
         decoder.set("discard-corrupted-frames", true)
         decoder.set("output-corrupt", false)
         decoder.set("qos", false)
-        // A broken stream is answered with a key frame request, never with an error that stops the pipeline.
+        // A broken stream causes a keyframe request, never an error that stops the pipeline.
         decoder.set("max-errors", "-1")
         guard codec == .h264 else {
             try bin.hold([depayloader, decoder])
             limitFrames(codec, depayloader)
             return bin
         }
-        // Parameter sets in the stream can be read on their way; in the caps they would be past before the frame.
+        // The probe sees parameter sets in a byte-stream; in caps they would have passed before the frame.
         let format = try Element(factory: "capsfilter")
         format.set("caps", caps: try Caps("video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"))
         try bin.hold([depayloader, format, decoder])
@@ -32,8 +32,8 @@ package enum VideoDecoderBin {
         return bin
     }
 
-    /// An oversized frame never reaches the decoder, which would make room for it first. Its remote peer is asked for a
-    /// keyframe, and after three of them the bin fails.
+    /// Drops oversized frames, because the decoder would allocate for them first. Each drop requests a keyframe; after
+    /// three oversized frames in a row the depayloader posts an error.
     private static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
         guard let frames = depayloader.staticPad("src") else { return }
         var gate = FrameGate(codec: codec)

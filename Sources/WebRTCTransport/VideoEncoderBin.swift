@@ -1,17 +1,17 @@
 package import GStreamerKit
 internal import Synchronization
 
-/// What gives RTP for raw I420: one stream, or several of one picture.
+/// Encodes video to RTP: one stream, or several layers of a simulcast.
 package protocol VideoSender: Sendable {
     /// Raw I420 in ("sink"), RTP out ("src").
     var bin: Bin { get }
     var encoders: [Element] { get }
-    /// Of all encoded frames so far but key frames, by which the rate and size of the pictures are judged. Nil where
-    /// streams are left out when the bit rate falls short: then both stay.
+    /// Bytes of all encoded frames so far except keyframes, from which `DegradationLadder` derives frame rate and size.
+    /// nil for simulcast: it pauses layers when the bitrate falls short, and keeps frame rate and size.
     var bytesOfDeltaFrames: UInt64? { get }
-    /// bit/s, in all; takes effect with the next frame.
+    /// Sets the total bitrate, bit/s, from the next frame on.
     func setBitrate(_ bitrate: Int)
-    /// Of the frames from now on; before their caps.
+    /// Sets the size of the next frames. Call it before their caps arrive.
     func setSize(width: Int, height: Int)
 }
 
@@ -26,7 +26,8 @@ package final class VideoEncoderBin: VideoSender {
         let bytesOfDeltaFrames = Atomic<UInt64>(0)
     }
 
-    /// `encoderDescription` is an element factory or a bin description; empty picks the installed one. `bitrate` in bit/s.
+    /// `encoderDescription` is an element factory or a bin description; empty selects an installed encoder. `bitrate`
+    /// is in bit/s.
     package init(parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "") throws(GStreamerError) {
         codec = parameters.codec
         bin = Bin()
@@ -62,7 +63,8 @@ package final class VideoEncoderBin: VideoSender {
         payloader.set("pt", parameters.payloadType)
         payloader.set("ssrc", Int(parameters.ssrc))
         payloader.set("mtu", parameters.mtu)
-        // The first numbers stay clear of a wrap, where a lost packet would desynchronise SRTP (RFC 3711 3.3.1).
+        // Start in the lower half: a lost packet at the wrap would desynchronise the SRTP rollover counter (RFC 3711
+        // 3.3.1).
         payloader.set("seqnum-offset", Int.random(in: 0..<32768))
         payloader.set("picture-id-mode", "15-bit")
         payloader.set("config-interval", "-1")
@@ -81,7 +83,7 @@ package final class VideoEncoderBin: VideoSender {
         bin.add(try GhostPad(name: "src", target: source))
     }
 
-    /// Requests for a keyframe wait for the next frame, and until `keyframeInterval` has passed since the last one.
+    /// Delays keyframe requests until the next frame, and until `keyframeInterval` has passed since the last keyframe.
     private static func paceKeyframes(of encoder: Element, requestedAt payloader: Element) {
         guard let frames = encoder.staticPad("sink"), let source = encoder.staticPad("src") else { return }
         let isRequested = Requested()
@@ -107,28 +109,29 @@ package final class VideoEncoderBin: VideoSender {
         let value = Atomic(false)
     }
 
-    /// Each lost packet and each viewer may ask for a keyframe, and a burst of keyframes congests the path that lost the
-    /// packet.
+    /// Each lost packet and each viewer may request a keyframe, and a burst of keyframes congests the path that lost
+    /// the packet.
     private static let keyframeInterval: ClockTime = 300_000_000
 
-    /// Whether the bitrate of an encoder of ours can be set; otherwise it stays at what its description says.
+    /// True if the bitrate of this encoder can be set; otherwise it stays as its description says.
     package static func followsBitrate(_ encoder: Element) -> Bool { EncoderTuning.knows(encoder.factoryName) }
-    /// The factories whose bitrate can be set.
+    /// Factories of encoders with a bitrate that can be set.
     package static var followingEncoders: [String] { EncoderTuning.factories }
 
     package var encoders: [Element] { [encoder] }
     package var bytesOfDeltaFrames: UInt64? { made.bytesOfDeltaFrames.load(ordering: .relaxed) }
     package func setSize(width: Int, height: Int) {}
-    /// bit/s; takes effect with the next frame.
     package func setBitrate(_ bitrate: Int) { EncoderTuning.setBitrate(bitrate, on: encoder) }
 }
 
-/// Settings per encoder. Key frames come on request only: a periodic one costs a burst of packets and a spike of CPU.
+/// Settings for each encoder. Keyframes come on request only: a periodic one costs a burst of packets and a spike of
+/// CPU.
 enum EncoderTuning {
     static var factories: [String] { settings.keys.sorted() }
     static func knows(_ factory: String?) -> Bool { factory.map { settings[$0] != nil } ?? false }
 
-    // Measured: vp8enc's defaults cost 224-247 ms a 720p frame, these 4-5 ms; -16 would lose 5 dB for nothing.
+    // Measured at 720p: a frame takes 224-247 ms with vp8enc's defaults and 4-5 ms with these; a cpu-used of -16 would
+    // lose 5 dB without any gain.
     private static let settings: [String: [(String, String)]] = [
         "vp8enc": libvpx + [("cpu-used", "-12")],
         "vp9enc": libvpx + [("cpu-used", "8"), ("row-mt", "false")],
@@ -155,7 +158,7 @@ enum EncoderTuning {
         encoder.set("qos", false)
     }
 
-    /// Encoders disagree about name and unit of their bitrate.
+    /// Encoders differ in the name and unit of their bitrate property.
     static func setBitrate(_ bitrate: Int, on encoder: Element) {
         switch encoder.factoryName {
         case "vp8enc", "vp9enc": encoder.set("target-bitrate", bitrate)

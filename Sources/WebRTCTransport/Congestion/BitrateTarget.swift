@@ -1,28 +1,28 @@
-/// What the encoder may send, and why; bit/s.
+/// The bitrate that the encoder may send, and its reason. All rates in bit/s.
 package struct BitrateTarget: Sendable, Equatable {
     package enum Reason: String, Sendable {
-        /// Nothing was heard from the far side yet.
+        /// No feedback and no report has arrived yet.
         case start
         /// The queue on the path grew or has to drain, or feedback ceased.
         case delay
         case loss
-        /// The far side's receive estimate.
+        /// The remote peer's REMB.
         case remb
-        /// Loss or round trip of the far side's receiver reports: it sends no transport-cc feedback.
+        /// Loss or round trip in the remote peer's receiver reports, as no transport-cc feedback arrives.
         case reports
-        /// The upper end of the configured range; the network would carry more.
+        /// The upper bound of the configured range; the network would carry more.
         case ceiling
-        /// The lower end of the configured range; the network carries less.
+        /// The lower bound of the configured range; the network carries less.
         case floor
     }
     package var target: Int
-    /// What the target will be when a queue has drained for which something is held back; else the target.
+    /// The target without the temporary reduction that drains a queue.
     package var sustained: Int
-    /// What the network is believed to carry, before the configured range is applied.
+    /// Estimated capacity of the network, before the configured range is applied.
     package var estimate: Int
     package var reason: Reason
-    /// A queue stands, or the network made the estimate fall and it has not come back to the configured maximum since.
-    /// Otherwise the network carries what is sent: the estimate still rises, or the configured maximum is the limit.
+    /// True while a queue stands, and from a fall of the estimate until it is back at the configured maximum. Otherwise
+    /// the network carries what is sent: the estimate still rises, or the configured maximum is the limit.
     package var isLimitedByNetwork: Bool
 
     package init(

@@ -1,6 +1,6 @@
-// Send-side congestion control after Google Congestion Control, draft-ietf-rmcat-gcc-02: the lower of a delay-based
-// and a loss-based estimate, bounded by the far side's REMB and by the configured range. A value: it knows no socket,
-// clock, lock or encoder. All times are µs on one monotonic clock, except arrivals, which are on the far side's.
+// Send-side congestion control after Google Congestion Control, draft-ietf-rmcat-gcc-02: the lower of a delay-based and
+// a loss-based estimate, bounded by the remote peer's REMB and by the configured range. A value: it knows no socket,
+// clock, lock or encoder. All times are µs on one monotonic clock, except arrivals, which are on the remote peer's.
 
 package struct CongestionController: Sendable {
     private let range: ClosedRange<Int>
@@ -28,21 +28,21 @@ package struct CongestionController: Sendable {
 
     private var published: BitrateTarget
     private var publishedAt: Int64?
-    /// The latest that was decided, published or not.
+    /// The estimate of the latest decision, published or not.
     private var latestEstimate: Int
     private var isLimitedByNetwork = false
 
-    /// An estimate that is not renewed ceases to bind: one lost packet must not hold us for ever.
+    /// A REMB that is not renewed expires, µs: one lost packet must not limit the target for ever.
     private static let remoteEstimateLife: Int64 = 15_000_000
     private static let feedbackLife: Int64 = 10_000_000
     private static let publishInterval: Int64 = 100_000
     private static let silence: Int64 = 1_000_000
-    /// A queue is to be gone in about this time, µs: at what the path carries it would stay, and with it its delay.
+    /// A standing queue should drain in about this time, µs. At the path's capacity the queue and its delay would stay.
     private static let drainTime = 2_000_000.0
-    /// Of the target, while a queue drains: less would freeze the picture for it.
+    /// Lowest share of the target while a queue drains; less would freeze the video.
     private static let leastShare = 0.5
 
-    /// `range` and `start` in bit/s; the start is clamped to the range, the range to 10 Gbit/s.
+    /// `range` and `start` are in bit/s. The start is clamped to the range, and the range to 10 Gbit/s.
     package init(range: ClosedRange<Int>, start: Int) {
         let sane = 1...10_000_000_000
         self.range = range.clamped(to: sane)
@@ -53,16 +53,16 @@ package struct CongestionController: Sendable {
         latestEstimate = self.start
     }
 
-    /// What was published last; the start value before that.
+    /// The target that was published last; the start value before that.
     package var target: BitrateTarget { published }
-    /// µs, of the path alone; nil before the far side's first receiver report.
+    /// Smoothed round trip without the remote peer's own delay, µs; nil before its first receiver report.
     package var pathRoundTrip: Int64? { reportedTrip.smoothed }
-    /// µs; nil as long as nothing told it.
+    /// Smoothed round trip from feedback, else from receiver reports, µs; nil before the first of them.
     package var roundTrip: Int64? { feedbackTrip ?? reportedTrip.smoothed }
 
-    // MARK: Facts; each answers with a new target when it is time for one
+    // MARK: Events; each returns a new target when one is due
 
-    /// One transport-cc message; `totalBytes` were sent so far.
+    /// Handles one transport-cc message. `totalBytes` were sent so far.
     package mutating func feedback(_ feedback: ResolvedFeedback, totalBytes: UInt64, now: Int64) -> BitrateTarget? {
         count(totalBytes, now: now)
         if lastFeedback == nil { loss.lift() }
@@ -90,7 +90,7 @@ package struct CongestionController: Sendable {
         }
         let tried = sent.bitrate(at: now).map(Double.init)
         if endsSilence {
-            // The path was away, and that was answered: what it swallowed says nothing about what it carries.
+            // The outage has already lowered the target. Its losses say nothing about the capacity of the path.
             loss.forget()
             (groups, filter, detector, standing) = (
                 PacketGroups(), TrendlineFilter(), OveruseDetector(), StandingQueue()
@@ -105,7 +105,7 @@ package struct CongestionController: Sendable {
         return publish(now)
     }
 
-    /// One reception report about our media; it counts only where no transport-cc feedback comes.
+    /// Handles one reception report about our media. It changes the estimate only without transport-cc feedback.
     package mutating func report(_ report: ReceptionReport, roundTrip: Int64?, totalBytes: UInt64, now: Int64)
         -> BitrateTarget?
     {
@@ -114,7 +114,7 @@ package struct CongestionController: Sendable {
         highestReported = report.highestSequence
         let verdict = roundTrip.map { reportedTrip.update($0, now: now) } ?? .clear
         if let last = lastFeedback, now &- last > Self.feedbackLife {
-            // It came once and comes no more, though the far side is there: go on by its reports.
+            // Feedback has ceased although the remote peer still reports: continue with its receiver reports.
             lastFeedback = nil
             loss.backOff(to: sustained)
         }
@@ -131,7 +131,7 @@ package struct CongestionController: Sendable {
         let tried = sent.bitrate(at: now).map(Double.init)
         switch verdict {
         case .clear, .rising:
-            // A rising round trip is no reason to go down yet, but none to go up.
+            // A rising round trip does not lower the estimate yet, but stops its growth.
             loss.update(
                 current: sustained, sent: tried, evidence: verdict == .clear ? evidence(now) : 0,
                 roundTrip: trip, atOnce: true, now: now)
@@ -144,18 +144,18 @@ package struct CongestionController: Sendable {
         return publish(now)
     }
 
-    /// The far side's own estimate (draft-alvestrand-rmcat-remb-03), bit/s.
+    /// Handles a REMB (draft-alvestrand-rmcat-remb-03), bit/s.
     package mutating func remoteEstimate(_ bitrate: Int, now: Int64) -> BitrateTarget? {
         remoteEstimate = (max(0, bitrate), now)
         return publish(now)
     }
 
-    /// Time passes; call it a few times a second.
+    /// Handles the passing of time; call it a few times a second.
     package mutating func tick(totalBytes: UInt64, now: Int64) -> BitrateTarget? {
         count(totalBytes, now: now)
         if let since = unansweredSince, lastFeedback != nil, now &- since >= Self.silence {
             unansweredSince = now
-            // Two halvings; a dead path is for ICE to notice, and a short gap should not cost minutes of quality.
+            // Two halvings at most: ICE detects a dead path, and a short gap should not cost minutes of quality.
             if silences < 2 {
                 silences += 1
                 delay.silence(current: sustained, floor: Double(range.lowerBound))
@@ -164,7 +164,7 @@ package struct CongestionController: Sendable {
         return publish(now)
     }
 
-    // MARK: Judgement
+    // MARK: Estimates
 
     private mutating func judge(_ feedback: ResolvedFeedback) -> OveruseDetector.Signal {
         var signal: OveruseDetector.Signal?
@@ -173,7 +173,7 @@ package struct CongestionController: Sendable {
             guard let variation = groups.add(sendTime: packet.sendTime, arrival: packet.arrival) else { continue }
             let offset = filter.update(variation)
             let state = detector.update(offset: offset, interval: variation.send, time: variation.time)
-            // Over-use anywhere in the message counts; else the latest state does.
+            // Overuse anywhere in the message counts; otherwise the latest state does.
             if signal != .overuse { signal = state }
         }
         return signal ?? .normal
@@ -186,13 +186,13 @@ package struct CongestionController: Sendable {
         if step > 0, unansweredSince == nil { unansweredSince = now }
     }
 
-    /// The rate up to which something has been tried: without traffic an estimate must not climb.
+    /// Upper limit for growth, from the rate that was actually sent: without traffic an estimate must not climb.
     private mutating func evidence(_ now: Int64) -> Double {
         let tried = 1.5 * Double(sent.bitrate(at: now) ?? 0) + 10_000
         return delay.hasBackedOff || lastReportBackOff != nil ? tried : max(Double(start), tried)
     }
 
-    /// The target in force, but for what is held back until a queue has drained.
+    /// The published target without the reduction that drains a queue.
     private var sustained: Double { Double(published.sustained) }
 
     private func clamped(_ bitrate: Int) -> Int { min(max(bitrate, range.lowerBound), range.upperBound) }
@@ -200,7 +200,8 @@ package struct CongestionController: Sendable {
     private mutating func publish(_ now: Int64) -> BitrateTarget? {
         if let bound = remoteEstimate, now &- bound.time > Self.remoteEstimateLife { remoteEstimate = nil }
         var next = decide()
-        // At its coarsest quantizer an encoder sends more than the configured maximum: what is lost of that tells then.
+        // An encoder at its coarsest quantizer sends more than the configured maximum. Loss of that traffic shows that
+        // the network is the limit.
         let overflows = loss.loss > LossBasedController.highLoss && sent.bitrate(at: now) ?? 0 > range.upperBound
         if isQueueing || overflows || next.estimate < min(latestEstimate, range.upperBound) {
             isLimitedByNetwork = true
@@ -219,7 +220,7 @@ package struct CongestionController: Sendable {
         return next
     }
 
-    /// A queue stands on the path, by the feedback that still comes.
+    /// True if feedback still arrives and shows a standing queue.
     private var isQueueing: Bool { lastFeedback != nil && standing.length > 0 }
 
     private func decide() -> BitrateTarget {

@@ -1,11 +1,11 @@
-/// What gives way when the network does not carry what is sent: first the encoder's bitrate alone, then frames, then size,
-/// and back in the other order, later. Where the configured maximum is the limit, quality alone gives way. A value without
-/// a clock: feed it the target with each frame.
+/// Decides what gives way when the network does not carry the video: first the encoder's bitrate alone, then frame
+/// rate, then size; recovery goes the other way, more slowly. If the configured maximum is the limit, only quality
+/// gives way. A value without a clock: feed it the target with each frame.
 package struct DegradationLadder: Sendable {
     package struct Level: Sendable, Equatable {
-        /// Frames a second at most; nil = as many as come.
+        /// Maximum frames a second; nil: no limit.
         package var frameRate: Int?
-        /// Of width and height, numerator and denominator: 1/1, 3/4, 1/2.
+        /// Scale of width and height: 1/1, 3/4 or 1/2.
         package var scale: Scale
         package init(frameRate: Int? = nil, scale: Scale = .full) {
             self.frameRate = frameRate
@@ -16,12 +16,12 @@ package struct DegradationLadder: Sendable {
         case full, threeQuarters, half
         package var numerator: Int { self == .threeQuarters ? 3 : 1 }
         package var denominator: Int { [1, 4, 2][rawValue] }
-        /// The scaled length, even as 4:2:0 wants it and never below 16.
+        /// The scaled length: even, as 4:2:0 requires, and at least 16.
         package func applied(to length: Int) -> Int {
             max(16, (length.multipliedReportingOverflow(by: numerator).partialValue / denominator) & ~1)
         }
     }
-    /// One rung, and the lowest bitrate at which it looks right.
+    /// A level, and the lowest bitrate at which it looks acceptable, bit/s.
     package struct Rung: Sendable, Equatable {
         package var level: Level
         package var needs: Int
@@ -31,22 +31,22 @@ package struct DegradationLadder: Sendable {
     package private(set) var index = 0
     private var belowSince: Duration?
     private var aboveSince: Duration?
-    /// How much more the pictures at hand need than `Rung.needs` says, which is of the usual kind.
+    /// Factor by which the current frames need more than `Rung.needs`, which is for typical content.
     private var complexity = 1.0
     private var isOvershooting = false
-    /// A step down that a measurement asked for: the rung before it, and what was made there, bit/s, until it is known that
-    /// less is made now.
+    /// A step down that a measurement caused: the rung before it and the bitrate measured there, bit/s. It is kept
+    /// until a measurement shows a lower bitrate.
     private var trial: (index: Int, bitrate: Int, hasFailedOnce: Bool)?
-    /// The latest overshoot of two measurements in a row, bit/s.
+    /// The latest overshoot that two measurements in a row showed, bit/s.
     private var measuredBitrate: Int?
-    /// Until then no measurement counts, since a step did not help.
+    /// Measurements do not count until then, because a step did not help.
     private var distrustEnds: Duration?
-    /// What was made, and was to be made (the sum of the target at each frame), since the present measurement began.
+    /// The present measurement: the bytes encoded before it, the frames since, and the sum of the target at each frame.
     private var window: (start: Duration, bytes: UInt64, frames: Int, targets: Double)?
 
     package var level: Level { rungs.indices.contains(index) ? rungs[index].level : Level() }
 
-    /// For pictures of this size, `frameRate` of them a second (0 = unknown: 30 is taken).
+    /// Builds the rungs for frames of this size and this many frames a second (0: unknown, 30 is assumed).
     package init(width: Int, height: Int, frameRate: Double, floor: Int = 5) {
         let full = frameRate.isFinite && frameRate > 0 ? min(frameRate, 240) : 30
         let area = Double(min(max(width, 16), 16_384)) * Double(min(max(height, 16), 16_384))
@@ -64,30 +64,31 @@ package struct DegradationLadder: Sendable {
         self.rungs = rungs
     }
 
-    /// bit/s. Area × rate^¾ (fewer frames differ more from each other), set so that 1280×720 at 30 needs 600 kbit/s,
-    /// at 15 some 360, at 10 some 260, at 5 some 160.
+    /// Bitrate that looks acceptable, bit/s. Area × rate^¾ (fewer frames differ more from each other), set so that
+    /// 1280×720 at 30 needs 600 kbit/s, at 15 some 360, at 10 some 260, at 5 some 160.
     private static func need(_ area: Double, _ rate: Double) -> Int {
         Int(0.0508 * area * (rate.squareRoot() * rate.squareRoot().squareRoot()))
     }
 
-    /// Frames may go after this long below a rung's need, the size, whose change costs a key frame, later.
+    /// Time below a rung's need before frames are dropped; longer for the size, because its change costs a keyframe.
     private static let patience: (frames: Duration, size: Duration) = (.milliseconds(500), .seconds(2))
     private static let recovery: (frames: Duration, size: Duration) = (.seconds(3), .seconds(6))
-    /// To go up, the target must exceed what the better rung needs by this.
+    /// A step up requires this multiple of the better rung's need.
     private static let margin = 1.2
 
-    /// A measurement takes this long, and so many frames: of fewer, one more or less would count.
+    /// A measurement takes at least this long and this many frames: with fewer, one more or less would change the
+    /// result.
     private static let measurement: (time: Duration, frames: Int) = (.milliseconds(300), 5)
 
-    /// After a step that did not lower the bitrate.
+    /// Measurements do not count for this long after a step that did not lower the bitrate.
     private static let distrust: Duration = .seconds(10)
 
-    /// Before each frame: `made` are the bytes of all encoded frames so far but key frames, `now` monotonic from any origin.
-    /// The level when it changes; what was made is counted anew from there. A level is for longer than a queue takes to
-    /// drain.
+    /// Call before each frame. `made` is the bytes of all encoded frames so far except keyframes, `now` is monotonic
+    /// from any origin. Returns the level if it changes; a new measurement starts then. The level follows the sustained
+    /// target, because it lasts longer than a queue takes to drain.
     package mutating func frame(_ target: BitrateTarget, made: UInt64, now: Duration) -> Level? {
         guard target.isLimitedByNetwork else {
-            // The network carries it, so what was measured is no reason to skip frames.
+            // The network carries what is sent, so no measurement is a reason to drop frames.
             (complexity, isOvershooting, window, trial) = (1, false, nil, nil)
             (belowSince, distrustEnds, measuredBitrate) = (nil, nil, nil)
             return index > 0 ? stepUp(now: now) : nil
@@ -109,7 +110,7 @@ package struct DegradationLadder: Sendable {
         let before = index
         guard let level = update(target: target.sustained, now: now) else { return nil }
         (window, trial) = (nil, nil)
-        // The target itself would not have asked for this step.
+        // The target alone would not have caused this step.
         if index > before, target.sustained >= rungs[before].needs, let measuredBitrate {
             trial = (before, measuredBitrate, false)
         }
@@ -117,8 +118,8 @@ package struct DegradationLadder: Sendable {
         return level
     }
 
-    /// Whether fewer or smaller frames left the bitrate as it was, two measurements long: the encoder spends on each frame
-    /// what the others save, so it is not at its coarsest quantizer.
+    /// True if two measurements show that fewer or smaller frames did not lower the bitrate: the encoder spends on each
+    /// frame what the others save, so it is not at its coarsest quantizer.
     private mutating func isFutile(_ bitrate: Int) -> Bool {
         guard let trial else { return false }
         guard Double(bitrate) > 0.9 * Double(trial.bitrate) else {
@@ -136,8 +137,9 @@ package struct DegradationLadder: Sendable {
         return level
     }
 
-    /// What the encoder made lately at the present level, bit/s: with the coarsest quantizer it may be more than it was
-    /// told, and then only fewer or smaller frames help. One sample may be of a picture that changed; true for two in a row.
+    /// Evaluates the bitrate that the encoder produced at the present level, bit/s. At its coarsest quantizer it may
+    /// exceed its target, and then only fewer or smaller frames help. One sample may be due to a scene change: returns
+    /// true for two overshoots in a row.
     private mutating func measured(_ bitrate: Int, target: Int, for seconds: Double, now: Duration) -> Bool {
         guard rungs.indices.contains(index), rungs[index].needs > 0, target > 0, trial == nil,
             distrustEnds.map({ now >= $0 }) ?? true
@@ -145,7 +147,8 @@ package struct DegradationLadder: Sendable {
         let overshoots = Double(bitrate) > 1.3 * Double(target)
         defer { isOvershooting = overshoots }
         if !overshoots {
-            // The pictures may have become simpler; nothing else would tell, and a wrong guess is a queue again.
+            // The content may have become simpler. Nothing else would show that, and a wrong guess causes another
+            // queue, so decay slowly.
             complexity = max(1, complexity * (1 - 0.01 * min(seconds, 5)))
         } else if isOvershooting {
             complexity = min(50, max(complexity, Double(bitrate) / Double(rungs[index].needs)))
@@ -155,7 +158,7 @@ package struct DegradationLadder: Sendable {
 
     private func need(_ index: Int) -> Double { Double(rungs[index].needs) * complexity }
 
-    /// The level when it changes; `target` in bit/s, `now` monotonic from any origin.
+    /// Returns the level if it changes. `target` is in bit/s, `now` monotonic from any origin.
     package mutating func update(target: Int, now: Duration) -> Level? {
         guard rungs.indices.contains(index) else { return nil }
         if Double(target) < need(index), index + 1 < rungs.count {
@@ -175,7 +178,7 @@ package struct DegradationLadder: Sendable {
         guard waited >= Self.patience.frames else { return nil }
         var next = index
         while next + 1 < rungs.count, Double(target) < need(next) {
-            // One rung after the other, but the frame rate at once to where it belongs.
+            // The frame rate goes at once to where it belongs, the size one rung after the other.
             if rungs[next + 1].level.scale != rungs[next].level.scale {
                 guard waited >= Self.patience.size, next == index else { break }
                 next += 1

@@ -1,24 +1,25 @@
-/// Additive/multiplicative increase, multiplicative decrease by the signal of the detector
-/// (draft-ietf-rmcat-gcc-02 section 5.5).
+/// Additive or multiplicative increase and multiplicative decrease, as the detector signals (draft-ietf-rmcat-gcc-02
+/// section 5.5).
 package struct DelayBasedController: Sendable {
     private enum State { case hold, increase, decrease }
 
-    /// beta.
+    /// beta of the draft.
     private static let backOff = 0.85
-    /// eta per second.
+    /// eta of the draft, per second.
     private static let growth = 1.08
-    /// Before the first over-use: good quality soon matters more than a queue of some frames once.
+    /// eta before the first overuse: good quality soon matters more than one short queue.
     private static let firstGrowth = 1.3
 
     /// A_hat, bit/s.
     package private(set) var estimate: Double
-    /// Over-use was seen at least once: the start value is no longer a promise.
+    /// True after the first overuse or silence. Before that, the estimate may climb to the start value without
+    /// evidence.
     package private(set) var hasBackedOff = false
     private let start: Double
     private var state = State.increase
     private var lastUpdate: Int64?
     private var lastDecrease: Int64?
-    /// Where over-use happened: average and relative variance of R_hat, in kbit/s.
+    /// The capacity at the last overuse: average and relative variance of R_hat, in kbit/s.
     private var capacity: Double?
     private var variance = 0.4
 
@@ -27,7 +28,7 @@ package struct DelayBasedController: Sendable {
         estimate = start
     }
 
-    /// `received` is R_hat, nil as long as it is not known; `sent` what left us in the same time; times in µs.
+    /// `received` is R_hat, nil while it is unknown; `sent` is the rate that we sent in the same time. Times in µs.
     package mutating func update(
         _ signal: OveruseDetector.Signal, received: Int?, sent: Int?, roundTrip: Int64, now: Int64
     ) {
@@ -47,7 +48,7 @@ package struct DelayBasedController: Sendable {
         }
     }
 
-    /// Feedback has ceased although we send: somewhere there is no path, or a long queue.
+    /// Halves the estimate, because feedback has ceased although we send: the path is down or has a long queue.
     package mutating func silence(current: Double, floor: Double) {
         hasBackedOff = true
         estimate = min(estimate, max(floor, current / 2))
@@ -57,12 +58,12 @@ package struct DelayBasedController: Sendable {
         guard let received else { return }
         let rate = Double(received) / 1000
         if let known = capacity, rate > known + 3 * deviation(known) {
-            // More than there ever was: the path has changed, look for its end faster.
+            // The path carries more than it did, so it has changed: search its limit faster.
             capacity = nil
         }
         let next: Double
         if capacity != nil {
-            // One packet per response time; at 30 frames a second.
+            // One packet per response time, at 30 frames a second.
             let frame = estimate / 30
             let packets = max(1, (frame / (1150 * 8)).rounded(.up))
             let response = 0.1 + Double(roundTrip) / 1e6
@@ -74,14 +75,14 @@ package struct DelayBasedController: Sendable {
             factor += elapsed * x + elapsed * (elapsed - 1) / 2 * x * x
             next = estimate * factor + 1000 * elapsed
         }
-        // Without traffic there is no evidence; the start value needs none as long as nothing speaks against it.
+        // Growth needs evidence, that is received traffic. Before the first back-off the start value needs none.
         let evidence = 1.5 * Double(received) + 10_000
         let cap = hasBackedOff ? evidence : max(start, evidence)
         estimate = max(estimate, min(next, cap))
     }
 
     private mutating func decrease(received: Int?, sent: Int?, roundTrip: Int64, now: Int64) {
-        // Once per round trip: before that the far side cannot have seen the last one.
+        // Decrease once per round trip: before that, the feedback does not reflect the last decrease.
         if let last = lastDecrease, now &- last < min(200_000, max(50_000, roundTrip)) { return }
         lastDecrease = now
         hasBackedOff = true
@@ -90,7 +91,7 @@ package struct DelayBasedController: Sendable {
             return
         }
         var next = Self.backOff * Double(received)
-        // We did not fill the path: what arrived says little about what it can carry.
+        // We did not fill the path, so the received rate says little about its capacity.
         if let sent, Double(sent) < 0.5 * estimate { next = max(next, 0.5 * estimate) }
         note(Double(received) / 1000)
         estimate = min(estimate, next)

@@ -1,8 +1,8 @@
-/// Joins feedback with what was sent: the input of every estimate.
+/// Feedback joined with the send history: the input of every estimate.
 package struct ResolvedFeedback: Sendable {
     package struct Arrival: Sendable, Equatable {
         package var sendTime: Int64
-        /// µs on the far side's clock.
+        /// µs on the remote peer's clock.
         package var arrival: Int64
         package var size: Int
 
@@ -12,15 +12,16 @@ package struct ResolvedFeedback: Sendable {
             self.size = size
         }
     }
-    /// Packets that arrived and were not reported before, by sequence number.
+    /// Packets that arrived and were not reported before, in order of sequence number.
     package var arrivals: [Arrival] = []
     package var lost = 0
-    /// Arrivals after all of packets that were reported as lost before.
+    /// Packets that arrived after all, although they were reported as lost before.
     package var recovered = 0
     package var received = 0
-    /// Bytes of packets whose feedback was lost: as good as received.
+    /// Bytes of packets that count as received but have no arrival time, because the feedback lacks it or was lost
+    /// itself.
     package var unreportedBytes = 0
-    /// Of the newest packet in the feedback, µs; nil when none is known to us.
+    /// Send time of the newest packet that was received, µs; nil if none was.
     package var newestSendTime: Int64?
     package init() {}
 }
@@ -66,7 +67,8 @@ package struct FeedbackResolver: Sendable {
         return true
     }
 
-    /// Packets between the last feedback and this one: lost when the messages follow each other, else not known.
+    /// Handles packets between the last feedback and this one: they are lost if no feedback message is missing, else
+    /// unknown.
     private mutating func skip(
         to feedback: TransportFeedback, history: inout SentPacketHistory, into result: inout ResolvedFeedback
     ) {
@@ -76,7 +78,7 @@ package struct FeedbackResolver: Sendable {
             expected = end
             return
         }
-        // Overlapping or late feedback moves nothing back.
+        // Overlapping or late feedback must not move `expected` back.
         if Int16(bitPattern: end &- from) > 0 { expected = end }
         let gap = Int16(bitPattern: feedback.baseSequence &- from)
         guard gap > 0, gap < SentPacketHistory.capacity else { return }

@@ -1,19 +1,20 @@
-/// Loss-based control (draft-ietf-rmcat-gcc-02 section 6): above 10 % loss down by half of it, below 2 % up, between
-/// them nothing: that much loss is normal on a radio link. Two things are not in the draft: a flood goes straight to
-/// what came through, and loss that does not answer to the rate is not answered by the rate.
+/// Loss-based control (draft-ietf-rmcat-gcc-02 section 6): above 10 % loss the rate falls by half the loss, below 2 %
+/// it grows, and in between it stays, because that much loss is normal on a radio link. Two rules are not in the draft:
+/// at very high loss the rate drops straight to what came through, and loss that does not depend on the rate does not
+/// lower it further.
 package struct LossBasedController: Sendable {
-    /// The draft adds 5 % with each report, whenever that comes; this is per second, as in section 5.5.
+    /// Per second, as in section 5.5; the draft adds 5 % with each report, at whatever interval.
     private static let growth = 0.08
     private static let flood = 0.35
-    /// More than this is the network's limit, not its noise.
+    /// More loss than this is the network's limit, not its noise.
     static let highLoss = 0.1
     private static let interval: Int64 = 250_000
-    /// One lost packet of fewer would be above 5 %.
+    /// Packets needed for a judgement; a single lost one of fewer would be above 5 %.
     private static let leastPackets = 20
 
     /// As_hat, bit/s.
     package private(set) var estimate: Double
-    /// 0…1, of the last interval that was judged.
+    /// Loss in the last interval that was judged, 0…1.
     package private(set) var loss = 0.0
     private let ceiling: Double
 
@@ -22,7 +23,7 @@ package struct LossBasedController: Sendable {
         var total = 0
     }
     private var fresh = Count()
-    /// Judged one interval later, when what was only late has come.
+    /// Judged one interval later, when packets that were only late have arrived.
     private var ripe: Count?
     private var intervalStart: Int64?
     private var lastJudged: Int64?
@@ -36,7 +37,8 @@ package struct LossBasedController: Sendable {
         self.ceiling = ceiling
     }
 
-    /// Packets whose fate became known. `recovered` were counted as lost before, and are among `received`.
+    /// Counts packets with a fate that became known. `recovered` ones were counted as lost before and are among
+    /// `received`.
     package mutating func add(lost: Int, recovered: Int = 0, received: Int) {
         fresh.lost += lost
         fresh.total += lost + received - recovered
@@ -45,12 +47,12 @@ package struct LossBasedController: Sendable {
         fresh.lost = max(0, fresh.lost - (recovered - older))
     }
 
-    /// Forgets what was counted: it has another explanation.
+    /// Discards the counts, because the loss has another cause.
     package mutating func forget() { (fresh, ripe, intervalStart) = (Count(), nil, nil) }
 
-    /// Judges once there is enough to judge. `current` is the target in force, `sent` the rate that left us,
-    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `evidence` a rate beyond which nothing has
-    /// been tried; times in µs. `atOnce` for counts that cannot change.
+    /// Judges the loss once there are enough packets. `current` is the target in force, `sent` the rate that we sent,
+    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `evidence` the upper limit for growth.
+    /// Times in µs. `atOnce` skips the wait for late packets, for counts that cannot change.
     package mutating func update(
         current: Double, sent: Double?, delivered: Double? = nil, evidence: Double, roundTrip: Int64,
         atOnce: Bool = false,
@@ -69,7 +71,7 @@ package struct LossBasedController: Sendable {
         let elapsed = min(1, lastJudged.map { Double(now &- $0) / 1e6 } ?? 0)
         lastJudged = now
         if loss > Self.highLoss {
-            // The answer to a decrease takes a round trip to come back.
+            // The effect of a decrease takes a round trip to show.
             if let last = lastDecrease, now &- last < 300_000 &+ roundTrip { return }
             lastDecrease = now
             decrease(current: current, delivered: delivered ?? sent.map { $0 * (1 - loss) })
@@ -84,24 +86,24 @@ package struct LossBasedController: Sendable {
         let from = min(estimate, current)
         var next = from * (1 - 0.5 * loss)
         if loss > Self.flood, smoothed > 0.3 {
-            // So much that what came through is the capacity: go there at once, not by halves.
+            // The loss is so high that the rate that came through is the capacity: go there at once.
             if let delivered { next = min(next, max(delivered, from / 4)) }
             if smoothed > Self.flood { episode = nil }
         } else {
-            // Had the link been too small for the rate at which this began, it would have fit by now, since
-            // 0.6 / (1 - 0.35) < 1. The loss is not ours; going lower would not help anybody.
+            // At up to 35 % loss the path carries 0.65 of the rate at which the loss began. If the rate were the cause,
+            // 0.6 of it would fit; so the loss has another cause, and a lower rate would not help.
             let began = episode ?? from
             episode = began
             next = max(next, min(from, 0.6 * began))
         }
-        // The loss is older than what the delay-based controller has done about it.
+        // The loss is older than the reaction of the delay-based controller: do not reduce twice.
         if let delivered { next = max(next, min(from, 0.85 * delivered)) }
         estimate = min(estimate, next)
     }
 
-    /// Another controller is in charge from here: this one limits nothing before it sees loss.
+    /// Removes the limit, because another controller takes over; the estimate falls again at the next loss.
     package mutating func lift() { estimate = ceiling }
 
-    /// Back-off for another reason than loss.
+    /// Lowers the estimate for another reason than loss.
     package mutating func backOff(to rate: Double) { estimate = min(estimate, rate) }
 }

@@ -1,8 +1,8 @@
-/// Over-use detection with an adaptive threshold (draft-ietf-rmcat-gcc-02 section 5.4).
+/// Overuse detection with an adaptive threshold (draft-ietf-rmcat-gcc-02 section 5.4).
 package struct OveruseDetector: Sendable {
     package enum Signal: Sendable, Equatable { case normal, overuse, underuse }
 
-    /// K_u and K_d of the trendline, which replaces the Kalman filter's m(i), as libwebrtc tunes them: per ms.
+    /// K_u and K_d per ms, as libwebrtc tunes them for the trendline, which replaces the Kalman filter's m(i).
     private static let rise = 0.0087
     private static let fall = 0.039
     /// overuse_time_th, ms.
@@ -15,18 +15,19 @@ package struct OveruseDetector: Sendable {
     private var lastTime: Int64?
     package init() {}
 
-    /// `offset` from the filter, `interval` ms since the group before, `time` in µs on the clock of the arrivals.
+    /// `offset` comes from the filter, `interval` is the time since the previous group in ms, `time` is in µs on the
+    /// clock of the arrivals.
     package mutating func update(offset: Double, interval: Double, time: Int64) -> Signal {
         defer {
             adapt(to: offset, time: time)
             lastOffset = offset
         }
         if offset > threshold {
-            // Half of the interval, on average, has been spent over the threshold.
+            // On average, the offset was above the threshold for half of the first interval.
             let spent = (overuseTime ?? -interval / 2) + interval
             overuseTime = spent
             overuseCount += 1
-            // Over-use lasts, and does not get better by itself.
+            // Overuse must last and not decline by itself.
             guard spent > Self.patience, overuseCount > 1, offset >= lastOffset else { return .normal }
             overuseTime = 0
             overuseCount = 0
@@ -37,7 +38,7 @@ package struct OveruseDetector: Sendable {
         return offset < -threshold ? .underuse : .normal
     }
 
-    /// The threshold follows the offset, or a concurrent TCP flow would starve us; not where the offset is a spike.
+    /// Lets the threshold follow the offset, or a concurrent TCP flow would starve us; spikes are ignored.
     private mutating func adapt(to offset: Double, time: Int64) {
         let elapsed = lastTime.map { min(100, max(0, Double(time &- $0) / 1000)) } ?? 0
         lastTime = time

@@ -1,13 +1,13 @@
-/// Pre-filtering (draft-ietf-rmcat-gcc-02 section 5.2): packets that left within 5 ms, or that a cross flow delivered
-/// in one go, are one group; what counts is the change of delay from group to group (section 5.1).
+/// Pre-filtering (draft-ietf-rmcat-gcc-02 section 5.2): packets that were sent within 5 ms, or that arrived in one
+/// burst after cross traffic, are one group. The estimate uses the change of delay from group to group (section 5.1).
 package struct PacketGroups: Sendable {
-    /// Milliseconds between the last packets of two groups.
+    /// Intervals between the last packets of two groups, ms.
     package struct Variation: Sendable, Equatable {
         package var send: Double
         package var arrival: Double
         /// d(i) of section 5.1.
         package var delay: Double { arrival - send }
-        /// When the later group was complete, µs on the far side's clock.
+        /// Time when the later group was complete, µs on the remote peer's clock.
         package var time: Int64
 
         package init(send: Double, arrival: Double, time: Int64) {
@@ -24,19 +24,19 @@ package struct PacketGroups: Sendable {
         var lastArrival: Int64
     }
     private static let burst: Int64 = 5_000
-    /// A step of the far side's clock, or a suspended machine: nothing that a queue does.
+    /// Larger changes are a step of the remote clock or a suspended machine, not a queue. µs.
     private static let jump: Int64 = 3_000_000
     private var current: Group?
     private var previous: Group?
     package init() {}
 
-    /// A variation whenever a group has become complete; times in µs.
+    /// Returns a variation whenever a group has become complete. Times in µs.
     package mutating func add(sendTime: Int64, arrival: Int64) -> Variation? {
         guard var group = current else {
             current = Group(firstSend: sendTime, lastSend: sendTime, firstArrival: arrival, lastArrival: arrival)
             return nil
         }
-        // Reordered on the way: it belongs to a group that is complete.
+        // A reordered packet belongs to a group that is already complete.
         guard sendTime >= group.firstSend else { return nil }
         if belongs(sendTime, arrival, to: group) {
             group.lastSend = max(group.lastSend, sendTime)
@@ -59,7 +59,7 @@ package struct PacketGroups: Sendable {
         if sendTime &- group.firstSend <= Self.burst { return true }
         let sendStep = sendTime &- group.lastSend
         let arrivalStep = arrival &- group.lastArrival
-        // A burst on arrival: less than burst time apart, and with less delay than the packet before.
+        // A burst on arrival: less than `burst` after the previous packet, and with less delay.
         return arrivalStep >= 0 && arrivalStep <= Self.burst && arrivalStep < sendStep
             && arrival &- group.firstArrival < 100_000
     }

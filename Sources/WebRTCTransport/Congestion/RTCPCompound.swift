@@ -1,14 +1,14 @@
-/// Walks a compound RTCP packet (RFC 3550 section 6.1) whose contents nobody has checked yet.
+/// Walks a compound RTCP packet (RFC 3550 section 6.1) with unchecked contents.
 enum RTCPCompound {
     struct Packet {
         var type: UInt8
         /// Report count, source count or feedback message type.
         var count: UInt8
-        /// After the four bytes of common header, without padding.
+        /// The packet after its four-byte common header, without padding.
         var body: UnsafeRawBufferPointer
     }
 
-    /// Stops at the first header that cannot be right.
+    /// Stops at the first malformed header.
     static func forEachPacket(in compound: UnsafeRawBufferPointer, _ visit: (Packet) -> Void) {
         var at = 0
         while compound.count - at >= 4 {
@@ -30,7 +30,7 @@ enum RTCPCompound {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The caller has checked the bounds.
+    /// The caller must have checked the bounds.
     func bigEndian16(at offset: Int) -> UInt16 { UInt16(self[offset]) << 8 | UInt16(self[offset + 1]) }
     func bigEndian32(at offset: Int) -> UInt32 {
         UInt32(bigEndian16(at: offset)) << 16 | UInt32(bigEndian16(at: offset + 2))

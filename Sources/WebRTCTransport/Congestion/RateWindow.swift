@@ -1,12 +1,12 @@
-/// Bit/s over the last half second, in buckets of 20 ms; times in µs, on whichever clock the caller measures.
-/// draft-ietf-rmcat-gcc-02 section 5.5 wants R_hat over 0.5 to 1 s.
+/// Bitrate over the last half second, in buckets of 20 ms. Times are in µs on any one clock. draft-ietf-rmcat-gcc-02
+/// section 5.5 requires R_hat over 0.5 to 1 s.
 package struct RateWindow: Sendable {
     private static let bucket: Int64 = 20_000
     private static let buckets = 25
-    /// In buckets: 3 s.
+    /// A longer step back, in buckets (3 s), means another clock.
     private static let stepBack: Int64 = 150
     private var bytes = [Int](repeating: 0, count: buckets)
-    /// Number of the newest bucket, and of the first one ever.
+    /// Numbers of the newest bucket and of the first one ever.
     private var newest: Int64?
     private var first: Int64 = 0
     package init() {}
@@ -35,7 +35,7 @@ package struct RateWindow: Sendable {
             first = number
             return
         }
-        // Far back: another clock, by which everything in here would lie in the future for ever.
+        // The clock has changed; by it, all stored buckets would lie in the future for ever.
         if last - number > Self.stepBack {
             self = RateWindow()
             (newest, first) = (number, number)

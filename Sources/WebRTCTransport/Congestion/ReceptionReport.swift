@@ -1,10 +1,10 @@
-/// What a far side's receiver report says about one of our streams (RFC 3550 section 6.4.1).
+/// A report block of the remote peer about one of our streams (RFC 3550 section 6.4.1).
 package struct ReceptionReport: Sendable, Equatable {
     package var ssrc: UInt32
-    /// 0…255: lost packets in 1/256 since the report before.
+    /// Fraction of packets lost since the previous report, in 1/256.
     package var fractionLost: UInt8
     package var highestSequence: UInt32
-    /// The middle 32 bits of the NTP time in our last sender report that came through; 0 = none did.
+    /// The middle 32 bits of the NTP time in our last sender report that arrived; 0: none did.
     package var lastSenderReport: UInt32
     /// In units of 1/65536 s.
     package var delaySinceLastSenderReport: UInt32
@@ -20,11 +20,11 @@ package struct ReceptionReport: Sendable, Equatable {
         self.delaySinceLastSenderReport = delaySinceLastSenderReport
     }
 
-    /// The report blocks of every SR and RR in a compound packet.
+    /// Returns the report blocks of every SR and RR in a compound packet.
     package static func parse(compound: UnsafeRawBufferPointer) -> [ReceptionReport] {
         var found: [ReceptionReport] = []
         RTCPCompound.forEachPacket(in: compound) { packet in
-            // After the sender's SSRC an SR (200) has 20 bytes of sender information, an RR (201) none.
+            // An SR (200) has 20 bytes of sender information after the sender's SSRC, an RR (201) none.
             guard packet.type == 200 || packet.type == 201 else { return }
             var at = packet.type == 200 ? 24 : 4
             for _ in 0..<packet.count {
@@ -42,12 +42,12 @@ package struct ReceptionReport: Sendable, Equatable {
     }
 }
 
-/// When our last sender reports left, so that a reception report yields a round trip without any NTP clock.
+/// Send times of our last sender reports, so that a reception report yields a round trip without any NTP clock.
 package struct SenderReportTimes: Sendable {
     private var sent: [(middle: UInt32, time: Int64)] = []
     package init() {}
 
-    /// Looks for a sender report in what we send; `now` in µs.
+    /// Records a sender report in an outgoing compound packet; `now` in µs.
     package mutating func note(compound: UnsafeRawBufferPointer, now: Int64) {
         var middle: UInt32?
         RTCPCompound.forEachPacket(in: compound) { packet in
@@ -59,13 +59,13 @@ package struct SenderReportTimes: Sendable {
         sent.append((middle, now))
     }
 
-    /// µs; nil where the report answers none of ours.
+    /// Round trip in µs; nil if the report refers to none of our sender reports.
     package func roundTrip(of report: ReceptionReport, now: Int64) -> Int64? {
         guard report.lastSenderReport != 0, let match = sent.last(where: { $0.middle == report.lastSenderReport })
         else { return nil }
         let held = Int64(report.delaySinceLastSenderReport) &* 1_000_000 / 65_536
         let trip = now &- match.time &- held
-        // The far side's clock may run a little fast; anything more is nonsense.
+        // The remote clock may run a little fast; larger errors are invalid.
         guard trip > -20_000, trip < 60_000_000 else { return nil }
         return max(1000, trip)
     }

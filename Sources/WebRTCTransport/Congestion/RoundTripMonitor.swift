@@ -1,14 +1,15 @@
-/// Where the far side tells no arrival times, a queue shows in the round trip. Coarse, since receiver reports are rare.
+/// Detects a queue by the round trip, for a remote peer that reports no arrival times. Coarse, because receiver reports
+/// are rare.
 package struct RoundTripMonitor: Sendable {
     package enum Verdict: Sendable, Equatable { case clear, rising, queueing }
 
-    /// µs; nil before the first report.
+    /// Smoothed round trip, µs; nil before the first report.
     package private(set) var smoothed: Int64?
     private var baseline = DelayBaseline()
     private var highInARow = 0
     package init() {}
 
-    /// All in µs. Two reports in a row must agree before it says `queueing`.
+    /// All times in µs. Two reports in a row must agree before the result is `queueing`.
     package mutating func update(_ roundTrip: Int64, now: Int64) -> Verdict {
         smoothed = smoothed.map { ($0 &* 3 &+ roundTrip) / 4 } ?? roundTrip
         let rise = baseline.rise(of: roundTrip, now: now)

@@ -1,10 +1,10 @@
-// Between the connection and the congestion controller: knows packets and RTCP bytes, and which thread brings them;
-// not where they come from or what an encoder does with the target.
+// Connects the peer connection with the congestion controller. It knows packets, RTCP bytes and the thread that brings
+// them; it must not know where they come from or what an encoder does with the target.
 import Synchronization
 
 // @unchecked: `controller` and `resolver` are touched on the network thread only; the rest is locked or constant.
 final class SendRateControl: @unchecked Sendable {
-    /// Written by streaming threads for each packet.
+    /// Streaming threads write this for each packet.
     private struct Outgoing {
         var history = SentPacketHistory()
         var senderReports = SenderReportTimes()
@@ -21,7 +21,7 @@ final class SendRateControl: @unchecked Sendable {
 
     // MARK: Streaming threads
 
-    /// A plain RTP packet is about to leave; before it does, because its feedback may be fast.
+    /// Records an unprotected RTP packet. Call before it leaves, because its feedback may be fast.
     func willSend(rtp packet: UnsafeRawBufferPointer, extensionID: UInt8?, now: UInt64) {
         let sequence = extensionID.flatMap { TransportSequence.number(in: packet, id: $0) }
         outgoing.withLock { $0.history.record(sequence: sequence, size: packet.count, now: Self.microseconds(now)) }
@@ -31,9 +31,9 @@ final class SendRateControl: @unchecked Sendable {
         outgoing.withLock { $0.senderReports.note(compound: packet, now: Self.microseconds(now)) }
     }
 
-    // MARK: Network thread; each answers with the target when it has changed
+    // MARK: Network thread; each returns the target if it has changed
 
-    /// A plain compound packet from the far side.
+    /// Handles an unprotected compound packet of the remote peer.
     func received(rtcp packet: UnsafeRawBufferPointer, remoteEstimate: Int?, now: UInt64) -> BitrateTarget? {
         let now = Self.microseconds(now)
         var news: BitrateTarget?
@@ -58,15 +58,15 @@ final class SendRateControl: @unchecked Sendable {
     }
 
     var target: BitrateTarget { controller.target }
-    /// Nil before the far side's first receiver report.
+    /// Round trip without the remote peer's own delay; nil before its first receiver report.
     var roundTrip: Duration? { controller.pathRoundTrip.map { .microseconds($0) } }
 
     private static func microseconds(_ nanoseconds: UInt64) -> Int64 { Int64(clamping: nanoseconds / 1000) }
 }
 
-/// The transport-wide sequence number in a packet's one-byte header extensions (RFC 8285 section 4.2).
+/// Reads the transport-wide sequence number in a packet's one-byte header extensions (RFC 8285 section 4.2).
 package enum TransportSequence {
-    /// nil where there is none, or the packet is not sound.
+    /// Returns nil if there is none or the packet is malformed.
     package static func number(in packet: UnsafeRawBufferPointer, id: UInt8) -> UInt16? {
         guard let value = OneByteExtension.value(id, in: packet), value.count >= 2 else { return nil }
         return packet.bigEndian16(at: value.lowerBound)

@@ -1,5 +1,5 @@
-/// What was sent under which transport-wide sequence number. A streaming thread writes it for each packet, the network
-/// thread reads it for each feedback: the owner locks. Nothing is allocated after `init`.
+/// Sent packets by transport-wide sequence number. A streaming thread writes it for each packet, the network thread
+/// reads it for each feedback: the owner must lock. It allocates nothing after `init`.
 package struct SentPacketHistory: Sendable {
     package enum Fate: UInt8, Sendable { case unknown, lost, received }
     package struct Entry: Sendable, Equatable {
@@ -11,17 +11,17 @@ package struct SentPacketHistory: Sendable {
         package var sendTime: Int64
     }
 
-    /// At 2.5 Mbit/s some 14 s; must be a power of two below 2^15.
+    /// Some 14 s at 2.5 Mbit/s; must be a power of two below 2^15.
     package static let capacity = 4096
     private var ring: [Entry]
-    /// Of all packets, numbered or not.
+    /// Bytes of all packets, with or without a sequence number.
     package private(set) var totalBytes: UInt64 = 0
 
     package init() {
         ring = Array(repeating: Entry(sequence: 0, fate: .unknown, size: 0, sendTime: 0), count: Self.capacity)
     }
 
-    /// `sequence` is nil where transport-cc is not negotiated.
+    /// `sequence` is nil if transport-cc is not negotiated.
     package mutating func record(sequence: UInt16?, size: Int, now: Int64) {
         totalBytes &+= UInt64(clamping: size)
         guard let sequence else { return }

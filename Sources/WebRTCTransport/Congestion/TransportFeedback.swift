@@ -1,14 +1,15 @@
-// The wire form of transport-wide congestion feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1).
-// It knows bytes only: neither what was sent nor what to make of it. Everything in it was written by the far side.
+// The wire format of transport-wide congestion feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01 section
+// 3.1). It knows bytes only, and must not know what was sent or how feedback is used. The remote peer writes all of its
+// input.
 
-/// One feedback message: which transport-wide sequence numbers arrived, and when by the far side's clock.
+/// A feedback message: which transport-wide sequence numbers arrived, and when by the remote peer's clock.
 package struct TransportFeedback: Sendable, Equatable {
     package struct Packet: Sendable, Equatable {
         package enum Status: Sendable, Equatable {
             case lost
             /// Microseconds after `referenceTime`; may be negative.
             case received(after: Int64)
-            /// Symbol 3, reserved in the draft, is in use for "arrived, time not told".
+            /// Symbol 3, reserved in the draft, is in use for "arrived, time unknown".
             case receivedWithoutTime
         }
         package var sequence: UInt16
@@ -22,15 +23,15 @@ package struct TransportFeedback: Sendable, Equatable {
     package var baseSequence: UInt16
     /// 24 bits, in units of 64 ms.
     package var referenceTime: UInt32
-    /// Counts feedback messages modulo 256: a gap is lost feedback.
+    /// Counts feedback messages modulo 256; a gap means lost feedback.
     package var feedbackCount: UInt8
-    /// One for each sequence number from `baseSequence` on, without gaps.
+    /// One entry for each sequence number from `baseSequence` on, without gaps.
     package var packets: [Packet]
 
-    /// More statuses in one datagram than this are nobody's honest feedback: eight chunks could claim 65,535.
+    /// Limits the statuses in one datagram, since eight chunks could claim 65,535. No valid feedback has more.
     package static let maximumPackets = 4096
 
-    /// Every intact feedback message of a compound packet, in order; damaged ones are left out.
+    /// Returns every intact feedback message of a compound packet, in order; drops damaged ones.
     package static func parse(compound: UnsafeRawBufferPointer) -> [TransportFeedback] {
         var found: [TransportFeedback] = []
         var budget = maximumPackets
@@ -45,7 +46,8 @@ package struct TransportFeedback: Sendable, Equatable {
         return found
     }
 
-    /// `body` begins after the common header and ends before RTCP padding; nil when damaged or over `budget` statuses.
+    /// `body` begins after the common header and ends before RTCP padding. Returns nil if damaged or over `budget`
+    /// statuses.
     init?(body: UnsafeRawBufferPointer, budget: Int) {
         guard body.count >= 16 else { return nil }
         baseSequence = body.bigEndian16(at: 8)
@@ -88,10 +90,10 @@ package struct TransportFeedback: Sendable, Equatable {
         }
     }
 
-    /// Deltas come in units of 250 µs (section 3.1.5).
+    /// Unit of deltas, µs (section 3.1.5).
     private static let tick: Int64 = 250
 
-    /// Sections 3.1.3 and 3.1.4: a run of one symbol, 14 one-bit symbols or 7 two-bit symbols.
+    /// Decodes a chunk (sections 3.1.3 and 3.1.4): a run of one symbol, 14 one-bit symbols or 7 two-bit symbols.
     private static func appendSymbols(of chunk: UInt16, upTo count: Int, to symbols: inout [UInt8]) {
         let room = count - symbols.count
         if chunk & 0x8000 == 0 {
@@ -109,16 +111,16 @@ package struct TransportFeedback: Sendable, Equatable {
     }
 }
 
-/// Turns 24-bit reference times, which wrap after 12 days, into one continuous time line.
+/// Extends 24-bit reference times, which wrap after 12 days, to a continuous timeline.
 package struct ArrivalClock: Sendable {
     private var last: UInt32?
     private var units: Int64 = 0
     package init() {}
 
-    /// Microseconds on the far side's clock; the origin is the first reference time seen, minus what came before it.
+    /// Microseconds on the remote peer's clock, from the zero of the first reference time.
     package mutating func microseconds(reference: UInt32) -> Int64 {
         if let last {
-            // Sign-extended from 24 bits: feedback may be reordered.
+            // Sign-extend from 24 bits, because feedback may be reordered.
             let step = Int32(bitPattern: (reference &- last) << 8) >> 8
             units &+= Int64(step)
         } else {

@@ -1,9 +1,10 @@
-/// The arrival-time filter. In place of the Kalman filter of draft-ietf-rmcat-gcc-02 section 5.3 this is its successor
-/// in libwebrtc, the "trendline": the slope of a least-squares line through the smoothed, accumulated delay variation
-/// of the last groups. It needs no noise model and sees a drop of capacity within a few groups.
+/// The arrival-time filter: the "trendline", with which libwebrtc replaced the Kalman filter of draft-ietf-rmcat-gcc-02
+/// section 5.3. It is the slope of a least-squares line through the smoothed, accumulated delay variation of the last
+/// groups. It needs no noise model and detects a drop of capacity within a few groups.
 package struct TrendlineFilter: Sendable {
     private static let window = 20
-    /// ms. A pacer makes many small groups; twenty of them would be a line through noise.
+    /// The points cover at least this time, ms: a pacer makes many small groups, and a line through twenty of them
+    /// would be noise.
     private static let span = 500.0
     private static let most = 100
     private static let smoothing = 0.9
@@ -18,7 +19,7 @@ package struct TrendlineFilter: Sendable {
     private var slope = 0.0
     package init() { points.reserveCapacity(Self.most + 1) }
 
-    /// The offset that the detector compares with its threshold (m(i) of section 5.4), in the milliseconds that a
+    /// Returns the offset that the detector compares with its threshold (m(i) of section 5.4): the milliseconds that a
     /// queue growing at this slope would add over some tens of groups.
     package mutating func update(_ variation: PacketGroups.Variation) -> Double {
         let start = origin ?? variation.time
