@@ -8,7 +8,7 @@ struct URLParts {
 
     /// - Parameters:
     ///   - property: the property that holds the URL, for the error.
-    ///   - schemes: accepted ones in lower case, each with its security.
+    ///   - schemes: accepted schemes in lower case, with a flag for the encrypted ones.
     ///   - reserved: names that the query must not contain.
     init(
         _ text: String, property: String = "base-url",
