@@ -2,7 +2,7 @@
 package struct RetryPolicy: Sendable, Equatable {
     /// Attempts after the first one; nil: unlimited; 0: the first failure is final.
     package var maximumRetries: Int?
-    /// Upper bound of each wait.
+    /// Upper bound of each wait, unless the service requests a longer one.
     package var maximumDelay: Duration
 
     package init(maximumRetries: Int? = 5, maximumDelay: Duration = .seconds(10)) {

@@ -7,8 +7,8 @@ package import DecartProtocol
 package enum MediaStart: Sendable, Equatable {
     /// The control channel carries offer and candidates: the media path emits `offer`, then `candidate`s.
     case negotiate(relays: [TURNConfig])
-    /// A LiveKit room with its own signalling: the media path emits no `offer`, but `connected` once our video is
-    /// published.
+    /// A LiveKit room with its own signalling: the media path emits no `offer`, but `connected` once our video (if any)
+    /// is published.
     case room(url: String, token: Secret)
 
     package var generation: TransportGeneration {

@@ -10,10 +10,10 @@ package struct MediaTraffic: Sendable, Equatable {
 }
 
 /// Detects a dead media path: adds up the time during which we sent and received nothing. The sum stands still while
-/// the input is silent and while the process is suspended: a long gap between two samples counts as at most two
+/// the input is silent. A long gap between two samples, such as a suspended process leaves, counts as at most two
 /// intervals.
 ///
-/// The end of a generation stops the media: until they are due again, the path is dead only after `idleTimeout`.
+/// No media are due after the end of a generation; until they are due again, the path is dead only after `idleTimeout`.
 struct MediaWatchdog: Sendable, Equatable {
     private let timeout: Duration
     private let idleTimeout: Duration

@@ -51,8 +51,8 @@ package final class SessionReporter: @unchecked Sendable {
         passOn()
     }
 
-    /// Prompt results and the end of the session are no more frequent than the application's own requests, so they go
-    /// at once, after the snapshot and the warning that wait.
+    /// Only warnings are limited. All other reports go at once, after the snapshot and the warning that wait: prompt
+    /// results and the end of the session are no more frequent than the application's own requests.
     package func report(_ report: SessionReport) {
         if case .warning = report {
             warning = report
