@@ -60,7 +60,7 @@ struct PromptLedger: Sendable, Equatable {
         var serial: UInt64
         var update: PromptUpdate
         var requestedAt: Duration
-        /// True for the initial state, sent before any frame of this channel.
+        /// True if the request belongs to the initial state of the channel.
         var isInitial = false
         var flight: Flight?
     }
@@ -147,8 +147,8 @@ struct PromptLedger: Sendable, Equatable {
 
     // MARK: Channels
 
-    /// Starts a new channel, to a service that has no state. All unacknowledged requests are sent again, in order,
-    /// before the first frame; the accepted content if there are none.
+    /// Starts a new channel, to a service that has no state. The initial state of the channel is all unacknowledged
+    /// requests, in order; the accepted content if there are none.
     mutating func beginChannel(now: Duration) {
         entries.removeAll { $0.id == nil }
         expired = []

@@ -9,7 +9,7 @@ package enum TransportChoice: String, Sendable, CaseIterable {
 
 /// Content, retries and timeouts of a session. All clocks are monotonic.
 package struct SessionConfiguration: Sendable, Equatable {
-    /// Content to request before any frame is sent.
+    /// Content to request from the service first.
     package var initial: SessionContent
     package var retry: RetryPolicy
     /// Limits opening the channel and, separately, the time from offer to connected media.
@@ -17,7 +17,7 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var transport = TransportChoice.webrtc
     /// The transport that other sessions detected; `auto` starts with it.
     package var known: TransportGeneration?
-    /// Limit from the request for a room to the room's name; does not run in the queue. With `auto`, no reply within
+    /// Limit from `livekit_join` to `livekit_room_info`; does not run in the queue. With `auto`, no reply within
     /// this time means that the service has no rooms.
     package var roomInfoTimeout: Duration = .seconds(15)
     /// Limit from sending the initial state to its ack; does not run in the queue.

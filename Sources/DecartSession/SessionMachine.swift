@@ -7,8 +7,8 @@
 //                  │ permanent, or no retries left → failed        stop, at any time → stopped
 //
 // There are two media paths. A direct connection is offered once the initial state is acknowledged. A room is joined as
-// soon as the service names it, possibly before the ack. `auto` requests a room and detects from the replies which path
-// the service supports.
+// soon as the service names it, possibly before the ack. `auto` requests a room and detects from the replies, or from
+// their absence, which path the service supports.
 //
 // A viewer (`isViewer`) knows its path from its token, requests nothing, and only negotiates or joins.
 //

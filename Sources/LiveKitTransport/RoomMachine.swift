@@ -93,8 +93,8 @@ package enum RoomOrder: Sendable, Equatable {
     case gather([LiveKitICEServer], relayOnly: Bool)
     /// Closes the single connection, which the server does not support.
     case dropPeer
-    /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers that
-    /// it cannot use.
+    /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
+    /// that it cannot use.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
     /// Adds this many m-lines for receiving to all further offers.
     case addLines([MediaKind: Int])
