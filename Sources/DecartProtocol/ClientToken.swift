@@ -10,7 +10,7 @@ package struct ClientToken: Sendable, Equatable {
     package let sessionLimit: Duration?
 
     /// Decodes `{"apiKey": …, "expiresAt": …}`. The session limit comes from what the backend may pass on of the
-    /// service's own token response: `constraints`, or else the signed claims of `token` or of the key itself. Errors
+    /// service's own token response: `constraints`, or else the claims of `token` or of the key itself. Errors
     /// quote nothing of the text.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
         let fields = try JSONText.decode(Fields.self, from: bytes, maximumSize: Self.maximumSize)

@@ -1,4 +1,4 @@
-/// Lets a viewer watch a session: base64url of a small JSON object. The token alone grants access, so it is kept as
+/// Lets a viewer watch a session: base64url of a small JSON object. It gives access to the session, so it is kept as
 /// secret as a key.
 package enum SubscribeToken: Sendable, Equatable {
     /// Generation 1: the session, and the server that runs it.

@@ -1,5 +1,5 @@
-// Reads the claims of a client token without trusting them: they determine when we announce and expect the end of a
-// session, never what we may do. The service checks the signature and grants permissions.
+// Reads the claims of a client token without trusting them: they determine when we announce the end of a session and
+// when we end it, never what we may do. The service checks the signature and grants permissions.
 
 /// The claim of a client token (a JSON Web Token, RFC 7519) that limits sessions; the service's own tools read the same
 /// one. `exp` is another limit: how long the token can open sessions, not how long they may last.
