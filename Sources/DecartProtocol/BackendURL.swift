@@ -1,17 +1,17 @@
-// Where the user's own backend hands out short-lived keys, checked once. Its query may well hold a password of the
-// user's: a `BackendURL` describes itself without it.
+// The URL of the user's own backend, which hands out short-lived keys. `init` validates it once. Its description hides
+// the query, which may hold a password.
 
 /// An HTTP URL of the user's backend.
 package struct BackendURL: Sendable, Equatable {
     package let isSecure: Bool
-    /// A name or an address, without brackets, in lower case.
+    /// Host name or IP address, in lower case and without brackets.
     package let host: String
     package let port: Int
     private let path: String
     private let query: String
 
-    /// `https` URLs; `http` ones only to loopback, for the key would travel in clear, unless the user insists. Throws
-    /// `INVALID_OPTIONS`.
+    /// Accepts `https` URLs, and `http` only to loopback or with `allowInsecure`, because the key would travel in
+    /// clear. Throws `INVALID_OPTIONS`.
     package init(_ text: String, allowInsecure: Bool = false) throws(ProtocolError) {
         let parts: URLParts
         do {
@@ -33,13 +33,13 @@ package struct BackendURL: Sendable, Equatable {
         }
     }
 
-    /// The host is an address, not a name: TLS sends no server name for it.
+    /// True if the host is an IP address, for which TLS sends no server name (RFC 6066 §3).
     package var hostIsAddress: Bool { IPAddress(host) != nil }
 
     /// **Secret.** Path and query for the request line.
     package var requestTarget: String { query.isEmpty ? path : path + "?" + query }
 
-    /// For the `Host` header: brackets round IPv6, the port unless it is the scheme's.
+    /// Value of the `Host` header: IPv6 in brackets, the port only if it is not the scheme's default.
     package var hostHeader: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"

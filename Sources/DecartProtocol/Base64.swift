@@ -1,9 +1,9 @@
-/// RFC 4648 §4 and §5.
+/// Base64 (RFC 4648 §4) and base64url (§5).
 package enum Base64 {
     package enum Alphabet: Sendable {
-        /// `+` and `/`, padded.
+        /// `+` and `/`, with padding.
         case standard
-        /// `-` and `_`, not padded.
+        /// `-` and `_`, without padding.
         case url
     }
 
@@ -32,7 +32,7 @@ package enum Base64 {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// nil if a character is foreign to the alphabet or the length is impossible. Padding may be left out.
+    /// Returns nil if a character is not in the alphabet or the length is impossible. Padding is optional.
     package static func decode(_ text: String, alphabet: Alphabet = .standard) -> [UInt8]? {
         let values = alphabet == .standard ? standardValues : urlValues
         var output: [UInt8] = []
@@ -75,7 +75,7 @@ package enum Base64 {
     private static let standardValues = values(of: standardDigits)
     private static let urlValues = values(of: urlDigits)
 
-    /// 256 entries, 255 for "not a digit".
+    /// 256 entries; 255 marks a byte that is not a digit.
     private static func values(of digits: [UInt8]) -> [UInt8] {
         var values = [UInt8](repeating: 255, count: 256)
         for (value, digit) in digits.enumerated() { values[Int(digit)] = UInt8(value) }

@@ -1,5 +1,5 @@
-// Reading a file that the user named, with as little trust as a name deserves: it may be a pipe that never ends, a
-// device, a directory, or grow while it is read.
+// Reads a file that the user named. The name is not trusted: it may lead to a pipe that never ends, a device, a
+// directory, or a file that grows during the read.
 #if canImport(Glibc)
     import Glibc
 #endif
@@ -7,26 +7,27 @@
 package enum BoundedFileError: Error, Sendable, Equatable {
     case notRegular
     case tooLarge
-    /// The system's words.
+    /// The cause, as a phrase for the user.
     case system(String)
 }
 
 package enum BoundedFile {
-    /// The whole content of a regular file (symbolic links are followed). Never blocks on a pipe.
+    /// Reads a whole regular file; follows symbolic links. Never blocks on a pipe.
     package static func read(path: String, maximumSize: Int) throws(BoundedFileError) -> [UInt8] {
         guard !path.utf8.contains(0) else { throw .system("the path has a NUL character in it") }
-        // O_NONBLOCK: opening a pipe without a writer returns at once. O_NOCTTY: a terminal does not become ours.
+        // O_NONBLOCK: opening a pipe without a writer returns at once. O_NOCTTY: a terminal does not become our
+        // controlling terminal.
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(reason(errno)) }
         defer { close(descriptor) }
 
-        // After open, on the descriptor: a check on the name could be answered by another file.
+        // Check the open descriptor, because the path may lead to another file by now.
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(reason(errno)) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
         guard status.st_size <= maximumSize else { throw .tooLarge }
 
-        // Files below /proc say size 0, and any file may grow: the cap is on what is read.
+        // Files below /proc report size 0 and any file may grow, so the limit applies to the bytes read.
         var content: [UInt8] = []
         content.reserveCapacity(Int(status.st_size))
         let chunkSize = 64 << 10

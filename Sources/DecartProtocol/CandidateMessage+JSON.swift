@@ -1,8 +1,8 @@
 extension CandidateMessage {
-    /// What a client accepts from a peer.
+    /// Largest text accepted from a peer, in bytes.
     package static let maximumSize = 8192
 
-    /// On its own, as an `RTCIceCandidateInit`.
+    /// Encodes the candidate alone, as an `RTCIceCandidateInit`.
     package func encodedInit() throws(ProtocolError) -> [UInt8] { try JSONText.encode(Init(value: self)) }
 
     package init(decodingInit bytes: [UInt8]) throws(ProtocolError) {

@@ -1,13 +1,13 @@
 extension ClientMessage {
-    /// What a service accepts from a client: a 10 MiB image in base64, and room for the rest.
+    /// Largest message that a service accepts, in bytes: a 10 MiB image in base64, and room for the rest.
     package static let maximumSize = 16 << 20
 
-    /// One JSON object in UTF-8, as the body of a text frame.
+    /// Encodes one JSON object in UTF-8, the body of a text frame.
     package func encoded() throws(ProtocolError) -> [UInt8] {
         try JSONText.encode(self)
     }
 
-    /// From the body of a text frame. Throws if it is malformed; an unknown type is `.unknown`.
+    /// Decodes the body of a text frame. Throws if it is malformed; an unknown type gives `.unknown`.
     package init(decoding bytes: [UInt8], maximumSize: Int = ClientMessage.maximumSize) throws(ProtocolError) {
         self = try JSONText.decode(ClientMessage.self, from: bytes, maximumSize: maximumSize)
     }

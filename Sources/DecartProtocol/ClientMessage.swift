@@ -4,13 +4,13 @@ package enum ClientMessage: Sendable, Equatable {
     case setImage(SetImageMessage)
     case offer(sdp: String)
     case answer(sdp: String)
-    /// nil: no more candidates.
+    /// nil marks the end of candidates.
     case iceCandidate(CandidateMessage?)
     case livekitJoin(LiveKitJoin)
-    /// A type that this version does not know; to be ignored.
+    /// A type that this version does not know; receivers ignore it.
     case unknown(type: String)
 
-    /// The wire's name of the case.
+    /// Value of the `type` key.
     package var type: String {
         switch self {
         case .prompt: "prompt"
@@ -27,7 +27,7 @@ package enum ClientMessage: Sendable, Equatable {
 /// A text prompt.
 package struct PromptMessage: Sendable, Equatable {
     package var text: String
-    /// Whether the service may rewrite the text (`enhance_prompt`).
+    /// True if the service may rewrite the text (`enhance_prompt`).
     package var enhance: Bool
 
     package init(text: String, enhance: Bool) {
@@ -43,12 +43,12 @@ package struct SetImageMessage: Sendable, Equatable {
         case none
         /// `image_data`: the file's bytes in base64
         case data(base64: String)
-        /// `image_ref`: the name of an image that the service has
+        /// `image_ref`: the name of an image that the service already has
         case reference(String)
     }
 
     package enum Text: Sendable, Equatable {
-        /// The key is absent: the service keeps what it has.
+        /// The key is absent: the service keeps its text.
         case unchanged
         /// `prompt: null`
         case none
@@ -57,7 +57,7 @@ package struct SetImageMessage: Sendable, Equatable {
 
     package var image: Image
     package var text: Text
-    /// `enhance_prompt`; nil: absent.
+    /// `enhance_prompt`; nil omits the key.
     package var enhance: Bool?
 
     package init(image: Image, text: Text = .unchanged, enhance: Bool? = nil) {
@@ -66,7 +66,7 @@ package struct SetImageMessage: Sendable, Equatable {
         self.enhance = enhance
     }
 
-    /// Both fields present and null: frames come back untransformed, because the user asked for it.
+    /// Both keys present and null: the service returns untransformed frames, at the user's request.
     package static let passthrough = SetImageMessage(image: .none, text: .none)
 
     package var isPassthrough: Bool { image == .none && text == .none }

@@ -1,16 +1,17 @@
-/// What a user's backend hands out: a short-lived key, and until when it is good.
+/// A short-lived key from the user's backend, and its expiry.
 package struct ClientToken: Sendable, Equatable {
-    /// No more than this is read.
+    /// Largest response body that is read, in bytes.
     package static let maximumSize = 64 << 10
 
     package let key: APIKey
-    /// As the backend says it, most often RFC 3339; nil: not said.
+    /// The backend's own text, usually RFC 3339; nil if absent.
     package let expiresAt: String?
-    /// How long a session with this key may last; nil: not said.
+    /// Longest session that the key permits; nil if unknown.
     package let sessionLimit: Duration?
 
-    /// From `{"apiKey": …, "expiresAt": …}`, and what the service's token endpoint says beside them, where the backend
-    /// hands that on: `constraints`, or the `token` that has them signed into it. Throws without quoting anything of it.
+    /// Decodes `{"apiKey": …, "expiresAt": …}`. The session limit comes from what the backend may pass on of the
+    /// service's own token response: `constraints`, or else the claims of `token` or of the key itself. Errors
+    /// quote nothing of the text.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
         let fields = try JSONText.decode(Fields.self, from: bytes, maximumSize: Self.maximumSize)
         key = try APIKey(fields.key)

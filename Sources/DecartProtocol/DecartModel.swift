@@ -2,7 +2,7 @@
 package enum TransportGeneration: String, Sendable, CaseIterable {
     /// Generation 1: one peer connection, negotiated over the control channel.
     case webrtc
-    /// Generation 2: a LiveKit room that the control channel hands out.
+    /// Generation 2: a LiveKit room that the control channel names.
     case livekit
 }
 
@@ -10,7 +10,7 @@ package enum Orientation: String, Sendable, CaseIterable {
     case landscape, portrait
 }
 
-/// Size in pixels and frames per second.
+/// Frame size in pixels, and frames per second.
 package struct VideoFormat: Sendable, Equatable {
     package var width: Int
     package var height: Int
@@ -22,14 +22,14 @@ package struct VideoFormat: Sendable, Equatable {
         self.framerate = framerate
     }
 
-    /// Portrait swaps width and height.
+    /// Swaps width and height for portrait.
     package func oriented(_ orientation: Orientation) -> VideoFormat {
         orientation == .landscape ? self : VideoFormat(width: height, height: width, framerate: framerate)
     }
 }
 
-/// A model of the service, by name. A name that is not in the table is a *custom model*: accepted, but its size and
-/// frame rate have to come from the user.
+/// A model of the service, by name. A name that is not in the table is a *custom model*: it is accepted, but the user
+/// must give its frame size and frame rate.
 package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
     package static let defaultName = "lucy-restyle-2"
     package static let urlPath = "/v1/stream"
@@ -44,7 +44,7 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
         var isFast = false
     }
 
-    /// Throws `INVALID_OPTIONS` on a name that cannot be one: empty, over 128 bytes, white space, control characters.
+    /// Throws `INVALID_OPTIONS` if the name is empty, longer than 128 bytes, or has white space or control characters.
     package init(named name: String) throws(ProtocolError) {
         guard !name.isEmpty, name.utf8.count <= 128,
             !name.hasControlCharacters, !name.unicodeScalars.contains(where: \.properties.isWhitespace)
@@ -57,10 +57,10 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
 
     package var description: String { name }
 
-    /// Not in the table.
+    /// True if the name is not in the table.
     package var isCustom: Bool { facts == nil }
 
-    /// nil for a custom model.
+    /// Returns nil for a custom model.
     package func format(
         for generation: TransportGeneration, orientation: Orientation = .landscape
     ) -> VideoFormat? {
@@ -68,13 +68,13 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
         return (generation == .webrtc ? facts.webrtc : facts.livekit).oriented(orientation)
     }
 
-    /// Whether a reference image may be sent. A custom model gets the benefit of the doubt.
+    /// True if the model accepts a reference image. A custom model is assumed to accept one.
     package var supportsReferenceImage: Bool { facts?.takesImage ?? true }
 
-    /// Whether `speed=fast` may be asked for.
+    /// True if the model supports `speed=fast`. A custom model is assumed to support it.
     package var supportsFastSpeed: Bool { facts?.isFast ?? true }
 
-    /// Every name of the table, in alphabetical order.
+    /// All names in the table, in alphabetical order.
     package static var knownNames: [String] { table.keys.sorted() }
 
     private static let table: [String: Facts] = {

@@ -1,9 +1,9 @@
-// inet_pton only: no name is ever resolved here.
+// Parses with inet_pton only and never resolves a name.
 #if canImport(Glibc)
     import Glibc
 #endif
 
-/// An IPv4 or IPv6 address in its usual notation.
+/// An IPv4 or IPv6 address in its usual text form.
 struct IPAddress {
     private var bytes: [UInt8]
 

@@ -1,7 +1,7 @@
-// What a picture file says about itself, read with bounds checks and without decoding. Cut-off and animated files are
-// refused: the walk goes over the file's own structure to its end.
+// Reads the header of an image file with bounds checks and without decoding. Walks the file's own structure to its end,
+// so that truncated and animated files are rejected.
 
-/// Format and size in pixels; nil from `init` if the bytes are not a whole, still picture of a known format.
+/// Format and size in pixels. `init` returns nil unless the bytes are a complete, still image of a known format.
 struct ImageHeader: Equatable {
     let format: ReferenceImage.Format
     let width: Int
@@ -28,13 +28,13 @@ struct ImageHeader: Equatable {
     }
 }
 
-/// Numbers out of bytes; nil past the end.
+/// Reads numbers from bytes; returns nil past the end.
 struct ByteReader {
     let bytes: [UInt8]
 
     func byte(_ offset: Int) -> Int? { bytes.indices.contains(offset) ? Int(bytes[offset]) : nil }
 
-    /// An unsigned number of up to 4 bytes.
+    /// Returns an unsigned number of up to 4 bytes.
     func number(_ offset: Int, size: Int, littleEndian: Bool = false) -> Int? {
         guard offset >= 0, size <= 4, size <= bytes.count, offset <= bytes.count - size else { return nil }
         return (0..<size).reduce(0) { sum, index in
@@ -53,7 +53,7 @@ struct ByteReader {
 }
 
 extension ByteReader {
-    /// PNG (third edition) §5: chunks of length, type, data, CRC, from IHDR to IEND.
+    /// Walks the chunks (length, type, data, CRC) from IHDR to IEND (PNG third edition, §5).
     func pngSize() -> (width: Int, height: Int)? {
         guard number(8, size: 4) == 13, has("IHDR", at: 12),
             let width = number(16, size: 4), let height = number(20, size: 4)
@@ -69,7 +69,7 @@ extension ByteReader {
         return nil
     }
 
-    /// ITU-T T.81 annex B: marker segments up to the frame header, then to a scan and an end marker.
+    /// Walks the marker segments (ITU-T T.81 annex B) past the frame header to a scan, then looks for the end marker.
     func jpegSize() -> (width: Int, height: Int)? {
         var offset = 2
         var size: (Int, Int)?
@@ -103,7 +103,7 @@ extension ByteReader {
 
     private func hasJPEGEnd(after start: Int) -> Bool {
         var offset = start
-        // In entropy-coded data FF is always stuffed (B.1.1.5), so FF D9 is the marker.
+        // Entropy-coded data stuffs every FF with a zero byte (B.1.1.5), so FF D9 is the end marker.
         while offset + 1 < bytes.count {
             if bytes[offset] == 0xFF, bytes[offset + 1] == 0xD9 { return true }
             offset += 1
@@ -111,7 +111,7 @@ extension ByteReader {
         return false
     }
 
-    /// RFC 9649 §2.
+    /// Walks the RIFF chunks (RFC 9649 §2).
     func webpSize() -> (width: Int, height: Int)? {
         guard let riffLength = number(4, size: 4, littleEndian: true), riffLength + 8 <= bytes.count else { return nil }
         let end = riffLength + 8
@@ -147,7 +147,8 @@ extension ByteReader {
         return hasData ? size : nil
     }
 
-    /// TIFF 6.0 §2: the first image file directory, its size, and that its strips or tiles lie within the file.
+    /// Reads the size from the first image file directory (TIFF 6.0 §2), and checks that its strips or tiles lie within
+    /// the file.
     func tiffSize() -> (width: Int, height: Int)? {
         let littleEndian: Bool
         if has([0x49, 0x49, 0x2A, 0x00], at: 0) {
@@ -163,12 +164,13 @@ extension ByteReader {
         else { return nil }
 
         var fields: [Int: [Int]] = [:]
-        // Offsets and byte counts of strips or tiles; a strip without a byte is none.
+        // Bounds the work on a crafted file: each value takes at least 2 bytes, so a valid file has no more values than
+        // this.
         var budget = bytes.count / 2
         for index in 0..<count {
             let entry = directory + 2 + index * 12
             guard let tag = number(entry, size: 2, littleEndian: littleEndian) else { return nil }
-            // Width, height, strip offsets and byte counts, tile offsets and byte counts.
+            // ImageWidth, ImageLength, StripOffsets, StripByteCounts, TileOffsets, TileByteCounts.
             guard [256, 257, 273, 279, 324, 325].contains(tag) else { continue }
             let most = tag == 256 || tag == 257 ? 1 : budget
             guard fields[tag] == nil, let values = tiffValues(entry, littleEndian: littleEndian, most: most) else { return nil }
@@ -183,7 +185,7 @@ extension ByteReader {
         return (width, height)
     }
 
-    /// The values of a directory entry of type SHORT or LONG.
+    /// Returns the values of a directory entry of type SHORT or LONG; nil for another type or more than `most` values.
     private func tiffValues(_ entry: Int, littleEndian: Bool, most: Int) -> [Int]? {
         guard let type = number(entry + 2, size: 2, littleEndian: littleEndian),
             let count = number(entry + 4, size: 4, littleEndian: littleEndian), count > 0, count <= most

@@ -1,9 +1,10 @@
-// Pictures carry where and when they were taken, and by whom: none of that is the service's business. Removed are EXIF,
-// XMP, IPTC and comments, nothing that pictures are made of; the one thing in EXIF that changes how a picture looks,
-// its orientation, is kept. TIFF is left as it is: there, metadata and picture share one directory.
+// Removes metadata from reference images, because place, time and author of a photograph are none of the service's
+// business: EXIF, XMP, IPTC and comments. Keeps the image data and, in a JPEG, the EXIF orientation, which changes how
+// the image looks. Leaves TIFF unchanged, because its metadata and image data share one directory.
 
 enum ImageMetadata {
-    /// - Parameter bytes: a file that `ImageHeader` accepts. Anything unexpected is left as it is.
+    /// Returns the bytes unchanged if their structure is unexpected.
+    /// - Parameter bytes: a file that `ImageHeader` accepts.
     static func stripped(_ bytes: [UInt8], format: ReferenceImage.Format) -> [UInt8] {
         let reader = ByteReader(bytes: bytes)
         return switch format {
@@ -20,7 +21,7 @@ extension ByteReader {
         bytes[min(max(start, 0), bytes.count)..<min(max(end, start, 0), bytes.count)]
     }
 
-    /// Segments up to the first scan; what follows is picture.
+    /// Strips the segments before the first scan; everything after them is image data.
     fileprivate func strippedJPEG() -> [UInt8]? {
         var output = Array(slice(0, 2))
         var orientation: Int?
@@ -45,12 +46,12 @@ extension ByteReader {
                 if let orientation { output.insert(contentsOf: ByteReader.exif(orientation: orientation), at: 2) }
                 return output + slice(offset, bytes.count)
             case 0xE1:
-                // EXIF or XMP
+                // APP1: EXIF or XMP
                 if has("Exif\0\0", at: offset + 4) {
                     orientation = orientation ?? exifOrientation(at: offset + 10, end: end)
                 }
             case 0xED, 0xFE:
-                // IPTC, comment
+                // APP13 (IPTC) and COM (comment)
                 break
             default:
                 output += slice(offset, end)
@@ -60,7 +61,7 @@ extension ByteReader {
         return nil
     }
 
-    /// EXIF 2.32 §4.6.4: tag 0x0112 of the first directory; nil if it is absent or says what is usual.
+    /// Reads tag 0x0112 of the first directory (EXIF 2.32 §4.6.4); nil if it is absent, invalid or the default (1).
     private func exifOrientation(at start: Int, end: Int) -> Int? {
         let part = ByteReader(bytes: Array(slice(start, end)))
         let isLittle = part.has([0x49, 0x49], at: 0)
@@ -80,7 +81,7 @@ extension ByteReader {
         return nil
     }
 
-    /// A segment that says the orientation and no more.
+    /// Makes an APP1 segment that holds only the orientation.
     private static func exif(orientation: Int) -> [UInt8] {
         let tiff: [UInt8] = [
             0x4D, 0x4D, 0, 0x2A, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0,
@@ -98,7 +99,7 @@ extension ByteReader {
                 has($0, at: offset + 4)
             }
             if !isMetadata { output += slice(offset, end) }
-            // Whatever hides behind the end goes too.
+            // Drop any data that follows the end chunk too.
             if has("IEND", at: offset + 4) { return output }
             offset = end
         }
@@ -119,7 +120,7 @@ extension ByteReader {
                 continue
             }
             var chunk = Array(slice(offset, next))
-            // RFC 9649 §2.7: the extended header says which of them follow.
+            // Clear the EXIF and XMP flags of the extended header (RFC 9649 §2.7).
             if has("VP8X", at: offset), chunk.count > 8 { chunk[8] &= ~0x0C }
             output += chunk
             offset = next

@@ -1,14 +1,15 @@
-/// A cheap look at a JSON text before a real parser sees it: size, UTF-8, nesting, and what no valid text contains.
-/// It accepts some invalid texts (the parser's work) and refuses no valid object within the bounds.
+/// A cheap check of a JSON text before the real parser reads it: size, UTF-8, nesting depth and control characters. It
+/// accepts some invalid texts, which the parser rejects, but rejects no valid object within the limits.
 package enum JSONGuard {
-    /// 32 levels; a message of the protocol has 3.
+    /// The protocol's own messages have 3 levels.
     package static let maximumDepth = 32
 
     package static func check(_ bytes: [UInt8], maximumSize: Int) throws(ProtocolError) {
         guard bytes.count <= maximumSize else {
             throw ProtocolError(.server, "A message is larger than \(maximumSize) bytes.")
         }
-        // One object a frame. This also keeps out byte order marks and the parser's guessing of UTF-16 and UTF-32.
+        // A text frame holds one object. This check also rejects byte order marks, and UTF-16 or UTF-32, which the
+        // parser would guess.
         guard bytes.first(where: { !isSpace($0) }) == UInt8(ascii: "{") else {
             throw ProtocolError(.server, "A message is not a JSON object.")
         }
@@ -23,7 +24,8 @@ package enum JSONGuard {
         var inString = false
         var escaped = false
         for byte in bytes {
-            // RFC 8259 §7: control characters in strings are escaped; outside only tab, line feed, carriage return.
+            // RFC 8259 §7: strings escape control characters; §2: between tokens, only tab, line feed and carriage
+            // return.
             if byte < 0x20, inString || !isSpace(byte) {
                 throw ProtocolError(.server, "A message has a control character in it.")
             }

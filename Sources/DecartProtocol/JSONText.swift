@@ -1,10 +1,10 @@
-// The only file that imports Foundation's JSON. Bytes in, values out; it knows no message type.
-// Before anything is decoded, the text passes `JSONGuard`: Foundation's parser recurses, and on a small stack a deeply
-// nested text is a segmentation fault, not an error.
+// The only file that imports Foundation's JSON coders. Converts between bytes and values, and knows no message type.
+// `JSONGuard` checks each text first: Foundation's parser recurses, so deep nesting on a small stack is a segmentation
+// fault, not an error.
 import FoundationEssentials
 
 package enum JSONText {
-    /// Compact, keys sorted, slashes as they are: the same value always gives the same bytes.
+    /// Writes compact JSON with sorted keys and unescaped slashes: equal values give equal bytes.
     package static func encode(_ value: some Encodable) throws(ProtocolError) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -15,8 +15,8 @@ package enum JSONText {
         }
     }
 
-    /// Throws on anything that is not one well-formed object of the wanted form. Never quotes the text: it may hold a
-    /// token, and Foundation's own error texts quote it.
+    /// Throws unless the text is one well-formed object of the given type. Errors never quote the text: it may hold a
+    /// token, and Foundation's own error texts would quote it.
     package static func decode<Value: Decodable>(
         _ type: Value.Type, from bytes: [UInt8], maximumSize: Int
     ) throws(ProtocolError) -> Value {
@@ -34,7 +34,7 @@ package enum JSONText {
 }
 
 extension DecodingError {
-    /// The kind and the key, without the value.
+    /// Names the kind of error and the key, but not the value.
     fileprivate var redactedReason: String {
         switch self {
         case .keyNotFound(let key, _): "\(key.stringValue) is missing"
@@ -47,6 +47,6 @@ extension DecodingError {
 }
 
 extension DecodingError.Context {
-    // Keys are our own names: the containers here only ever ask for keys that this module knows.
+    // Safe to show: the containers of this module only ask for key names that it defines itself.
     fileprivate var lastKey: String { codingPath.last?.stringValue ?? "the object" }
 }

@@ -1,16 +1,17 @@
-/// The latency marker (`pixel_latency=1`): a 16-bit sequence number in the bottom-left corner of a picture's luma.
+/// The latency marker (`pixel_latency=1`): a 16-bit sequence number in the bottom-left corner of a frame's luma plane.
 ///
-/// 24 columns × 4 identical rows of 8 × 8-pixel blocks; luma 200 is a one, 50 a zero. Columns: sync 1 0 1 0, the number
-/// (most significant bit first), the XOR of its four nibbles. Knows planes of luma and nothing of sessions or media.
+/// The marker has 24 columns × 4 identical rows of 8 × 8-pixel blocks; luma 200 is a one, 50 a zero. The columns hold
+/// the sync word 1 0 1 0, the number (most significant bit first) and the XOR of its four nibbles. This type knows luma
+/// planes, but no sessions and no media.
 package enum LatencyMarker {
-    /// 8-bit samples in memory that somebody else owns: a view, valid as long as that memory.
+    /// A view of 8-bit samples in memory that the caller owns; valid only as long as that memory.
     package struct Luma {
         let base: UnsafeMutableRawPointer
         let stride: Int
         package let width: Int
         package let height: Int
 
-        /// Nil unless a row fits into the stride. That all rows are in the memory is the caller's word.
+        /// Returns nil unless a row fits into the stride. The caller guarantees that all rows lie within the memory.
         package init?(base: UnsafeMutableRawPointer, stride: Int, width: Int, height: Int) {
             guard width > 0, height > 0, stride >= width else { return nil }
             (self.base, self.stride, self.width, self.height) = (base, stride, width, height)
@@ -21,14 +22,14 @@ package enum LatencyMarker {
 
     package struct Found: Equatable, Sendable {
         package let number: UInt16
-        /// Pixels, in the picture as it came.
+        /// Pixels, in the received frame.
         package let blockSize: Int
     }
 
     package static let columns = 24
     package static let rows = 4
     package static let blockSize = 8
-    /// Samples that a stamp covers: 192 × 32.
+    /// Samples that the marker covers: 192 × 32.
     package static let width = columns * blockSize
     package static let height = rows * blockSize
 
@@ -36,10 +37,10 @@ package enum LatencyMarker {
     private static let zero: UInt8 = 50
     private static let threshold = 128
     private static let sync: UInt32 = 0b1010
-    /// Block sizes tried when reading, likeliest first: the transport may have scaled the picture.
+    /// Block sizes to try when reading, most likely first: the transport may have scaled the frame.
     private static let readableBlockSizes = [8, 4, 6, 2, 12, 10, 16, 5, 7, 14, 3]
 
-    /// - Returns: false, with the plane untouched, when it is smaller than the marker.
+    /// - Returns: false, with the plane unchanged, if the plane is smaller than the marker.
     @discardableResult
     package static func stamp(_ number: UInt16, onto luma: Luma) -> Bool {
         guard luma.width >= width, luma.height >= height else { return false }
@@ -54,7 +55,7 @@ package enum LatencyMarker {
         return true
     }
 
-    /// - Returns: nil where no block size gives rows with a sync word and a right checksum.
+    /// - Returns: nil if no block size yields rows with the sync word and a matching checksum.
     package static func find(in luma: Luma) -> Found? {
         for size in readableBlockSizes where luma.width >= columns &* size && luma.height >= rows &* size {
             if let number = read(from: luma, blockSize: size) { return Found(number: number, blockSize: size) }
@@ -62,8 +63,8 @@ package enum LatencyMarker {
         return nil
     }
 
-    /// Puts the same part of another picture over a marker; without one, or where its size is another, what is above it.
-    /// A block more on the two open sides is covered, for codecs smear.
+    /// Copies the same area of another frame over a marker. Copies the area above it instead if there is no other frame
+    /// or its size differs. The covered area is one block larger at the top and on the right, because codecs smear.
     package static func cover(_ found: Found, in luma: Luma, with other: Luma?) {
         let width = min(luma.width, (columns &+ 1) &* found.blockSize)
         let height = min(luma.height / 2, (rows &+ 1) &* found.blockSize)
@@ -96,7 +97,7 @@ package enum LatencyMarker {
         var word: UInt32 = 0
         for column in 0..<columns {
             let x = column &* blockSize &+ blockSize / 2
-            // The mean of the four samples around the centre: a codec's noise is seldom the same in all of them.
+            // Average the four samples around the centre, because codec noise is seldom the same in all of them.
             let upper = luma.row(y &- 1)
             let lower = luma.row(y)
             let sum = Int(upper[x &- 1]) &+ Int(upper[x]) &+ Int(lower[x &- 1]) &+ Int(lower[x])

@@ -1,6 +1,6 @@
-/// RFC 3986 §2.1.
+/// Percent-encoding (RFC 3986 §2.1).
 package enum PercentEncoding {
-    /// Everything but unreserved characters (§2.3) is encoded: '+' too, which many servers read as a space.
+    /// Encodes everything but unreserved characters (§2.3), including '+', which many servers decode as a space.
     package static func encode(_ text: String) -> String {
         var output: [UInt8] = []
         for byte in text.utf8 {
@@ -17,7 +17,7 @@ package enum PercentEncoding {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// nil if an escape is cut off or the result is not UTF-8. '+' stays '+'.
+    /// Returns nil if an escape is incomplete or invalid, or the result is not UTF-8. Keeps '+' as it is.
     package static func decode(_ text: some StringProtocol) -> String? {
         var output: [UInt8] = []
         var bytes = text.utf8.makeIterator()
@@ -32,7 +32,7 @@ package enum PercentEncoding {
         return String(validating: output, as: UTF8.self)
     }
 
-    /// The query of a request target (`/path?a=b&c`), decoded, in order; items that cannot be decoded are left out.
+    /// Decodes the query of a request target (`/path?a=b&c`), in order; skips items that cannot be decoded.
     package static func queryItems(ofTarget target: String) -> [(name: String, value: String)] {
         guard let mark = target.firstIndex(of: "?") else { return [] }
         return target[target.index(after: mark)...].split(separator: "&").compactMap { item in

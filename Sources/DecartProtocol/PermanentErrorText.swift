@@ -1,5 +1,4 @@
-/// Tells from an error's words whether trying again is pointless.
-/// Words are compared, not parts of words: "frame 14012" is not a 401.
+/// Recognizes error texts after which a retry is pointless. Compares whole words: "frame 14012" is not a 401.
 package enum PermanentErrorText {
     private static let phrases: [[Substring]] = [
         "401", "403", "unauthorized", "permission denied", "not allowed", "invalid api key", "invalid session",
@@ -13,14 +12,15 @@ package enum PermanentErrorText {
         }
     }
 
-    /// Whether the words speak of the key itself, so that the error can be reported as such.
+    /// True if the text is about the key itself, so that the error can carry `INVALID_API_KEY`.
     package static func concernsKey(_ text: String) -> Bool {
         let words = words(of: text)
         let keyPhrases = phrases.filter { $0 == ["401"] || $0 == ["unauthorized"] || $0 == ["invalid", "api", "key"] }
         return keyPhrases.contains { phrase in words.indices.contains { words[$0...].starts(with: phrase) } }
     }
 
-    /// Runs of letters and digits in lower case. A point or comma between digits belongs to the number.
+    /// Splits the text into runs of lower-case letters and digits. A point or comma between digits belongs to the
+    /// number.
     private static func words(of text: String) -> [Substring] {
         let bytes = [UInt8](text.lowercased().utf8)
         func isDigit(_ index: Int) -> Bool { bytes.indices.contains(index) && (0x30...0x39).contains(bytes[index]) }

@@ -1,14 +1,13 @@
-/// A text prompt that may be sent.
+/// A validated text prompt.
 package struct Prompt: Sendable, Equatable {
-    /// Characters as the user counts them.
+    /// Characters as the user counts them (grapheme clusters).
     package static let maximumLength = 1000
 
     package let text: String
-    /// Whether the service may rewrite the text.
+    /// True if the service may rewrite the text.
     package let enrich: Bool
 
-    /// Throws `INVALID_INPUT` if the text is too long or has a NUL. Surrounding white space is dropped; empty is
-    /// allowed.
+    /// Trims surrounding white space; the rest may be empty. Throws `INVALID_INPUT` if it is too long or contains NUL.
     package init(_ text: String, enrich: Bool = false) throws(ProtocolError) {
         let trimmed = text.trimmingWhitespace()
         let length = trimmed.count

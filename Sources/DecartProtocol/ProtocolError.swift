@@ -1,4 +1,4 @@
-/// The twelve error codes of the realtime service's client interface, and two for reasons why a generation ends.
+/// The twelve error codes of the realtime service's client interface, and two causes that end a generation.
 package enum DecartErrorCode: String, Sendable, CaseIterable {
     case invalidAPIKey = "INVALID_API_KEY"
     case invalidBaseURL = "INVALID_BASE_URL"
@@ -16,8 +16,8 @@ package enum DecartErrorCode: String, Sendable, CaseIterable {
     case moderationViolation = "MODERATION_VIOLATION"
 }
 
-/// What this module throws: a code of the service's interface and a sentence that says what to do.
-/// The sentence never carries a key, a token, a URL's query or the text of a message from the peer.
+/// The error of this module: a code of the service's interface, and a sentence for the user. The sentence never
+/// contains a key, a token, a URL's query or the text of a received message.
 package struct ProtocolError: Error, Sendable, Equatable, CustomStringConvertible {
     package let code: DecartErrorCode
     package let message: String

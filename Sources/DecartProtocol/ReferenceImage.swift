@@ -1,13 +1,13 @@
-/// A picture that may be sent to the service: still, whole, of a known format and a sane size.
-/// The header is read, nothing is decoded.
+/// An image that may be sent to the service: still, complete, of a known format and of acceptable size. Reads only the
+/// file's structure and decodes nothing.
 package struct ReferenceImage: Sendable, Equatable {
     package enum Format: String, Sendable, CaseIterable {
         case jpeg, png, webp, tiff
     }
 
-    /// 10 MiB
+    /// Bytes (10 MiB).
     package static let maximumSize = 10 << 20
-    /// Pixels per side, and in all.
+    /// Pixels a side; `maximumPixels` limits the whole image.
     package static let maximumSide = 8192
     package static let maximumPixels = 33_000_000
 
@@ -15,10 +15,10 @@ package struct ReferenceImage: Sendable, Equatable {
     /// Pixels.
     package let width: Int
     package let height: Int
-    /// Without place, time and author.
+    /// The file's content without its metadata; see `ImageMetadata`.
     package let bytes: [UInt8]
 
-    /// Throws `INVALID_INPUT` with a sentence that says what is wrong.
+    /// Throws `INVALID_INPUT` with a sentence that names the cause.
     package init(bytes: [UInt8]) throws(ProtocolError) {
         guard !bytes.isEmpty else { throw ProtocolError(.invalidInput, "The reference image is empty.") }
         guard bytes.count <= ReferenceImage.maximumSize else { throw ReferenceImage.tooLarge }
@@ -57,14 +57,14 @@ package struct ReferenceImage: Sendable, Equatable {
         try self.init(bytes: bytes)
     }
 
-    /// As the wire wants it.
+    /// The bytes as `image_data` carries them.
     package var base64: String { Base64.encode(bytes) }
 
     private static let tooLarge = ProtocolError(.invalidInput, "The reference image is larger than 10 MiB.")
 }
 
 extension ReferenceImage: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Without the bytes: a picture is personal data, and a log is no place for megabytes.
+    /// Omits the bytes: an image is personal data, and a log is no place for megabytes.
     package var description: String { "\(format.rawValue) \(width)×\(height), \(bytes.count) bytes" }
     package var debugDescription: String { description }
     package var customMirror: Mirror { Mirror(self, children: ["image": description]) }

@@ -1,16 +1,16 @@
-/// Header fields that the user adds to a request, such as `Authorization`. They are secrets, and they reach a request:
-/// each is checked when it is set (RFC 9110 §5.1, §5.5).
+/// Header fields that the user adds to a request, such as `Authorization`. They are secrets, and they go into the
+/// request as they are, so `init` validates each one (RFC 9110 §5.1, §5.5).
 package struct RequestHeaders: Sendable, Equatable {
     package static let maximumCount = 32
     private static let maximumSize = 8 << 10
-    /// Ours: they say where a request ends and to whom it goes.
+    /// Fields that only the HTTP client sets: they determine where a request ends and which host it addresses.
     private static let reserved = [
         "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
     ]
 
     private let fields: [(name: String, value: Secret)]
 
-    /// Throws `INVALID_OPTIONS`, without a value in its words.
+    /// Throws `INVALID_OPTIONS`; the message contains no value.
     package init(_ pairs: [(name: String, value: String)] = []) throws(ProtocolError) {
         func refuse(_ reason: String) -> ProtocolError {
             ProtocolError(.invalidOptions, "api-key-headers \(reason).")

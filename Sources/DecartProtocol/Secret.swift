@@ -1,5 +1,5 @@
-/// A string that must not reach a log, an error text, a dump or a debugger's summary by accident.
-/// Whoever really needs it says so: `reveal()` is the only way out, and easy to search for.
+/// A string that must not reach a log, an error text, a dump or a debugger's summary by accident. `reveal()` is the
+/// only way to read it, and is easy to search for.
 package struct Secret: Sendable, Equatable, Hashable {
     private let value: String
 
@@ -23,8 +23,8 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
 package struct APIKey: Sendable, Equatable, Hashable {
     private let secret: Secret
 
-    /// Surrounding white space is dropped, as files and environment variables often end with a line feed.
-    /// Throws `INVALID_API_KEY` if nothing is left, or if a control character is inside.
+    /// Trims surrounding white space, because files and environment variables often end with a line feed. Throws
+    /// `INVALID_API_KEY` if the rest is empty, longer than 4096 bytes or has a control character.
     package init(_ text: String) throws(ProtocolError) {
         let trimmed = text.trimmingWhitespace()
         guard !trimmed.isEmpty else {
@@ -47,7 +47,7 @@ extension APIKey: CustomStringConvertible, CustomDebugStringConvertible, CustomR
 }
 
 extension String {
-    /// Without leading and trailing Unicode white space.
+    /// Returns the string without leading and trailing Unicode white space.
     func trimmingWhitespace() -> String {
         var slice = self[...]
         while let first = slice.first, first.isWhitespace { slice.removeFirst() }
@@ -55,7 +55,7 @@ extension String {
         return String(slice)
     }
 
-    /// Every occurrence replaced, from the left.
+    /// Replaces every occurrence, from the left.
     func replacing(_ part: String, with replacement: String) -> String {
         guard !part.isEmpty else { return self }
         let (text, wanted) = ([UInt8](utf8), [UInt8](part.utf8))
@@ -73,7 +73,7 @@ extension String {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// C0 controls, DEL and C1 controls: nothing that a name, key or URL may carry.
+    /// True if the string has a C0 control, DEL or a C1 control, none of which a name, key or URL may contain.
     var hasControlCharacters: Bool {
         unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
     }

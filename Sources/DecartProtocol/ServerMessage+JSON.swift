@@ -1,13 +1,13 @@
 extension ServerMessage {
-    /// What a client accepts from a service.
+    /// Largest message that a client accepts, in bytes.
     package static let maximumSize = 1 << 20
 
-    /// One JSON object in UTF-8, as the body of a text frame.
+    /// Encodes one JSON object in UTF-8, the body of a text frame.
     package func encoded() throws(ProtocolError) -> [UInt8] {
         try JSONText.encode(self)
     }
 
-    /// From the body of a text frame. Throws if it is malformed; an unknown type is `.unknown`.
+    /// Decodes the body of a text frame. Throws if it is malformed; an unknown type gives `.unknown`.
     package init(decoding bytes: [UInt8], maximumSize: Int = ServerMessage.maximumSize) throws(ProtocolError) {
         self = try JSONText.decode(ServerMessage.self, from: bytes, maximumSize: maximumSize)
     }
@@ -86,7 +86,7 @@ extension ServerMessage: Codable {
 }
 
 extension KeyedEncodingContainer<WireKey> {
-    /// Whole seconds are written as a whole number: some clients read nothing else.
+    /// Writes whole seconds as an integer, because some clients read nothing else.
     fileprivate mutating func encode(seconds: Double?) throws {
         guard let seconds, seconds.isFinite else { return }
         if let whole = Int(exactly: seconds) {
@@ -98,7 +98,7 @@ extension KeyedEncodingContainer<WireKey> {
 }
 
 extension KeyedDecodingContainer<WireKey> {
-    /// `error` or `message`, or the `message` inside an `error` object.
+    /// Text of `error` or `message`, or of `message` inside an `error` object.
     fileprivate var errorText: String {
         let nested = try? nestedContainer(keyedBy: WireKey.self, forKey: "error")
         let words = [text("error"), text("message"), nested?.text("message")]
@@ -160,10 +160,11 @@ extension LiveKitRoomInfo {
 }
 
 extension LiveKitRoomInfo {
-    /// No more than this is read of an answer.
+    /// Largest HTTP response body that is read, in bytes.
     package static let maximumSize = 64 << 10
 
-    /// From the answer to a viewer's request: the message's fields without its type. Throws without quoting any of it.
+    /// Decodes the HTTP response to a viewer's request: the message's fields without `type`. Errors quote nothing of
+    /// it.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
         self = try JSONText.decode(Answer.self, from: bytes, maximumSize: Self.maximumSize).info
     }

@@ -1,28 +1,28 @@
 /// A message from service to client, one case per `type`.
 package enum ServerMessage: Sendable, Equatable {
-    /// The text as sent; `ServiceStatus(statusText:)` reads it.
+    /// The text as received; `ServiceStatus(statusText:)` parses it.
     case status(String)
     case queuePosition(QueuePosition)
-    /// Older servers: the client may send its offer now.
+    /// Sent by older servers: the client may send its offer now.
     case ready
     case sessionID(SessionIdentity)
     case promptAck(PromptAck)
     case setImageAck(SetImageAck)
     case offer(sdp: String)
     case answer(sdp: String)
-    /// nil: no more candidates.
+    /// nil marks the end of candidates.
     case iceCandidate(CandidateMessage?)
     case turnConfig(TURNConfig)
     case livekitRoomInfo(LiveKitRoomInfo)
     case generationStarted
-    /// Seconds billed so far, if said.
+    /// Seconds billed so far; nil if absent.
     case generationTick(seconds: Double?)
     case generationEnded(seconds: Double?, reason: String?)
     case error(String)
-    /// A type that this version does not know; to be ignored.
+    /// A type that this version does not know; receivers ignore it.
     case unknown(type: String)
 
-    /// The wire's name of the case.
+    /// Value of the `type` key.
     package var type: String {
         switch self {
         case .status: "status"
@@ -46,7 +46,8 @@ package enum ServerMessage: Sendable, Equatable {
 }
 
 extension ServerMessage {
-    /// With the words meant for people changed: they end up in errors and logs, and some services repeat the key.
+    /// Applies `change` to the texts meant for people: they end up in errors and logs, and some services repeat the API
+    /// key in them.
     package func mappingWords(_ change: (String) -> String) -> ServerMessage {
         switch self {
         case .error(let words):
@@ -67,7 +68,7 @@ extension ServerMessage {
 
 package struct QueuePosition: Sendable, Equatable {
     package var position: Int
-    /// nil: not said.
+    /// Length of the queue; nil if absent.
     package var size: Int?
 
     package init(position: Int, size: Int? = nil) {
@@ -76,12 +77,12 @@ package struct QueuePosition: Sendable, Equatable {
     }
 }
 
-/// Who the session is; with a room, or address and port, it makes a subscribe token.
+/// Identifies a session. With a room name, or with address and port, it makes a subscribe token.
 package struct SessionIdentity: Sendable, Equatable {
     package var id: String
     package var serverIP: String?
     package var serverPort: Int?
-    /// Where its media are in a room.
+    /// The LiveKit room that carries the session's media, if there is one.
     package var roomName: String?
 
     package init(id: String, serverIP: String? = nil, serverPort: Int? = nil, roomName: String? = nil) {
@@ -91,7 +92,7 @@ package struct SessionIdentity: Sendable, Equatable {
         self.roomName = roomName
     }
 
-    /// For viewers of this session; nil while neither a room nor address and port are known.
+    /// Lets viewers watch this session; nil until either the room, or address and port, are known.
     package var subscribeToken: SubscribeToken? {
         if let roomName, !roomName.isEmpty { return .room(name: roomName) }
         guard let serverIP, let serverPort else { return nil }
@@ -100,7 +101,7 @@ package struct SessionIdentity: Sendable, Equatable {
 }
 
 package struct PromptAck: Sendable, Equatable {
-    /// The text that is answered; some servers leave it out.
+    /// The acknowledged text; some servers omit it.
     package var prompt: String?
     package var success: Bool
     package var error: String?
@@ -122,7 +123,7 @@ package struct SetImageAck: Sendable, Equatable {
     }
 }
 
-/// A relay to add to the ICE servers.
+/// A TURN server, in addition to the configured ICE servers.
 package struct TURNConfig: Sendable, Equatable {
     package var urls: [String]
     package var username: String?

@@ -1,33 +1,34 @@
-// Where the service is, checked once, and the request made from it. The API key is part of the query: a `ServiceURL`
-// describes itself without it, and nothing here opens a connection.
+// Validates the service's base URL once and builds request URLs from it. The API key is part of the query, so the
+// description of a `ServiceURL` hides the query. Opens no connection.
 
-/// A WebSocket URL of the service. Built from the user's base URL; whole after `stream(…)` or `subscribe(…)`.
+/// A WebSocket URL of the service, built from the user's base URL; complete after `stream`, `subscribe` or
+/// `watchStream`.
 package struct ServiceURL: Sendable, Equatable {
     package static let defaultBase = "wss://api.decart.ai"
 
-    /// TLS is used.
+    /// True if the connection uses TLS.
     package let isSecure: Bool
-    /// A name or an address, without brackets, in lower case.
+    /// Host name or IP address, in lower case and without brackets.
     package let host: String
     package let port: Int
-    /// Begins with a slash; already percent-encoded.
+    /// Empty or begins with a slash; already percent-encoded.
     package private(set) var path: String
     private var query: String
-    /// As it is in the query, to be found in a peer's words.
+    /// The key or token of this request, which `redacting` removes from a peer's text.
     private var key: APIKey?
-    /// It leads to a session that is there, or to nothing.
+    /// True for a viewer's URL: it names a session that must exist already, so HTTP 404 means that the session is gone.
     package private(set) var isForViewers = false
-    /// **Secret.** For the `Authorization` header.
+    /// **Secret.** Token for the `Authorization` header.
     package private(set) var bearer: APIKey?
 
-    /// `wss`, `ws`, `https` and `http` URLs. Unencrypted ones only to loopback, for the key would travel in clear,
-    /// unless the user insists. Throws `INVALID_BASE_URL`.
+    /// Accepts `wss`, `ws`, `https` and `http`; unencrypted ones only to loopback or with `allowInsecure`, because the
+    /// key would travel in clear. Throws `INVALID_BASE_URL`.
     package init(base: String, allowInsecure: Bool = false) throws(ProtocolError) {
         try self.init(base, property: "base-url", allowInsecure: allowInsecure)
     }
 
-    /// The signalling of a LiveKit room: `path` is appended to the URL's, which may have its `/rtc`; the token goes into a
-    /// header.
+    /// Makes the signalling URL of a LiveKit room: drops a trailing `/rtc` of the room's URL and appends `path`. The
+    /// token goes into a header.
     package init(
         room: String, path: String = "/rtc", token: APIKey, allowInsecure: Bool = false,
         options: [(name: String, value: String)] = []
@@ -54,8 +55,8 @@ package struct ServiceURL: Sendable, Equatable {
         }
     }
 
-    /// The control channel of a session.
-    /// - Parameter options: further query items, such as `resolution`; values may hold anything.
+    /// Makes the URL of a session's control channel.
+    /// - Parameter options: further query items, such as `resolution`, not yet percent-encoded.
     package func stream(
         key: APIKey?, model: DecartModel, options: [(name: String, value: String)] = []
     ) -> ServiceURL {
@@ -65,7 +66,7 @@ package struct ServiceURL: Sendable, Equatable {
         return appending(path: DecartModel.urlPath, items: items + options, key: key)
     }
 
-    /// The control channel of a viewer, generation 1.
+    /// Makes the URL of a viewer's control channel, generation 1.
     package func subscribe(
         key: APIKey?, sid: String, ip: String, port: Int, options: [(name: String, value: String)] = []
     ) -> ServiceURL {
@@ -74,7 +75,7 @@ package struct ServiceURL: Sendable, Equatable {
         return viewing(path: "/subscribe/" + PercentEncoding.encode(sid), items: items + options, key: key)
     }
 
-    /// Where a viewer asks for a room, generation 2; the key goes into a header of the request.
+    /// Makes the URL where a viewer requests its room, generation 2; the key goes into a header of the request.
     package func watchStream(key: APIKey, room: String) -> ServiceURL {
         viewing(path: "/watch-stream/" + PercentEncoding.encode(room), items: [], key: key)
     }
@@ -85,10 +86,10 @@ package struct ServiceURL: Sendable, Equatable {
         return url
     }
 
-    /// How long the key lets a session last, where it says so.
+    /// Longest session that the key permits; nil if the key has no such claim.
     package var sessionLimit: Duration? { key?.sessionLimit }
 
-    /// The service runs on this machine.
+    /// True if the service runs on this machine.
     package var isLoopback: Bool { ServiceURL.isLoopback(host: host) }
 
     package static func isLoopback(host: String) -> Bool {
@@ -97,20 +98,20 @@ package struct ServiceURL: Sendable, Equatable {
         return IPAddress(host)?.isLoopback ?? false
     }
 
-    /// The host is an address, not a name: TLS sends no server name for it.
+    /// True if the host is an IP address, for which TLS sends no server name (RFC 6066 §3).
     package var hostIsAddress: Bool { IPAddress(host) != nil }
 
     /// **Secret.** Path and query for the request line.
     package var requestTarget: String { query.isEmpty ? path : path + "?" + query }
 
-    /// For the `Host` header: brackets round IPv6, the port unless it is the scheme's.
+    /// Value of the `Host` header: IPv6 in brackets, the port only if it is not the scheme's default.
     package var hostHeader: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"
     }
 
-    /// A peer's words without our key, should the peer repeat it. Keys too short to be one are left alone: they would
-    /// be found in any text.
+    /// Removes our key from a peer's text, in case the peer repeats it. Keys of less than 8 bytes stay, because they
+    /// could occur in any text.
     package func redacting(_ words: String) -> String {
         guard let key = key?.reveal(), key.utf8.count >= 8 else { return words }
         return words.replacing(key, with: "<redacted>").replacing(PercentEncoding.encode(key), with: "<redacted>")
@@ -130,7 +131,7 @@ package struct ServiceURL: Sendable, Equatable {
 }
 
 extension ServiceURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Scheme, host, port and path: the query holds the key and is hidden.
+    /// Scheme, host, port and path; hides the query, which holds the key.
     package var description: String {
         "\(isSecure ? "wss" : "ws")://\(hostHeader)\(path)" + (query.isEmpty ? "" : "?<redacted>")
     }

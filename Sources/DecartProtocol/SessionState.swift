@@ -1,11 +1,11 @@
-/// Where a session is, in the words of the service's guide.
+/// State of a session, named as in the service's guide.
 package enum SessionState: String, Sendable, CaseIterable {
     case idle, connecting, connected, generating, reconnecting, disconnected, error
 
-    /// Frames can flow.
+    /// True if frames can flow.
     package var isConnected: Bool { self == .connected || self == .generating }
 
-    /// A session exists or is being made.
+    /// True if a session exists or is being set up.
     package var isInSession: Bool {
         switch self {
         case .connecting, .connected, .generating, .reconnecting: true
@@ -14,13 +14,13 @@ package enum SessionState: String, Sendable, CaseIterable {
     }
 }
 
-/// What the service says about itself.
+/// Status that the service reports about itself.
 package enum ServiceStatus: String, Sendable, CaseIterable {
     case unknown
     case enteringQueue = "entering-queue"
     case ready
 
-    /// From the text of a `status` message: what it contains decides, whatever its case.
+    /// Parses the text of a `status` message: searches for known phrases, ignoring case.
     package init(statusText: String) {
         let text = statusText.lowercased()
         if text.contains("ready") {

@@ -1,5 +1,5 @@
-/// What a viewer needs to watch a session: base64url over a small JSON object. Whoever holds it can watch: it is kept
-/// like a key.
+/// Lets a viewer watch a session: base64url of a small JSON object. It gives access to the session, so it is kept as
+/// secret as a key.
 package enum SubscribeToken: Sendable, Equatable {
     /// Generation 1: the session, and the server that runs it.
     case direct(sid: String, ip: String, port: Int)
@@ -17,13 +17,13 @@ package enum SubscribeToken: Sendable, Equatable {
         }
     }
 
-    /// Padded, as the service's own viewers insist on it.
+    /// Encodes with padding, because the service's own viewers require it.
     package func encoded() throws(ProtocolError) -> String {
         let text = Base64.encode(try JSONText.encode(self), alphabet: .url)
         return text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
     }
 
-    /// How its media travel.
+    /// Media path of the session.
     package var generation: TransportGeneration {
         switch self {
         case .direct: .webrtc
@@ -46,7 +46,7 @@ extension SubscribeToken: Codable {
         }
     }
 
-    /// Becomes a part of a URL's path, where dots alone would lead elsewhere.
+    /// True if the text is safe as a segment of a URL's path, where `.` and `..` would lead elsewhere.
     private static func isName(_ text: String) -> Bool { !text.isEmpty && text != "." && text != ".." }
 
     package func encode(to encoder: any Encoder) throws {

@@ -1,13 +1,13 @@
-// What a token says of itself, read without any trust: it decides when we announce an end, never what we may do. Who may do
-// what is the service's to say, which checks the signature.
+// Reads the claims of a client token without trusting them: they determine when we announce the end of a session and
+// when we end it, never what we may do. The service checks the signature and grants permissions.
 
-/// The part of a client token's claims that concerns a session (a JSON Web Token, RFC 7519). The service's own tools read
-/// the same claim; `exp` says how long the token opens sessions, not how long those may last.
+/// The claim of a client token (a JSON Web Token, RFC 7519) that limits sessions; the service's own tools read the same
+/// one. `exp` is another limit: how long the token can open sessions, not how long they may last.
 struct TokenClaims: Decodable, Equatable {
     /// Seconds.
     let maximumSessionDuration: Int?
 
-    /// Nil: no such token. An opaque key (`ek_…`) is none.
+    /// Returns nil if the token is not a JSON Web Token, as an opaque key (`ek_…`) is not.
     init?(token: String) {
         guard token.utf8.count <= 16384 else { return nil }
         let parts = token.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
@@ -23,8 +23,8 @@ struct TokenClaims: Decodable, Equatable {
 }
 
 extension KeyedDecodingContainer<WireKey> {
-    /// `constraints: {realtime: {maxSessionDuration}}`, in seconds, as the token endpoint takes it, answers it, and signs
-    /// it into its tokens. Nothing that is no time counts.
+    /// Reads `constraints: {realtime: {maxSessionDuration}}`, in seconds: the form that the token endpoint accepts,
+    /// returns and signs into its tokens. nil unless it is a positive whole number.
     var maximumSessionDuration: Int? {
         let realtime = try? nestedContainer(keyedBy: WireKey.self, forKey: "constraints")
             .nestedContainer(keyedBy: WireKey.self, forKey: "realtime")
@@ -34,7 +34,7 @@ extension KeyedDecodingContainer<WireKey> {
 }
 
 extension APIKey {
-    /// How long it lets a session last; nil: it does not say.
+    /// Longest session that the key permits; nil if it has no such claim.
     package var sessionLimit: Duration? {
         TokenClaims(token: reveal())?.maximumSessionDuration.map { .seconds($0) }
     }

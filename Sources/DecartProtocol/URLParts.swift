@@ -1,4 +1,4 @@
-/// A base URL taken apart (RFC 3986 §3), strict where a mistake would reach a request line.
+/// A base URL split into its parts (RFC 3986 §3); strict wherever a mistake would reach a request line.
 struct URLParts {
     let isSecure: Bool
     let host: String
@@ -7,9 +7,9 @@ struct URLParts {
     let query: String
 
     /// - Parameters:
-    ///   - property: whose value it is, for the error.
-    ///   - schemes: in lower case; whether each is secure.
-    ///   - reserved: names that the query must not have.
+    ///   - property: the property that holds the URL, for the error.
+    ///   - schemes: accepted schemes in lower case, with a flag for the encrypted ones.
+    ///   - reserved: names that the query must not contain.
     init(
         _ text: String, property: String = "base-url",
         schemes: [(name: String, isSecure: Bool)] = [("wss", true), ("ws", false), ("https", true), ("http", false)],
@@ -29,14 +29,14 @@ struct URLParts {
         }
         var rest = text[colon...].dropFirst(3)
 
-        // RFC 6455 §3: fragments have no meaning in WebSocket URLs.
+        // RFC 6455 §3 forbids fragments in WebSocket URLs.
         guard !rest.contains("#") else { throw refuse("must not have a fragment (#…)") }
         var query = ""
         if let mark = rest.firstIndex(of: "?") {
             query = String(rest[rest.index(after: mark)...])
             rest = rest[..<mark]
         }
-        // The key has its own property: a base URL is readable, so nothing secret may be in it.
+        // The key has a property of its own: a base URL is readable, so it must not contain secrets.
         let names = query.split(separator: "&").map { $0.prefix { $0 != "=" } }
         guard !names.contains(where: { reserved.contains(String($0)) }) else {
             throw refuse("must not carry \(reserved.joined(separator: " or ")): they have properties of their own")
@@ -73,7 +73,7 @@ struct URLParts {
         guard !rest.isEmpty else { return (host.lowercased(), nil) }
         rest = rest.dropFirst()
         guard authority[..<rest.startIndex].hasSuffix(":") else { return nil }
-        // "host:" means the scheme's port.
+        // An empty port ("host:") means the scheme's default.
         if rest.isEmpty { return (host.lowercased(), nil) }
         guard rest.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let port = Int(rest), (1...65535).contains(port)
         else { return nil }

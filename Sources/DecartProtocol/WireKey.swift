@@ -1,4 +1,4 @@
-/// The keys of the wire, in every spelling that is accepted.
+/// A JSON key of the wire format.
 struct WireKey: CodingKey, ExpressibleByStringLiteral {
     let stringValue: String
     var intValue: Int? { nil }
@@ -9,7 +9,8 @@ struct WireKey: CodingKey, ExpressibleByStringLiteral {
 }
 
 extension KeyedDecodingContainer<WireKey> {
-    /// A string, or nil if it is absent, null or something else: optional fields never spoil a message.
+    /// Returns a string, or nil if it is absent, null or of another type: a bad optional field never invalidates a
+    /// message.
     func text(_ keys: WireKey...) -> String? {
         for key in keys {
             if let text = try? decode(String.self, forKey: key) { return text }
@@ -19,13 +20,13 @@ extension KeyedDecodingContainer<WireKey> {
 
     func flag(_ key: WireKey) -> Bool? { try? decode(Bool.self, forKey: key) }
 
-    /// A finite number.
+    /// Returns a finite number or nil.
     func number(_ key: WireKey) -> Double? {
         guard let number = try? decode(Double.self, forKey: key), number.isFinite else { return nil }
         return number
     }
 
-    /// A whole number, also if it is written as 3.0 or "3".
+    /// Returns a whole number, also if it is written as 3.0 or "3".
     func integer(_ keys: WireKey...) -> Int? {
         for key in keys {
             if let integer = try? decode(Int.self, forKey: key) { return integer }
@@ -35,16 +36,16 @@ extension KeyedDecodingContainer<WireKey> {
         return nil
     }
 
-    /// An SDP: present and not empty.
+    /// Returns a non-empty SDP or throws.
     func sdp() throws -> String {
         let sdp = try decode(String.self, forKey: "sdp")
         guard !sdp.isEmpty else { throw ProtocolError(.server, "A message is malformed: sdp is empty.") }
         return sdp
     }
 
-    /// The candidate of an `ice-candidate`; nil if it is null.
+    /// Returns the candidate of an `ice-candidate`; nil if it is null.
     func candidate() throws -> CandidateMessage? {
-        // An absent key is an error, null is the end of candidates.
+        // null marks the end of candidates; an absent key is an error.
         if try decodeNil(forKey: "candidate") { return nil }
         let container = try nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
         return CandidateMessage(
@@ -62,7 +63,7 @@ extension KeyedEncodingContainer<WireKey> {
         }
         var container = nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
         try container.encode(candidate.candidate, forKey: "candidate")
-        // Browsers write both keys always.
+        // Browsers always write both keys.
         try container.encode(candidate.sdpMid, forKey: "sdpMid")
         try container.encode(candidate.sdpMLineIndex, forKey: "sdpMLineIndex")
     }

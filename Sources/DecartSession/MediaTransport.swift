@@ -1,12 +1,14 @@
-// The other of the two protocols that are all a session knows of the outside. The same rules hold: any threads, events
-// one at a time and in order, nothing after `stopped`.
+// The second of the two protocols that are all a session knows of its environment; `SignallingChannel` is the first.
+// The same rules hold: an implementation may use any threads, and delivers one event at a time, in order, and none
+// after `stopped`.
 package import DecartProtocol
 
-/// What a media path needs to begin.
+/// Parameters with which a media path starts.
 package enum MediaStart: Sendable, Equatable {
-    /// Offer and candidates go over the control channel: answer with `offer`, then `candidate`s.
+    /// The control channel carries offer and candidates: the media path emits `offer`, then `candidate`s.
     case negotiate(relays: [TURNConfig])
-    /// A room with signalling of its own: no `offer`, only `connected`, when our pictures are published.
+    /// A LiveKit room with its own signalling: the media path emits no `offer`, but `connected` once our video (if any)
+    /// is published.
     case room(url: String, token: Secret)
 
     package var generation: TransportGeneration {
@@ -18,37 +20,38 @@ package enum MediaStart: Sendable, Equatable {
 }
 
 package enum MediaEvent: Sendable, Equatable {
-    /// Our offer, to be sent. A later one, after the answer to the one before, changes what goes over the same path.
+    /// Our offer, to be sent. A later one, after the answer to the previous one, renegotiates the same connection.
     case offer(sdp: String)
-    /// To an offer of the service, to be sent.
+    /// Our answer to an offer of the service, to be sent.
     case answer(sdp: String)
-    /// nil: no more. Those that come before the offer wait for it.
+    /// nil marks the end of candidates. The session holds candidates back until it has sent the offer.
     case candidate(CandidateMessage?)
     /// Media can flow, encrypted, to a peer whose identity is verified.
     case connected(ice: Duration?, dtls: Duration?)
-    /// The first frame came out.
+    /// The first frame was decoded.
     case firstFrame
     case failed(SessionError)
-    /// The answer to `stop`, and the last event.
+    /// Completes `stop`; the last event.
     case stopped
 }
 
 /// A media path to the service, for one attempt.
 package protocol MediaTransport: AnyObject, Sendable {
-    /// Called once, before everything else.
+    /// Called once, before all other methods.
     func start(_ start: MediaStart)
     func apply(answer sdp: String)
-    /// The service changes what goes over the connected path: `answer` follows, unless the offer cannot be taken.
+    /// Applies an offer by which the service renegotiates the connected path. `answer` follows, unless the offer is
+    /// unacceptable.
     func apply(offer sdp: String)
-    /// A later offer was not answered: what was agreed before holds.
+    /// Rolls back a later offer that was not answered: the previously negotiated state holds.
     func forgetOffer()
-    /// nil: no more.
+    /// nil marks the end of candidates.
     func apply(candidate: CandidateMessage?)
 
-    /// Asked for twice a second while connected. What is sent counts from the element's input on, so that a silent
-    /// input is told from a dead path.
+    /// Polled twice a second while connected. `sent` counts at the element's input, so that a silent input differs from
+    /// a dead path.
     var traffic: MediaTraffic { get }
 
-    /// More than once, at any time. Returns at once; `stopped` follows within a second.
+    /// May be called repeatedly and at any time. Returns at once; `stopped` follows within a second.
     func stop()
 }

@@ -1,4 +1,4 @@
-/// Frames or packets counted since the media path was made.
+/// Frames or packets counted since the media path was created.
 package struct MediaTraffic: Sendable, Equatable {
     package var sent: UInt64
     package var received: UInt64
@@ -9,10 +9,11 @@ package struct MediaTraffic: Sendable, Equatable {
     }
 }
 
-/// Finds a dead media path: it counts the time in which we sent and nothing came. With a silent input the clock stands
-/// still, and so it does while the process is stopped: a long gap between samples counts as one interval.
+/// Detects a dead media path: adds up the time during which we sent and received nothing. The sum stands still while
+/// the input is silent. A long gap between two samples, such as a suspended process leaves, counts as at most two
+/// intervals.
 ///
-/// After the end of a generation no media are due: until they are again, the path is dead only after `idleTimeout`.
+/// No media are due after the end of a generation; until they are due again, the path is dead only after `idleTimeout`.
 struct MediaWatchdog: Sendable, Equatable {
     private let timeout: Duration
     private let idleTimeout: Duration
@@ -20,9 +21,9 @@ struct MediaWatchdog: Sendable, Equatable {
     private var last: MediaTraffic?
     private var lastAt: Duration = .zero
     private(set) var silence: Duration = .zero
-    /// Samples in a row without media since the generation ended; nil: media are due.
+    /// Consecutive samples without media since the generation ended; nil while media are due.
     private var quietSamples: Int?
-    /// Media that come after less than this were on their way when the generation ended.
+    /// Media that arrive after fewer quiet samples than this were in flight when the generation ended.
     private static let quietSamplesBeforeMedia = 2
 
     init(timeout: Duration, idleTimeout: Duration, interval: Duration) {
@@ -33,17 +34,17 @@ struct MediaWatchdog: Sendable, Equatable {
 
     var expectsMedia: Bool { quietSamples == nil }
 
-    /// The generation has ended.
+    /// Call when the generation has ended.
     mutating func pause() { (quietSamples, silence) = (0, .zero) }
 
-    /// The generation runs, which need not be news.
+    /// Call when a generation runs; repeated calls have no effect.
     mutating func resume() {
         guard !expectsMedia else { return }
         (quietSamples, silence) = (nil, .zero)
     }
 
-    /// true: dead.
-    /// - Parameter patience: in place of the timeout, where it is longer.
+    /// Returns true if the path is dead.
+    /// - Parameter patience: replaces the timeout if it is longer.
     mutating func sample(_ traffic: MediaTraffic, now: Duration, patience: Duration = .zero) -> Bool {
         defer {
             last = traffic

@@ -1,18 +1,19 @@
-// Which prompts were asked for, which the service has acknowledged, and what to say on a new channel so that none is
-// lost and none is answered twice. Knows no channel, clock or timer: it is told what happened and when.
+// Tracks which prompts were requested and which the service has acknowledged, and what to send on a new channel so that
+// no request is lost and none gets two results. Knows no channel, clock or timer: the caller passes in each event and
+// the time.
 import DecartProtocol
 
-/// Names one request of the application.
+/// Identifies one request of the application.
 package typealias RequestID = UInt64
 
-/// What became of a request; reported exactly once for each.
+/// The result of a request; reported exactly once for each.
 package struct PromptResult: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         case accepted
-        /// The service's words.
+        /// The service's error text.
         case rejected(String)
         case timedOut
-        /// A newer request took its place before it was sent.
+        /// A newer request replaced it before it was sent.
         case superseded
         /// There is no session, or it ended.
         case cancelled
@@ -21,7 +22,7 @@ package struct PromptResult: Sendable, Equatable {
     package let id: RequestID
     package let text: String
     package let outcome: Outcome
-    /// From the request to its result.
+    /// Time from the request to its result.
     package let elapsed: Duration
 
     package init(id: RequestID, text: String, outcome: Outcome, elapsed: Duration) {
@@ -33,7 +34,7 @@ package struct PromptResult: Sendable, Equatable {
 
     package var isAccepted: Bool { outcome == .accepted }
 
-    /// nil when accepted.
+    /// nil if accepted.
     package var error: String? {
         switch outcome {
         case .accepted: nil
@@ -46,39 +47,39 @@ package struct PromptResult: Sendable, Equatable {
 }
 
 struct PromptLedger: Sendable, Equatable {
-    /// Requests that wait for a channel or for their turn; beyond, the oldest one not sent yet gives way.
+    /// Maximum number of requests; a further one supersedes the oldest that is not sent yet.
     static let capacity = 256
-    /// Text prompts under way at once.
+    /// Maximum number of text prompts in flight.
     static let window = 32
     private static let expiredCapacity = 16
 
     private struct Entry: Sendable, Equatable {
-        /// nil: the session's own replay, which nobody asked for.
+        /// nil: the session's own replay, which no request caused.
         var id: RequestID?
-        /// Order of requests; a later one wins whatever the order of acks.
+        /// Order of the requests; the later one wins, whatever the order of the acks.
         var serial: UInt64
         var update: PromptUpdate
         var requestedAt: Duration
-        /// Sent before any frame of this channel.
+        /// True if the request belongs to the initial state of the channel.
         var isInitial = false
         var flight: Flight?
     }
 
     private struct Flight: Sendable, Equatable {
-        /// nil: acknowledged as an image; else by this text.
+        /// Text that its `prompt_ack` repeats; nil: acknowledged by `set_image_ack`.
         var text: String?
-        /// nil: the clock stands still.
+        /// nil: no timeout runs.
         var deadline: Duration?
     }
 
-    /// How the initial state of a channel went.
+    /// Outcome of a channel's initial state.
     enum Initial: Equatable {
         case pending
         case accepted
         case refused(String)
     }
 
-    /// What the service has accepted, or what the application began with.
+    /// Content that the service has accepted, or the application's initial content.
     private(set) var accepted: SessionContent
     private var promptSerial: UInt64 = 0
     private var imageSerial: UInt64 = 0
@@ -102,15 +103,15 @@ struct PromptLedger: Sendable, Equatable {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// What is shown when everything under way is accepted.
+    /// The content once all pending requests are accepted.
     var wanted: SessionContent { entries.reduce(accepted) { $0.applying($1.update) } }
 
     // MARK: Requests
 
-    /// Takes a request; gives the results of those that it pushes out.
+    /// Adds a request; returns the results of those that it supersedes.
     mutating func add(_ update: PromptUpdate, id: RequestID, now: Duration) -> [PromptResult] {
         var results: [PromptResult] = []
-        // Images are large and slow: of those that wait, only the newest counts.
+        // Images are large and slow, so only the newest of the unsent ones is kept.
         if update.image != .unchanged,
             let index = entries.lastIndex(where: { $0.flight == nil && $0.id != nil && $0.update.image != .unchanged })
         {
@@ -133,7 +134,7 @@ struct PromptLedger: Sendable, Equatable {
         return results
     }
 
-    /// For a session that is not running: remembered for the next start, and answered at once.
+    /// Stores a request for the next start, as no session is running, and returns its result.
     mutating func remember(_ update: PromptUpdate, id: RequestID) -> PromptResult {
         accepted = accepted.applying(update)
         return PromptResult(id: id, text: update.prompt?.text ?? accepted.text, outcome: .cancelled, elapsed: .zero)
@@ -146,8 +147,8 @@ struct PromptLedger: Sendable, Equatable {
 
     // MARK: Channels
 
-    /// A new channel, to a service that knows nothing: everything unacknowledged is said again, in order, before the
-    /// first frame; if there is nothing, the accepted state.
+    /// Starts a new channel, to a service that has no state. The initial state of the channel is all unacknowledged
+    /// requests, in order; the accepted content if there are none.
     mutating func beginChannel(now: Duration) {
         entries.removeAll { $0.id == nil }
         expired = []
@@ -161,7 +162,7 @@ struct PromptLedger: Sendable, Equatable {
         }
     }
 
-    /// The messages that may go out now.
+    /// Returns the messages that may be sent now.
     mutating func takeMessages(now: Duration) -> [ClientMessage] {
         var messages: [ClientMessage] = []
         var under = accepted
@@ -179,20 +180,21 @@ struct PromptLedger: Sendable, Equatable {
         return messages
     }
 
-    /// nil: not yet.
+    /// Returns nil if the message must wait.
     private func flight(for message: ClientMessage, isInitial: Bool, now: Duration) -> Flight? {
         let flights = entries.compactMap(\.flight)
-        // The initial state has a clock of its own.
+        // The initial state has its own timer, `initialAck`.
         if case .prompt(let prompt) = message {
             guard flights.count < PromptLedger.window else { return nil }
             return Flight(text: prompt.text, deadline: isInitial ? nil : now + promptTimeout)
         }
-        // One image at a time: its ack does not say which one it answers.
+        // Only one image is in flight, because its ack does not identify the image.
         guard !flights.contains(where: { $0.text == nil }) else { return nil }
         return Flight(text: nil, deadline: isInitial ? nil : now + imageTimeout)
     }
 
-    /// The service queues us: what was sent may be lost, and no clock runs. It is sent again after the queue.
+    /// Stops all timeouts, because the service has put us in its queue. It may lose what was sent before:
+    /// `resendAfterQueue` sends that again.
     mutating func recall() {
         for index in entries.indices { entries[index].flight?.deadline = nil }
     }
@@ -201,7 +203,7 @@ struct PromptLedger: Sendable, Equatable {
         for index in entries.indices { entries[index].flight = nil }
     }
 
-    // MARK: Answers
+    // MARK: Acknowledgements
 
     mutating func acknowledge(_ ack: PromptAck, now: Duration) -> [PromptResult] {
         resolve(success: ack.success, error: ack.error, now: now) { flight in
@@ -214,8 +216,8 @@ struct PromptLedger: Sendable, Equatable {
         resolve(success: ack.success, error: ack.error, now: now) { $0.text == nil }
     }
 
-    /// An ack answers the oldest request under way that it fits. One that fits none is a duplicate, or belongs to an
-    /// older request or channel: it may tell what the service shows, but is nobody's result.
+    /// Completes the oldest request in flight that the ack fits. An ack that fits none is a duplicate, or belongs to an
+    /// older request or channel: it may update the accepted content, but completes no request.
     private mutating func resolve(
         success: Bool, error: String?, now: Duration, fits: (Flight) -> Bool
     ) -> [PromptResult] {
@@ -248,7 +250,7 @@ struct PromptLedger: Sendable, Equatable {
         }
     }
 
-    /// `error` from the service: everything under way has failed.
+    /// Fails all requests in flight, after an `error` from the service.
     mutating func failFlights(_ words: String, now: Duration) -> [PromptResult] {
         let failed = entries.filter { $0.flight != nil }
         entries.removeAll { $0.flight != nil }
@@ -256,16 +258,16 @@ struct PromptLedger: Sendable, Equatable {
         return failed.flatMap { result($0, .rejected(words), now) }
     }
 
-    /// The session ends.
+    /// Cancels all requests at the end of the session.
     mutating func cancelAll(now: Duration) -> [PromptResult] {
         let cancelled = entries
         entries = []
-        // What was asked for still counts when the session is started again.
+        // The requested content still applies when the session starts again.
         for entry in cancelled where entry.id != nil { accepted = accepted.applying(entry.update) }
         return cancelled.flatMap { result($0, .cancelled, now) }
     }
 
-    /// How the initial state stands. If every newer wish was refused, what was accepted before is tried once more.
+    /// Returns the outcome so far. If all newer requests were rejected, the content accepted before is tried once more.
     mutating func initialState(now: Duration) -> Initial {
         if entries.contains(where: \.isInitial) { return .pending }
         if hasAcceptance { return .accepted }
@@ -278,9 +280,9 @@ struct PromptLedger: Sendable, Equatable {
         return .refused(refusal ?? "refused without a reason")
     }
 
-    // MARK: Time
+    // MARK: Timeouts
 
-    /// When the next request under way runs out of time.
+    /// The earliest deadline of the requests in flight.
     var nextDeadline: Duration? { entries.compactMap { $0.flight?.deadline }.min() }
 
     mutating func expire(now: Duration) -> [PromptResult] {

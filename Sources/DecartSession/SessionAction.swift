@@ -1,6 +1,6 @@
 package import DecartProtocol
 
-/// Names one attempt to connect; facts about older ones are ignored.
+/// Identifies one attempt to connect; the machine ignores events of earlier ones.
 package struct AttemptID: Sendable, Hashable, Comparable, CustomStringConvertible {
     package let number: UInt64
 
@@ -11,35 +11,35 @@ package struct AttemptID: Sendable, Hashable, Comparable, CustomStringConvertibl
 
 /// Timers are data: the machine names them, the driver keeps the clock.
 package enum TimerID: Sendable, Hashable {
-    /// A channel that does not keep its promise to answer in time.
+    /// Guards against a channel that does not keep its own open timeout.
     case opening(AttemptID)
-    /// Waiting for the service's first word.
+    /// Limits the wait for the first message about the queue.
     case statusGrace(AttemptID)
     case initialAck(AttemptID)
-    /// Waiting for a room.
+    /// Limits the wait for a room.
     case roomInfo(AttemptID)
     case mediaConnect(AttemptID)
-    /// Waiting for the answer to a later offer.
+    /// Limits the wait for the answer to a later offer.
     case laterAnswer(AttemptID)
     case mediaSample(AttemptID)
     case stable(AttemptID)
-    /// The request whose time runs out next.
+    /// The earliest deadline of the requests in flight.
     case acks
     case retry
-    /// The session's end, or its announcement.
+    /// The announcement of the session's end, or the end itself.
     case limit
 }
 
-/// Facts, told to the machine.
+/// Input of the machine.
 package enum SessionEvent: Sendable, Equatable {
     case start
     case stop
     case update(PromptUpdate, id: RequestID)
-    /// nil: as long as it likes.
+    /// Sets the user's limit; nil: unlimited.
     case limit(Duration?)
-    /// Of a limited session.
+    /// Extends the user's limit; has no effect without one.
     case extend(by: Duration)
-    /// How long the service lets the session of this attempt last; nil: it does not say.
+    /// Longest session that the service grants this attempt; nil: unknown.
     case grant(AttemptID, Duration?)
     case channelOpened(AttemptID, transport: Duration?, upgrade: Duration?)
     case channelMessage(AttemptID, ServerMessage)
@@ -51,15 +51,15 @@ package enum SessionEvent: Sendable, Equatable {
     case timerFired(TimerID)
 }
 
-/// Orders, to be carried out in their order.
+/// Output of the machine; the driver performs the actions in order.
 package enum SessionAction: Sendable, Equatable {
-    /// With the media path that is to come, if that is known.
+    /// Carries the media path to expect; nil: not known yet.
     case openChannel(AttemptID, TransportGeneration?, timeout: Duration)
     case send(AttemptID, ClientMessage)
     case closeChannel(AttemptID)
     case startMedia(AttemptID, MediaStart)
     case applyAnswer(AttemptID, sdp: String)
-    /// The service's, for the same path; answered by the media event `answer`.
+    /// Applies the service's offer to the same path; the media event `answer` follows.
     case applyOffer(AttemptID, sdp: String)
     case forgetOffer(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
@@ -70,17 +70,17 @@ package enum SessionAction: Sendable, Equatable {
     case report(SessionReport)
 }
 
-/// What the application is told besides the snapshot.
+/// Reports to the application, in addition to the snapshot.
 package enum SessionReport: Sendable, Equatable {
     case promptResult(PromptResult)
     /// The session will expire unless it is extended.
     case ending(left: Duration)
-    /// Will be retried, or does not end the session.
+    /// The session retries after this error, or continues in spite of it.
     case warning(SessionError)
-    /// The session has ended because of this; told once.
+    /// The error that ended the session; reported once.
     case failed(SessionError)
-    /// What `auto` found out about the service, for other sessions; nil: what was known is not so.
+    /// The transport that `auto` detected, for other sessions; nil: the one known before was wrong.
     case learnt(TransportGeneration?)
-    /// For a debug log only.
+    /// Text for a debug log only.
     case note(String)
 }

@@ -1,51 +1,53 @@
 package import DecartProtocol
 
-/// Which media path a session asks for.
+/// The media path that the user chooses.
 package enum TransportChoice: String, Sendable, CaseIterable {
-    /// The one that the service turns out to speak.
+    /// Detects the path that the service supports.
     case auto
     case livekit, webrtc
 }
 
-/// What a session wants and how patient it is. All clocks are monotonic.
+/// Content, retries and timeouts of a session. All clocks are monotonic.
 package struct SessionConfiguration: Sendable, Equatable {
-    /// The state asked for before any frame is sent.
+    /// Content to request from the service first.
     package var initial: SessionContent
     package var retry: RetryPolicy
-    /// Bounds opening the channel, and again offer → connected.
+    /// Limits opening the channel and, separately, the time from offer to connected media.
     package var connectionTimeout: Duration
     package var transport = TransportChoice.webrtc
-    /// What other sessions found out about the service, which `auto` then begins with.
+    /// The transport that other sessions detected; `auto` starts with it.
     package var known: TransportGeneration?
-    /// From asking for a room to hearing of it; stands still in the queue. With `auto`, silence for so long means that
-    /// the service knows no rooms.
+    /// Limit from `livekit_join` to `livekit_room_info`; does not run in the queue. With `auto`, no reply within
+    /// this time means that the service has no rooms.
     package var roomInfoTimeout: Duration = .seconds(15)
-    /// From sending the initial state to its ack; stands still in the queue.
+    /// Limit from sending the initial state to its ack; does not run in the queue.
     package var initialAckTimeout: Duration = .seconds(30)
-    /// For the answer to an offer that changes what goes over a connected path.
+    /// Limit for the answer to an offer that renegotiates a connected path.
     package var laterAnswerTimeout: Duration = .seconds(10)
     package var promptAckTimeout: Duration = .seconds(15)
     package var imageAckTimeout: Duration = .seconds(30)
-    /// A retry is less patient, so that an outage costs no more than it must.
+    /// Retries have shorter timeouts, so that an outage costs no more than necessary.
     package var retryOpenTimeout: Duration = .seconds(5)
     package var retryMediaTimeout: Duration = .seconds(10)
-    /// How long to wait for the service to say whether there is a queue. Services that say nothing cost this once.
+    /// Time to wait for the service to report that there is a queue. An attempt loses this time if the service reports
+    /// nothing.
     package var statusGrace: Duration = .milliseconds(250)
-    /// Frames sent for so long, and none came: the media path is dead.
+    /// The media path is dead if frames were sent for this long and none arrived.
     package var mediaTimeout: Duration = .seconds(5)
-    /// Frames sent for so long after a generation ended, and neither a word of another one nor media came.
+    /// The session is dead if, after a generation ended, frames were sent for this long and neither another generation
+    /// nor media came.
     package var generationTimeout: Duration = .seconds(15)
     package var mediaSampleInterval: Duration = .milliseconds(500)
-    /// When the channel is lost but pictures still come: keep that media path until the first frame of the next one.
-    /// The maker of media paths must then live with two at a time, and show the older one while it is not stopped.
+    /// If the channel is lost but frames still arrive, keeps that media path until the first frame of the next one. The
+    /// factory of media paths must then support two at a time, and show the older one until it is stopped.
     package var keepsMediaWhileReconnecting = false
-    /// After so long a connection, the count of retries starts again.
+    /// A connection of this length resets the count of retries.
     package var stableAfter: Duration = .seconds(30)
 
-    /// A session that is there is watched: nothing is asked for, nothing is sent, and nothing changes what it shows.
+    /// Watches an existing session: requests nothing, sends nothing, and cannot change what the session shows.
     package var isViewer = false
 
-    /// From the first connection on; nil: as long as it likes.
+    /// Limit that starts with the first connection; nil: unlimited.
     package var maximumDuration: Duration?
 
     package init(

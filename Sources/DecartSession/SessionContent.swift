@@ -1,6 +1,6 @@
 package import DecartProtocol
 
-/// What the service is asked to show: a text, an image, both, or (neither) the frames as they are.
+/// Content that the service shows on request: a text, an image, both, or neither (the frames pass through unchanged).
 package struct SessionContent: Sendable, Equatable {
     package var prompt: Prompt?
     package var image: ReferenceImage?
@@ -25,7 +25,7 @@ package struct SessionContent: Sendable, Equatable {
         return content
     }
 
-    /// The whole state in one message, for a service that knows nothing yet.
+    /// The whole content in one message, for a service that has no state yet.
     var message: ClientMessage {
         if image == nil, let prompt, !prompt.isEmpty {
             return .prompt(PromptMessage(text: prompt.text, enhance: prompt.enrich))
@@ -38,14 +38,14 @@ package struct SessionContent: Sendable, Equatable {
     fileprivate var enhance: Bool? { text.isEmpty ? nil : prompt?.enrich }
 }
 
-/// A change of what is shown: one request, whatever its parts.
+/// A change of the content, always one request.
 package struct PromptUpdate: Sendable, Equatable {
     package enum Image: Sendable, Equatable {
         case unchanged, removed
         case set(ReferenceImage)
     }
 
-    /// nil: unchanged. An empty text takes the text away.
+    /// nil: unchanged. An empty text removes the text.
     package var prompt: Prompt?
     package var image: Image
 
@@ -54,12 +54,12 @@ package struct PromptUpdate: Sendable, Equatable {
         self.image = image
     }
 
-    /// The message for a service whose state is `before`.
+    /// Returns the message for a service that has the content `before`.
     func message(after before: SessionContent) -> ClientMessage {
         let content = before.applying(self)
         switch image {
         case .unchanged, .removed:
-            // Removing the image while a text stays: an explicit null beside the text.
+            // An explicit null removes the image, while the text stays.
             if image == .removed || content.isPassthrough {
                 return .setImage(SetImageMessage(image: .none, text: content.messageText, enhance: content.enhance))
             }

@@ -1,24 +1,24 @@
-// The dull driver of `SessionMachine`: every fact becomes one mutation and one full drain of orders, on one serial
-// queue. It knows channels and media paths by their protocols only, and makes one of each per attempt.
+// The driver of `SessionMachine`: each event is one mutation, followed by all its actions, on one serial queue. It
+// knows channels and media paths by their protocols only, and creates one of each per attempt.
 //
-// Order: facts from one channel or media path are handled in the order they were told; `start`, `updatePrompt` and
-// `stop` in the order they were called. `onChange` and `onEvent` are called on the session's queue, without a lock.
+// Order: events of one channel or media path are handled in the order of their delivery; `start`, `updatePrompt` and
+// `stop` in the order of the calls. `onChange` and `onEvent` are called on the session's queue, without a lock.
 //
-// Life: who owns the controller calls `stop` before letting go; letting go without it closes channel and media path
-// all the same, but nobody hears of it. Channels and media paths hold the controller weakly.
+// Lifetime: the owner of the controller calls `stop` before it releases it. Without `stop`, deinit still closes channel
+// and media path, but nothing reports their end. Channels and media paths hold the controller weakly.
 package import DecartProtocol
 package import Dispatch
 import Synchronization
 
-// Everything that changes is touched on the scheduler's serial queue only (and in deinit), except what is in a
-// Mutex or Atomic.
+// @unchecked: all state that changes is accessed only on the scheduler's serial queue (and in deinit), except what is
+// in a Mutex or Atomic.
 package final class SessionController: @unchecked Sendable {
-    /// Makes the channel of one attempt, whose media path may be known already; may ask for a fresh key first, as `open`
-    /// has time for it.
+    /// Creates the channel of one attempt; the media path is nil if it is not known yet. The channel may fetch a fresh
+    /// key first: the timeout of `open` includes that.
     package typealias MakeChannel =
         @Sendable (AttemptID, TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void)
         throws(SessionError) -> any SignallingChannel
-    /// Makes the media path of one attempt.
+    /// Creates the media path of one attempt.
     package typealias MakeMedia =
         @Sendable (AttemptID, MediaStart, _ onEvent: @escaping @Sendable (MediaEvent) -> Void) throws(SessionError)
         -> any MediaTransport
@@ -32,11 +32,12 @@ package final class SessionController: @unchecked Sendable {
     private var machine: SessionMachine
     private var channels: [AttemptID: any SignallingChannel] = [:]
     private var media: [AttemptID: any MediaTransport] = [:]
-    /// Told to close or stop, not yet heard of.
+    /// Channels that are closing, until their last event arrives.
     private var closing: [AttemptID: any SignallingChannel] = [:]
+    /// Media paths that are stopping, until `stopped` arrives.
     private var stopping: [AttemptID: any MediaTransport] = [:]
     private var completions: [@Sendable () -> Void] = []
-    /// The version of each running timer: one that fires late, after it was cancelled or set anew, has another.
+    /// Version of each scheduled timer. A timer that fires after it was cancelled or rescheduled has another version.
     private var timers: [TimerID: UInt64] = [:]
     private var timerVersion: UInt64 = 0
 
@@ -44,8 +45,9 @@ package final class SessionController: @unchecked Sendable {
     private let requests = Atomic<RequestID>(0)
 
     /// - Parameters:
-    ///   - onChange: called when the snapshot has changed, with the new one.
-    ///   - onEvent: results of prompts, warnings, and the one error that ends the session.
+    ///   - onChange: called with the new snapshot when it has changed.
+    ///   - onEvent: called with each report, such as a prompt result, a warning, or the one error that ends the
+    ///     session.
     package init(
         configuration: SessionConfiguration,
         scheduler: any SessionScheduler,
@@ -68,17 +70,16 @@ package final class SessionController: @unchecked Sendable {
         for transport in media.values { transport.stop() }
     }
 
-    // MARK: For the application, from any thread
+    // MARK: Application interface, any thread
 
-    /// The latest state.
     package var snapshot: SessionSnapshot { published.withLock { $0 } }
 
-    /// Begins a session; again after `stop` or an error. Nothing happens while one is running.
+    /// Starts a session, also after `stop` or an error. Has no effect while one is running.
     package func start() {
         scheduler.async { [weak self] in self?.handle(.start) }
     }
 
-    /// One request, whatever its parts; its result comes as an event.
+    /// Makes one request, whatever its parts; its result comes as a report.
     @discardableResult
     package func updatePrompt(_ update: PromptUpdate) -> RequestID {
         let id = requests.wrappingAdd(1, ordering: .relaxed).newValue
@@ -86,7 +87,7 @@ package final class SessionController: @unchecked Sendable {
         return id
     }
 
-    /// How long a session may last from its first connection on, the present one too; nil: as long as it likes.
+    /// Limits how long a session may last after its first connection, including the present session; nil: unlimited.
     package func limit(to duration: Duration?) {
         scheduler.async { [weak self] in self?.handle(.limit(duration)) }
     }
@@ -97,9 +98,9 @@ package final class SessionController: @unchecked Sendable {
     }
 
     /// Ends the session. Returns at once; the completion is called on the session's queue when channel and media path
-    /// are gone, or after a second.
+    /// are gone, or after one second.
     package func stop(_ completion: (@Sendable () -> Void)? = nil) {
-        // Strong on purpose: the controller lives until the end has been told.
+        // Capture self strongly, so that the controller lives until it has called the completion.
         scheduler.async {
             if let completion { self.completions.append(completion) }
             self.handle(.stop)
@@ -109,10 +110,10 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
-    /// The same at once, from the scheduler's queue, which runs nothing after it.
+    /// Ends the session at once. Called on the scheduler's queue, which runs nothing afterwards.
     package func end() { handle(.stop) }
 
-    // MARK: Facts
+    // MARK: Events
 
     private func handle(_ event: SessionEvent) {
         let before = machine.snapshot
@@ -123,7 +124,7 @@ package final class SessionController: @unchecked Sendable {
         for action in actions {
             if case .report(let report) = action { reports.append(report) } else { perform(action) }
         }
-        // Outside is called last, so that what it calls back finds everything done.
+        // Call the application last, so that its calls back find all actions done.
         if after != before { onChange(after) }
         for report in reports { onEvent(report) }
     }
@@ -168,7 +169,7 @@ package final class SessionController: @unchecked Sendable {
         handle(.media(id, event))
     }
 
-    // MARK: Orders
+    // MARK: Actions
 
     private func perform(_ action: SessionAction) {
         switch action {
@@ -240,7 +241,7 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
-    /// A fact that comes about while orders are carried out waits its turn.
+    /// Queues an event that arises while actions are performed, so that the remaining actions come first.
     private func enqueue(_ event: SessionEvent) {
         scheduler.async { [weak self] in self?.handle(event) }
     }
@@ -256,7 +257,7 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
-    // MARK: The end
+    // MARK: Completion
 
     private func completeIfGone() {
         guard channels.isEmpty, media.isEmpty, closing.isEmpty, stopping.isEmpty else { return }
@@ -271,7 +272,7 @@ package final class SessionController: @unchecked Sendable {
 }
 
 extension SessionController {
-    /// With the system's clock, on a serial queue of its own.
+    /// Uses the system's clock. `queue` is serial and used by nothing else.
     package convenience init(
         configuration: SessionConfiguration,
         queue: DispatchQueue,

@@ -1,7 +1,7 @@
 package import DecartProtocol
 
-/// Why a session, an attempt or a request failed.
-/// The message is for the user: it names host and cause, and never a key, a token or a URL's query.
+/// The failure of a session, an attempt or a request.
+/// The message is for the user: it names host and cause, and never contains a key, a token or a URL's query.
 package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The part of the connection that failed.
     package enum Stage: String, Sendable, CaseIterable {
@@ -11,11 +11,11 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
     package var code: DecartErrorCode
     package var message: String
     package var stage: Stage
-    /// Trying again is pointless.
+    /// True if a retry is pointless.
     package var isPermanent: Bool
-    /// The status of a refused upgrade.
+    /// HTTP status of a rejected upgrade.
     package var httpStatus: Int?
-    /// The service asks to be left alone for so long (Retry-After).
+    /// Wait that the service requests before a retry (Retry-After).
     package var retryAfter: Duration?
 
     package init(
@@ -32,7 +32,7 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
 }
 
 extension SessionError {
-    /// From the service's own words.
+    /// Makes an error from the service's own error text.
     static func service(_ words: String, stage: Stage) -> SessionError {
         let text = words.printable(limit: 500)
         let code: DecartErrorCode =
@@ -49,7 +49,7 @@ extension SessionError {
 }
 
 extension String {
-    /// A peer's words, safe to show: no control characters, bounded.
+    /// Makes a peer's text safe to show: replaces control characters and cuts it off after `limit` Unicode scalars.
     package func printable(limit: Int) -> String {
         let scalars = unicodeScalars.prefix(limit).map { scalar -> Character in
             scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value) ? " " : Character(scalar)
@@ -59,7 +59,7 @@ extension String {
 }
 
 extension SessionIdentity {
-    /// The service's names become properties and go into messages and tokens.
+    /// Makes the service's names printable, because they become properties and go into messages and tokens.
     var printable: SessionIdentity {
         SessionIdentity(
             id: id.printable(limit: 256), serverIP: serverIP?.printable(limit: 64), serverPort: serverPort,

@@ -1,13 +1,14 @@
-/// How long a session may last, and when its end is announced. Two clocks: the user's starts with the first connection, and
-/// goes on while a lost one is made anew; the service's starts with each connection, for that is a session of its own there.
+/// Limits a session's duration and announces its end. There are two clocks: the user's starts with the first connection
+/// and continues while a lost one is reconnected; the service's starts with each connection, because the service treats
+/// each one as a new session.
 struct SessionLimit: Sendable {
-    /// Before the end; half of the time for sessions of less than a minute.
+    /// Notice before the end; half of the duration for sessions of less than a minute.
     private static let longestNotice: Duration = .seconds(30)
 
-    /// By the user; nil: as long as it likes.
+    /// The user's limit; nil: unlimited.
     private var allowed: Duration?
     private var start: Duration?
-    /// By the service, for the present connection.
+    /// The service's limit for the present connection.
     private var granted: Duration?
     private var connectedAt: Duration?
     /// The end that was announced last.
@@ -26,7 +27,7 @@ struct SessionLimit: Sendable {
         connectedAt = now
     }
 
-    /// The connection is lost, or not there yet: what the service grants counts from the next one.
+    /// Forgets the service's limit when the connection is lost: the next connection brings its own.
     mutating func suspend() { (granted, connectedAt) = (nil, nil) }
 
     mutating func reset() {
@@ -38,19 +39,19 @@ struct SessionLimit: Sendable {
 
     mutating func grant(_ granted: Duration?) { self.granted = granted }
 
-    /// Nothing without a limit of the user's: there is nothing to extend. What the service grants cannot be extended.
+    /// Has no effect without a user's limit. The service's limit cannot be extended.
     mutating func extend(by more: Duration) {
         guard let allowed, more > .zero else { return }
         set(allowed + more)
     }
 
-    /// The service's time is up, or as good as that: its clock may be ahead of ours.
+    /// True if the service's time is up or almost up: its clock may be ahead of ours.
     func isSpent(now: Duration) -> Bool {
         guard let granted, let connectedAt else { return false }
         return now - connectedAt >= granted - min(.seconds(5), granted / 10)
     }
 
-    /// The nearer end, and how long it allows from its beginning.
+    /// The earlier of the two ends, and the duration that it permits from its start.
     private var end: (at: Duration, length: Duration)? {
         let ends = [(start, allowed), (connectedAt, granted)].compactMap { start, length in
             start.flatMap { start in length.map { (at: start + $0, length: $0) } }
@@ -58,7 +59,7 @@ struct SessionLimit: Sendable {
         return ends.min { $0.at < $1.at }
     }
 
-    /// What is due now; nil without a limit, or before the first connection.
+    /// Returns the step that is due now; nil without a limit, or before the first connection.
     mutating func verdict(now: Duration) -> Verdict? {
         guard let end else { return nil }
         if now >= end.at { return .over(after: end.length) }

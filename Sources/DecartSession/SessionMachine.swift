@@ -1,17 +1,19 @@
-// The whole life of a session as a value: facts in, orders out. No I/O, clock, task, lock or logger; `now` and
-// randomness are arguments, timers are data. `SessionController` carries the orders out.
+// The whole life of a session as a value: events in, actions out. No I/O, clock, task, lock or logger; `now` and
+// randomness are arguments, timers are data. `SessionController` performs the actions.
 //
 //   idle ─start→ running(attempt): opening → greeting → settling → negotiating → connected
 //                  │ lost, retries left          ↑
 //                  └────────→ backingOff ──retry─┘
 //                  │ permanent, or no retries left → failed        stop, at any time → stopped
 //
-// Two media paths: a direct connection is offered when the initial state is acknowledged; a room is joined as soon as
-// the service names it, the ack comes beside. `auto` asks for a room and sees which one the service speaks.
+// There are two media paths. A direct connection is offered once the initial state is acknowledged. A room is joined as
+// soon as the service names it, possibly before the ack. `auto` requests a room and detects from the replies, or from
+// their absence, which path the service supports.
 //
-// A viewer (`isViewer`) is told its path by its token, asks for nothing, and only negotiates or joins.
+// A viewer (`isViewer`) knows its path from its token, requests nothing, and only negotiates or joins.
 //
-// One rule for the first connection and for lost ones: `lose` decides. With no retries it fails at once.
+// The first connection and a lost one fail in the same way: only `lose` decides whether to retry. If no retries are
+// allowed, the session fails at once.
 import DecartProtocol
 
 package struct SessionMachine: Sendable {
@@ -23,16 +25,16 @@ package struct SessionMachine: Sendable {
         case failed
     }
 
-    /// One try, from the dial to its end.
+    /// One attempt, from opening the channel to the end of its connection.
     struct Attempt: Sendable {
         enum Step: Int, Sendable, Comparable {
             /// The channel is being opened.
             case opening
-            /// The channel is open; the service may say that there is a queue.
+            /// The channel is open; the service may report that there is a queue.
             case greeting
-            /// The initial state is under way; nothing is offered before its ack. Or a room is being waited for.
+            /// The initial state is in flight, and nothing is offered before its ack. Or the machine waits for a room.
             case settling
-            /// The media path is being made.
+            /// The media path is being established.
             case negotiating
             case connected
 
@@ -44,33 +46,33 @@ package struct SessionMachine: Sendable {
         var step = Step.opening
         /// nil: not decided yet.
         var path: TransportGeneration?
-        /// … by what earlier attempts found out; nothing of this one has confirmed it yet.
+        /// `path` comes from earlier attempts or sessions; nothing in this attempt has confirmed it yet.
         var isPresumed = false
-        /// A room was asked for.
+        /// `livekit_join` was sent.
         var hasAskedForRoom = false
-        /// The initial state was, or may be, sent.
+        /// The initial state was sent, or may be sent.
         var isGreeted = false
-        /// … and accepted.
+        /// The initial state was accepted.
         var isInitialDone = false
         var isQueued = false
         var settlingSince: Duration = .zero
         var relays: [TURNConfig] = []
-        /// Of our offers: one at a time.
+        /// State of our offers; one is in flight at a time.
         enum Offer: Sendable { case none, first, answered, later }
         var offer = Offer.none
-        /// Ours, found before the offer went out.
+        /// Local candidates found before the offer was sent.
         var heldCandidates: [CandidateMessage?] = []
         enum Generation: Sendable, Equatable {
-            /// The service has not spoken of one; some never do.
+            /// The service has not reported a generation; some services never do.
             case unknown
             case running
-            /// The session lives on, and so do its connections. A code names a cause that the user must hear of.
+            /// The session and its connections continue. A code is a cause that the user must learn about.
             case ended(DecartErrorCode?)
         }
         var generation = Generation.unknown
         var watchdog: MediaWatchdog
 
-        /// The channel takes prompts.
+        /// True if prompts may be sent on the channel.
         var takesPrompts: Bool { isGreeted && !isQueued }
 
         mutating func generationRuns() {
@@ -79,22 +81,22 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// A media path that outlives its channel until the next one shows a picture.
+    /// The previous media path: it outlives its channel until the next path shows a frame.
     struct Veteran: Sendable {
         let id: AttemptID
         var watchdog: MediaWatchdog
     }
 
     let configuration: SessionConfiguration
-    /// What the application may know; changes with events only.
+    /// The state for the application; changes only in `handle`.
     package private(set) var snapshot = SessionSnapshot()
     var phase = Phase.idle
     var ledger: PromptLedger
     private var backOff: BackOff
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
-    /// What `auto` found out, by the service's words or by a connection that came about; kept for later attempts, until
-    /// one fails by it.
+    /// The path that `auto` detected, from the service's messages or from a connection that was established. Later
+    /// attempts start with it, until one of them fails because of it.
     private var decision: TransportGeneration?
     private var veteran: Veteran?
     private var limit: SessionLimit
@@ -109,12 +111,12 @@ package struct SessionMachine: Sendable {
         limit = SessionLimit(configuration.maximumDuration)
     }
 
-    /// What is shown when everything under way is accepted.
+    /// The content once all pending requests are accepted.
     package var wantedContent: SessionContent { ledger.wanted }
 
     /// - Parameters:
-    ///   - now: monotonic, from any origin.
-    ///   - jitter: 0…1 at random, used when a retry is planned.
+    ///   - now: monotonic time since an arbitrary origin.
+    ///   - jitter: 0…1 at random; used when a retry is scheduled.
     package mutating func handle(_ event: SessionEvent, now: Duration, jitter: Double = 0) -> [SessionAction] {
         switch event {
         case .start: start(now)
@@ -136,7 +138,7 @@ package struct SessionMachine: Sendable {
         case .channelMessage(let id, let message):
             received(message, on: id, now, jitter)
         case .channelMalformed(let id, let reason):
-            // A malformed frame never ends the session.
+            // A malformed message never ends the session.
             with(id) { machine, _ in machine.report(.note("Ignored: \(reason)")) }
         case .channelClosed(let id, let code, let reason):
             if isCurrent(id) { lose(causeOfEnd ?? closeError(code, reason), now, jitter) }
@@ -190,11 +192,12 @@ package struct SessionMachine: Sendable {
         snapshot.phases = ConnectPhases()
         let timeout = patience(configuration.retryOpenTimeout)
         order(.openChannel(id, attempt.path, timeout: timeout))
-        // The channel promises to answer in time and knows best what it waited for. This is for one that does not.
+        // The channel keeps this timeout itself and knows the cause best. The timer guards against a channel that does
+        // not.
         order(.schedule(.opening(id), after: timeout + .seconds(1)))
     }
 
-    /// The first try has the user's time-out, later ones a shorter one.
+    /// Returns the user's timeout for the first attempt, and a shorter one for later attempts.
     private func patience(_ retryLimit: Duration) -> Duration {
         backOff.count == 0 && !hasBeenConnected
             ? configuration.connectionTimeout : min(configuration.connectionTimeout, retryLimit)
@@ -222,7 +225,7 @@ package struct SessionMachine: Sendable {
         for result in ledger.cancelAll(now: now) { report(.promptResult(result)) }
     }
 
-    /// Lost, or never come about: the one place that decides whether to try again.
+    /// Ends an attempt that failed or whose connection was lost: the only place that decides whether to retry.
     mutating func lose(_ error: SessionError, _ now: Duration, _ jitter: Double) {
         guard case .running(let attempt) = phase else { return }
         if attempt.isPresumed, attempt.step > .opening, attempt.step < .connected { learn(nil) }
@@ -231,7 +234,7 @@ package struct SessionMachine: Sendable {
         let retries = backOff.count
         let isExhausted = configuration.retry.maximumRetries.map { retries >= $0 } ?? false
         let willRetry = !error.isPermanent && !isExhausted
-        // The channel is gone but pictures still come: the next session is made beside this one, and the switch is at
+        // The channel is lost but frames still arrive: set up the next session alongside this media path, and switch at
         // its first frame.
         let keepsMedia =
             willRetry && configuration.keepsMediaWhileReconnecting && attempt.step == .connected
@@ -253,7 +256,7 @@ package struct SessionMachine: Sendable {
         report(.warning(error))
     }
 
-    /// Ends channel, media and timers of the current attempt or wait.
+    /// Ends channel, media and timers of the current attempt, or the wait for a retry.
     private mutating func endAttempt(keepingMedia: Bool) {
         if case .backingOff = phase { order(.cancel(.retry)) }
         guard case .running(let attempt) = phase else { return }
@@ -293,7 +296,7 @@ package struct SessionMachine: Sendable {
         snapshot.phases.upgrade = upgrade
         order(.cancel(.opening(attempt.id)))
         if attempt.path != .webrtc, !configuration.isViewer { askForRoom(&attempt) }
-        // Where there are rooms, nothing is waited for.
+        // A service that is known to have rooms needs no wait for its status.
         if configuration.statusGrace > .zero, attempt.path != .livekit {
             order(.schedule(.statusGrace(attempt.id), after: configuration.statusGrace))
         } else {
@@ -305,15 +308,15 @@ package struct SessionMachine: Sendable {
         order(.cancel(.statusGrace(attempt.id)))
         attempt.step = .settling
         if configuration.isViewer {
-            // Nothing is asked for: what the session shows is its owner's to say.
+            // A viewer sends no initial state: the owner of the session decides what it shows.
             attempt.isInitialDone = true
             offerIfDue(&attempt)
         }
         greetIfDue(&attempt, now)
     }
 
-    /// The initial state may go out. Passthrough waits: in a room until our track is published, with `auto` until it is
-    /// known whether there is one.
+    /// Lets `pump` send the initial state once it may go out. Passthrough waits: in a room until our track is
+    /// published, with `auto` until the path is known.
     private mutating func greetIfDue(_ attempt: inout Attempt, _ now: Duration) {
         guard !configuration.isViewer, attempt.step >= .settling, !attempt.isGreeted, !attempt.isQueued,
             attempt.path == .webrtc || attempt.step == .connected || !ledger.wanted.isPassthrough
@@ -324,7 +327,7 @@ package struct SessionMachine: Sendable {
         order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
-    /// After every ack of the initial state: offer, wait, or give up.
+    /// Offers, waits or gives up, after each ack of the initial state.
     private mutating func checkInitialState(_ now: Duration, _ jitter: Double) {
         guard case .running(var attempt) = phase, attempt.isGreeted, !attempt.isInitialDone else { return }
         switch ledger.initialState(now: now) {
@@ -337,7 +340,7 @@ package struct SessionMachine: Sendable {
             offerIfDue(&attempt)
             phase = .running(attempt)
         case .refused(let words):
-            // No offer goes out: what came back would be the raw picture.
+            // Send no offer: the service would return untransformed frames.
             var error = SessionError.service(words, stage: .initialState)
             error.isPermanent = true
             lose(error, now, jitter)
@@ -358,7 +361,7 @@ package struct SessionMachine: Sendable {
 
     // MARK: Rooms
 
-    /// Nil: what was known is not so.
+    /// Stores and reports the detected path; nil: the one known before was wrong.
     private mutating func learn(_ path: TransportGeneration?) {
         guard configuration.transport == .auto, decision != path else { return }
         decision = path
@@ -371,7 +374,7 @@ package struct SessionMachine: Sendable {
         order(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
     }
 
-    /// The service has shown, or its silence has, which media path it speaks.
+    /// Chooses the path that `auto` has detected, from the service's messages or from their absence.
     private mutating func decide(_ path: TransportGeneration, _ attempt: inout Attempt) {
         guard configuration.transport == .auto, attempt.path != path, attempt.step < .negotiating else { return }
         attempt.path = path
@@ -388,7 +391,8 @@ package struct SessionMachine: Sendable {
         }
         if attempt.path == nil { decide(.livekit, &attempt) }
         guard attempt.path == .livekit, attempt.step < .negotiating else {
-            // Late: after silence had been taken for an answer. It counts for the next attempt.
+            // Too late, for example after the timeout has chosen a direct connection; `learn` keeps it for the next
+            // attempt.
             report(.note("Ignored: a room that is not waited for"))
             return
         }
@@ -400,7 +404,7 @@ package struct SessionMachine: Sendable {
         startMedia(&attempt, .room(url: info.url, token: info.token))
     }
 
-    /// A word that only direct connections have.
+    /// Handles a message that only direct connections have.
     private mutating func learnDirect(_ attempt: inout Attempt) {
         guard attempt.path == nil || attempt.isPresumed else { return }
         attempt.isPresumed = false
@@ -408,7 +412,7 @@ package struct SessionMachine: Sendable {
         decide(.webrtc, &attempt)
     }
 
-    /// `error` that speaks of rooms answers our asking for one; true: it was that.
+    /// Handles an `error` that rejects our `livekit_join`. Returns true if it was one.
     private mutating func roomRefused(_ words: String, _ now: Duration, _ jitter: Double) -> Bool {
         guard case .running(var attempt) = phase, attempt.hasAskedForRoom, words.lowercased().contains("livekit"),
             attempt.step < .negotiating || attempt.path == .webrtc
@@ -430,7 +434,7 @@ package struct SessionMachine: Sendable {
         return true
     }
 
-    // MARK: The queue
+    // MARK: Queue
 
     private mutating func queued(_ attempt: inout Attempt, at position: QueuePosition?) {
         guard attempt.step < .connected else { return }
@@ -438,7 +442,7 @@ package struct SessionMachine: Sendable {
         snapshot.serviceStatus = .enteringQueue
         guard !attempt.isQueued else { return }
         attempt.isQueued = true
-        // No clock runs while others are served.
+        // No timeout runs while the service serves other clients.
         let timers: [TimerID] = [
             .statusGrace(attempt.id), .initialAck(attempt.id), .roomInfo(attempt.id), .mediaConnect(attempt.id),
         ]
@@ -446,7 +450,7 @@ package struct SessionMachine: Sendable {
         ledger.recall()
     }
 
-    /// Served without a word about it.
+    /// Leaves the queue when the service proceeds without announcing it.
     private mutating func leaveQueue(_ attempt: inout Attempt) {
         guard attempt.isQueued else { return }
         attempt.isQueued = false
@@ -535,7 +539,7 @@ package struct SessionMachine: Sendable {
         case .iceCandidate(let candidate):
             with(id) { machine, attempt in
                 guard attempt.step >= .negotiating else { return }
-                // An empty candidate is the browser's way to say that there are no more.
+                // Browsers mark the end of candidates with an empty candidate.
                 machine.order(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
             }
         case .generationStarted:
@@ -557,7 +561,7 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// `error` fails whatever is pending: a request, or the whole attempt while it is not connected.
+    /// Applies `error` to all that is pending: the requests in flight, or the whole attempt before it is connected.
     private mutating func serviceError(_ words: String, _ now: Duration, _ jitter: Double) {
         if roomRefused(words, now, jitter) { return }
         guard case .running(let attempt) = phase else { return }
@@ -579,7 +583,7 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// Keeps the session: the service bills by generation, ends it when no frames arrive, and may start another one.
+    /// Keeps the session: the service bills by generation, ends one when no frames arrive, and may start another.
     private mutating func generationEnded(_ reason: String?, _ attempt: inout Attempt) {
         let words = reason?.printable(limit: 200) ?? ""
         let code: DecartErrorCode? =
@@ -600,8 +604,8 @@ package struct SessionMachine: Sendable {
         report(.warning(error))
     }
 
-    /// Why a service that closes the session now does so: it has ended the generation for this cause. The media path may
-    /// close before the channel. A new session would end the same way.
+    /// The error for a service that closes the session now, after it has ended the generation for a named cause. The
+    /// media path may close before the channel. Permanent, because a new session would end the same way.
     private var causeOfEnd: SessionError? {
         guard case .running(let attempt) = phase, case .ended(let code?) = attempt.generation else { return nil }
         var error = Self.generationError(code, "ended the generation and closed the session")
@@ -617,8 +621,8 @@ package struct SessionMachine: Sendable {
         return SessionError(code, words, stage: .generation)
     }
 
-    /// The service changes what goes over the direct path, say to bring its output track back. While an offer of ours is
-    /// in flight theirs is ignored: rolling ours back could leave m-lines of ours where the service puts its own.
+    /// The service renegotiates the direct connection, for example to bring its output track back. Its offer is ignored
+    /// while ours is in flight: a rollback of ours could leave our m-lines where the service puts its own.
     private mutating func offered(_ sdp: String, _ attempt: inout Attempt) {
         switch attempt.offer {
         case .answered: order(.applyOffer(attempt.id, sdp: sdp))
@@ -699,7 +703,7 @@ package struct SessionMachine: Sendable {
             return
         }
         guard case .running(var attempt) = phase, attempt.id == id, attempt.step == .connected else { return }
-        // In a room the service only begins when it has found our track there.
+        // A service in a room starts only once it has found our track there, so its first media may take longer.
         let isFresh = attempt.path == .livekit && traffic.received == 0
         let isDead = attempt.watchdog.sample(
             traffic, now: now, patience: isFresh ? configuration.connectionTimeout : .zero)
@@ -801,7 +805,8 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// Only the timer ends the session: whoever else looks may have lent the attempt.
+    /// Only `.timerFired(.limit)` may end the session here: other callers hold a copy of the attempt, which is written
+    /// back later.
     private mutating func watchLimit(_ now: Duration, isTimer: Bool = false) {
         switch phase {
         case .running, .backingOff: break
@@ -850,7 +855,8 @@ package struct SessionMachine: Sendable {
         return step.map { $0 == attempt.step } ?? true
     }
 
-    /// Lends the attempt if it is the current one. Not for bodies that may `lose` it.
+    /// Lends a copy of the attempt, if it is the current one, and writes it back. `body` must not call `lose`, because
+    /// writing back would undo that.
     private mutating func with(_ id: AttemptID, _ body: (inout SessionMachine, inout Attempt) -> Void) {
         guard case .running(var attempt) = phase, attempt.id == id else { return }
         body(&self, &attempt)

@@ -1,5 +1,5 @@
-// The serial queue of one session. Ending it drops the work that still waits: the caller of `end` waits for the running
-// piece of work only, however many messages the service has sent.
+// The serial queue of one session. `end` drops the work that still waits, so its caller waits only for the work item
+// that is running, however many messages the service has sent.
 import Dispatch
 import Synchronization
 
@@ -10,9 +10,9 @@ package final class SessionQueue: SessionScheduler {
     private let isOver = Atomic(false)
     private let keep: @Sendable () -> AnyObject?
 
-    /// - Parameter keep: gives what must not go while a piece of work runs, such as the element that the work calls
-    ///   back for: an application may let go of it in such a call. Called at the beginning of each piece, and never
-    ///   after the end.
+    /// - Parameter keep: returns an object that must outlive each work item, such as the element that the work calls
+    ///   back: an application may release it in such a call. Called at the start of each item and by `end` on this
+    ///   queue, but never later.
     package init(label: String, keeping keep: @escaping @Sendable () -> AnyObject? = { nil }) {
         queue = DispatchQueue(label: label)
         scheduler = DispatchScheduler(queue: queue)
@@ -27,7 +27,7 @@ package final class SessionQueue: SessionScheduler {
     }
 
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-        // Weakly: a timer may be due in hours.
+        // Weak, because a timer may be due in hours.
         scheduler.schedule(after: delay) { [weak self] in self?.run(work) }
     }
 
@@ -36,17 +36,17 @@ package final class SessionQueue: SessionScheduler {
         withExtendedLifetime(keep()) { work() }
     }
 
-    /// True on this queue.
+    /// True if the caller runs on this queue.
     package var isCurrent: Bool { DispatchQueue.getSpecific(key: isOnQueue) == true }
 
-    /// Drops what waits, does the last piece of work, and returns after that. Called from within a piece of work it
-    /// returns at once: the last piece runs after the present one. To be called once.
+    /// Drops the work that waits, runs `last` and then returns. On this queue it returns at once, and `last` runs after
+    /// the current work item. Call it only once.
     package func end(_ last: @escaping @Sendable () -> Void) {
         isOver.store(true, ordering: .releasing)
         guard isCurrent else { return queue.sync(execute: last) }
         queue.async { [kept = Kept(object: keep())] in withExtendedLifetime(kept) { last() } }
     }
 
-    // @unchecked: it is held, and not used.
+    // @unchecked: the object is only kept alive and never accessed.
     private struct Kept: @unchecked Sendable { let object: AnyObject? }
 }

@@ -1,19 +1,20 @@
-// Between a session and its application: a service may say more than an application, its bus and its log can bear. A
-// burst goes on as it comes; beyond that the latest snapshot and the latest warning wait until another report is due.
+// Limits the reports from a session to its application, because a service may send more than the application, its bus
+// and its log can handle. A burst passes as it comes; beyond that, only the latest snapshot and the latest warning wait
+// until the next report is due.
 //
 // Everything runs on the scheduler's queue.
 
-/// A token bucket: so many reports at once, and so many a second.
+/// A token bucket: `burst` reports at once, and then one in each `interval`.
 package struct ReportPace: Sendable {
     package static let burst = 50
     package static let interval = Duration.milliseconds(50)
 
-    /// When the bucket would be full again.
+    /// Time at which the bucket is full again.
     private var full = Duration.zero
 
     package init() {}
 
-    /// nil: the report may go now, and is counted; else how long it has to wait.
+    /// Returns nil, and counts the report, if the report may go now; otherwise the time that it has to wait.
     package mutating func take(now: Duration) -> Duration? {
         let next = max(full, now) + Self.interval
         let excess = next - now - Self.interval * Self.burst
@@ -23,7 +24,7 @@ package struct ReportPace: Sendable {
     }
 }
 
-// @unchecked: touched on the scheduler's queue only, after init.
+// @unchecked: after init, accessed only on the scheduler's queue.
 package final class SessionReporter: @unchecked Sendable {
     private let scheduler: any SessionScheduler
     private let onChange: @Sendable (SessionSnapshot, SessionReporter) -> Void
@@ -32,11 +33,10 @@ package final class SessionReporter: @unchecked Sendable {
     private var snapshot: SessionSnapshot?
     private var warning: SessionReport?
     private var isScheduled = false
-    /// Set when the application ends the session, perhaps from within a report: no report follows.
+    /// True once the application has ended the session, perhaps within a report: no report follows.
     package private(set) var isSilent = false
 
-    /// - Parameters: what passes snapshots and reports on to the application, and asks `isSilent` between two calls to
-    ///   it.
+    /// The closures pass snapshots and reports to the application, and check `isSilent` between two calls to it.
     package init(
         scheduler: any SessionScheduler, onChange: @escaping @Sendable (SessionSnapshot, SessionReporter) -> Void,
         onReport: @escaping @Sendable (SessionReport, SessionReporter) -> Void
@@ -51,8 +51,8 @@ package final class SessionReporter: @unchecked Sendable {
         passOn()
     }
 
-    /// Results, the end and the like are as many as the application's requests: they go at once, behind what is
-    /// waiting.
+    /// Only warnings are limited. All other reports go at once, after the snapshot and the warning that wait: prompt
+    /// results and the end of the session are no more frequent than the application's own requests.
     package func report(_ report: SessionReport) {
         if case .warning = report {
             warning = report
@@ -63,7 +63,7 @@ package final class SessionReporter: @unchecked Sendable {
         }
     }
 
-    /// The latest goes now.
+    /// Passes the latest snapshot and warning on now.
     package func flush() {
         let (snapshot, warning) = (snapshot, warning)
         (self.snapshot, self.warning) = (nil, nil)

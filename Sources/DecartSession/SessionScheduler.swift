@@ -1,8 +1,8 @@
 package import Dispatch
 
-/// Where a session's work runs, and its clock. Work runs one piece at a time, in order.
+/// Runs a session's work, one item at a time and in order, and provides its clock.
 package protocol SessionScheduler: Sendable {
-    /// Monotonic, from any origin.
+    /// Monotonic time since an arbitrary origin.
     var now: Duration { get }
     func async(_ work: @escaping @Sendable () -> Void)
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void)
@@ -13,7 +13,7 @@ package struct DispatchScheduler: SessionScheduler {
     private let queue: DispatchQueue
     private let origin = DispatchTime.now()
 
-    /// - Parameter queue: serial, and nobody else's: the session may block on it.
+    /// - Parameter queue: serial and used by nothing else, because the session may block on it.
     package init(queue: DispatchQueue) {
         self.queue = queue
     }

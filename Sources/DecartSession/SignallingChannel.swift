@@ -1,39 +1,40 @@
-// One of the two protocols that are all a session knows of the outside. An implementation may use any threads; it
-// calls back on any thread, one event at a time and in order.
+// The first of the two protocols that are all a session knows of its environment; `MediaTransport` is the second. An
+// implementation may use any threads; it calls back on any thread, one event at a time and in order.
 
-/// What a channel tells. After `closed` or `failed` nothing more comes.
+/// Events of a channel. `closed` or `failed` is the last one.
 package enum SignallingEvent: Sendable, Equatable {
-    /// - Parameters: durations of the two phases, see `ConnectPhases`.
+    /// Carries the durations of the two phases; see `ConnectPhases`.
     case opened(transport: Duration?, upgrade: Duration?)
-    /// The body of a text message: valid UTF-8, within the channel's bounds.
+    /// The body of a text message: valid UTF-8, within the channel's size limit.
     case text([UInt8])
-    /// The body of a binary message, from a channel that was made for them.
+    /// The body of a binary message, only from a channel that is configured for binary messages.
     case binary([UInt8])
-    /// Closed by the peer, or by us. Code as in RFC 6455 §7.4; nil: none was given.
+    /// Closed by the peer or by us. `code` is that of RFC 6455 §7.4; nil: the peer sent none.
     case closed(code: Int?, reason: String)
     case failed(SessionError)
 }
 
 /// A message channel to the service, for one attempt.
 package protocol SignallingChannel: AnyObject, Sendable {
-    /// Called once. Answered with `opened`, `closed` or `failed` within the time-out.
+    /// Called once. `opened`, `closed` or `failed` follows within the timeout.
     func open(timeout: Duration)
 
-    /// Queues one message, of the kind that the channel is for. Never blocks; if the peer does not take messages, the channel fails.
+    /// Queues one message of the channel's type, text or binary. Never blocks; the channel fails if the peer does not
+    /// read.
     func send(_ message: [UInt8])
 
-    /// The owner has handled a message that the channel delivered. While too many are not handled, the channel may stop
-    /// reading.
+    /// Called when the owner has handled a message that the channel delivered. The channel may stop reading while too
+    /// many messages are unhandled.
     func messageHandled(size: Int)
 
-    /// A peer's words without the secrets that this channel was opened with.
+    /// Removes the secrets with which this channel was opened from a peer's text.
     func redacting(_ words: String) -> String
 
-    /// How long the credentials that it was opened with let a session last, once it is open; nil: they do not say.
+    /// Longest session that the channel's credentials permit, known once it is open; nil: unknown.
     var sessionLimit: Duration? { get }
 
-    /// From any thread, at any time, more than once. Returns at once; `closed` or `failed` follows within a second,
-    /// unless it was told before.
+    /// May be called on any thread, at any time and repeatedly. Returns at once; `closed` or `failed` follows within a
+    /// second, unless it came before.
     func close()
 }
 

@@ -1,7 +1,7 @@
 package import DecartProtocol
 package import WebRTCTransport
 
-// A candidate as signalling writes it, and as ICE takes and gives it.
+// Converts candidates between signalling and ICE.
 
 extension ICECandidate {
     package init(_ message: CandidateMessage) {

@@ -4,10 +4,11 @@ import LiveKitProtocol
 import SwiftProtobuf
 
 enum CandidateText {
-    /// nil: nothing to say; the end of candidates is an empty message with `final`.
+    /// Returns nil for the end of candidates, which LiveKit marks with an empty message and `final`; we do not send
+    /// that.
     static func write(_ candidate: CandidateMessage?, _ target: LiveKitSignalTarget) -> LiveKitTrickleRequest? {
         guard let candidate else { return nil }
-        // Every key: official clients stop at a missing one.
+        // Write every key: official clients fail if one is missing.
         let whole = CandidateMessage(
             candidate: candidate.candidate, sdpMid: candidate.sdpMid ?? "0", sdpMLineIndex: candidate.sdpMLineIndex ?? 0)
         guard let text = try? whole.encodedInit() else { return nil }
@@ -17,7 +18,7 @@ enum CandidateText {
         }
     }
 
-    /// nil: not readable.
+    /// Returns nil if the text is malformed.
     static func read(_ text: String) -> CandidateMessage? {
         try? CandidateMessage(decodingInit: [UInt8](text.utf8))
     }

@@ -1,7 +1,7 @@
-// One stay in a room: the socket, the peer connections, and `RoomMachine` that says what happens next. It knows no
-// element, encoder or decoder: whoever owns it puts the peers' bins into a pipeline.
+// One stay in a LiveKit room: the WebSocket, the peer connections, and the `RoomMachine` that directs them. It knows no
+// element, encoder or decoder: its owner puts the bins of the peer connections into a pipeline.
 //
-// Everything runs on the scheduler's serial queue, `onEvent` too.
+// Everything runs on the scheduler's serial queue, including `onEvent`.
 package import DecartProtocol
 package import DecartSession
 import ICE
@@ -15,12 +15,12 @@ package struct RoomConnectionConfiguration: Sendable {
     package var room: RoomConfiguration
     package var trust: TLSTrust = .system
     package var userAgent = "gst-decart"
-    /// Unencrypted rooms on other machines.
+    /// Permits unencrypted rooms on other machines.
     package var allowsInsecure = false
-    /// Of both peers; codec and bit rates are the publisher's.
+    /// Settings of both peer connections; codec and bitrates apply to the publisher.
     package var peer = PeerConnectionConfiguration()
     package var openTimeout: Duration = .seconds(15)
-    /// One peer connection for both directions where the server has that.
+    /// Uses one peer connection for both directions if the server supports it.
     package var prefersSingle = false
 
     package init(room: RoomConfiguration) {
@@ -29,22 +29,23 @@ package struct RoomConnectionConfiguration: Sendable {
 }
 
 package enum RoomEvent: Sendable {
-    /// Made, nothing is agreed upon yet: their bins belong into the pipeline now. Who only watches has no publisher; one
-    /// connection for both directions is both.
+    /// The peer connections exist, but nothing is negotiated: put their bins into the pipeline now. A viewer has no
+    /// publisher; a single connection is both.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
-    /// The room takes our media as the publisher's `sendParameters` and `audioSendParameters` say, and knows the picture by
-    /// this name; again when they change.
+    /// The room accepts our media as the publisher's `sendParameters` and `audioSendParameters` describe; `sid` is its
+    /// ID of our video track. Emitted again when they change.
     case published(sid: String?)
-    /// The result comes, as the subscriber's `negotiatedCodec` and `audioDirection` say; again when they change.
+    /// The transformed media come as the subscriber's `negotiatedCodec` and `audioDirection` describe. Emitted again
+    /// when they change.
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
     case bitrateTarget(BitrateTarget)
     case warning(String)
-    /// Told once; the room has been left.
+    /// Emitted once; the room has been left.
     case failed(SessionError)
 }
 
-// @unchecked: touched on the scheduler's queue only, after init.
+// @unchecked: after init, accessed only on the scheduler's queue.
 package final class RoomConnection: @unchecked Sendable {
     private let configuration: RoomConnectionConfiguration
     private let base: String
@@ -56,17 +57,17 @@ package final class RoomConnection: @unchecked Sendable {
     private var channel: WebSocketChannel?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
-    /// Somebody takes their bins down.
+    /// True once the owner has got the peer connections: it then takes their bins down.
     private var peersAreTold = false
     private var wish = MediaWish()
-    /// An answer to an offer of ours was taken.
+    /// True once an answer to our offer was applied.
     private var isPublished = false
     private var timers: [RoomTimer: UInt64] = [:]
     private var timerVersion: UInt64 = 0
     private var isStopped = false
 
     /// - Parameters:
-    ///   - url: as the service names it; `token` is not part of it.
+    ///   - url: the room's URL from the service, without `token`.
     ///   - onEvent: called on the scheduler's queue.
     package init(
         url: String, token: Secret, configuration: RoomConnectionConfiguration, scheduler: any SessionScheduler,
@@ -89,7 +90,7 @@ package final class RoomConnection: @unchecked Sendable {
     package func open() { handle(.open) }
 
     private func connect(_ join: LiveKitJoinRequest?) {
-        // The same text made the first one.
+        // Cannot fail: `init` parsed the same base URL.
         if let url = try? RoomLink.url(base, token: token, allowsInsecure: configuration.allowsInsecure, join: join) {
             self.url = url
         }
@@ -104,7 +105,7 @@ package final class RoomConnection: @unchecked Sendable {
         channel.open(timeout: configuration.openTimeout)
     }
 
-    /// Leaves the room and closes both peers; their bins are the owner's to take down. Nothing is told any more.
+    /// Leaves the room and closes both peer connections; their owner takes the bins down. No event follows.
     package func stop() {
         guard !isStopped else { return }
         isStopped = true
@@ -119,7 +120,7 @@ package final class RoomConnection: @unchecked Sendable {
         (publisher, subscriber) = (nil, nil)
     }
 
-    /// What is to be published from now on, or when the room is joined.
+    /// Sets the media to publish from now on, or once the room is joined.
     package func publish(_ wish: MediaWish) {
         self.wish = wish
         setSubscriberMedia()
@@ -131,7 +132,7 @@ package final class RoomConnection: @unchecked Sendable {
         subscriber?.setMedia(video: .recvonly, audio: wish.audio ? .recvonly : nil)
     }
 
-    // MARK: Facts
+    // MARK: Events
 
     private func handle(_ fact: RoomFact) {
         for order in machine.handle(fact, now: scheduler.now) { perform(order) }
@@ -156,7 +157,7 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    /// The channel speaks of keys and models; here it is a room and its token.
+    /// Rewords a channel's error: the channel blames keys and models, but this one is about a room and its token.
     private func explained(_ error: SessionError) -> SessionError {
         var error = error
         error.stage = .media
@@ -187,7 +188,7 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    // MARK: Orders
+    // MARK: Actions
 
     private func perform(_ order: RoomOrder) {
         switch order {
@@ -306,7 +307,7 @@ package final class RoomConnection: @unchecked Sendable {
             switch event {
             case .iceConnected, .remoteBitrateEstimate, .streamArrived: break
             case .bitrateTarget(let bitrate):
-                // A remote peer sends feedback as often as it likes; no more than one piece of work waits for it.
+                // A remote peer may send feedback at any rate, so at most one work item waits for it on the queue.
                 guard latest.put(bitrate) else { return }
                 scheduler.async { [weak self] in
                     if let bitrate = latest.take() { self?.peer(target, .bitrateTarget(bitrate)) }
@@ -317,7 +318,7 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    /// Ours and the room's. Only one STUN server is asked, and the room knows better which.
+    /// Joins our ICE servers and the room's. The agent uses only one STUN server, preferably the room's.
     private func iceServers(with theirs: [LiveKitICEServer]) -> [ICEServer] {
         let room = theirs.flatMap { server in
             server.urls.prefix(8).compactMap { url in
@@ -328,7 +329,7 @@ package final class RoomConnection: @unchecked Sendable {
         }
         let own = configuration.peer.iceServers
         let stun = room.first { $0.kind == .stun } ?? own.first { $0.kind == .stun }
-        // Each costs sockets and time.
+        // Each server costs sockets and time.
         return Array(([stun].compactMap(\.self) + (own + room).filter { $0.kind == .turn }).prefix(16))
     }
 
@@ -339,10 +340,10 @@ package final class RoomConnection: @unchecked Sendable {
             let machine = machine
             answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
         } catch where error.code == .rejected {
-            // Others' media, or none: the next offer may hold ours.
+            // The offer holds other participants' media or none; the next one may hold the transformed media.
             return tell(.warning("The room offers nothing for us: \(error.message)"))
         }
-        // Before the answer leaves: no packet must meet a pipeline that is not there.
+        // Emit this before the answer is sent, so that the pipeline exists when the first packet arrives.
         if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { tell(.subscribed) }
         handle(.answerMade(sdp: answer, offer: id))
     }
@@ -372,11 +373,11 @@ package final class RoomConnection: @unchecked Sendable {
     }
 }
 
-/// The newest of those that wait for the scheduler's queue.
+/// The newest bitrate target that waits for the scheduler's queue.
 private final class LatestBitrateTarget: Sendable {
     private let waiting = Mutex<BitrateTarget?>(nil)
 
-    /// - Returns: whether none was waiting.
+    /// - Returns: true if none was waiting.
     func put(_ target: BitrateTarget) -> Bool {
         waiting.withLock { waiting in
             defer { waiting = target }
@@ -393,7 +394,7 @@ private final class LatestBitrateTarget: Sendable {
 }
 
 extension SessionError {
-    /// Of a media path.
+    /// Converts the error of a peer connection into an error of the media stage.
     package init(_ error: PeerConnectionError) {
         let text = error.message
         self.init(

@@ -1,22 +1,22 @@
-// How a room is joined: all that the two versions of LiveKit's signalling differ in for us.
+// Joins a room: holds all differences between the two versions of LiveKit's signalling that matter here.
 import DecartProtocol
 import LiveKitProtocol
 import SwiftProtobuf
 import WebRTCTransport
 
 package enum RoomLink: Sendable, Equatable {
-    /// `/rtc`, which every server speaks. Two peer connections: the publisher's is offered by us when the server knows our
-    /// track, and again when what we publish changes; the subscriber's by the server whenever what we are subscribed to
-    /// changes.
+    /// `/rtc`, which every server supports, with two peer connections. We make the publisher's offer when the server
+    /// knows our track, and again when our media change. The server makes the subscriber's offer whenever our
+    /// subscriptions change.
     case dual
-    /// `/rtc/v1`. One peer connection, always offered by us: first together with our tracks in the request to join, then when
-    /// what we publish changes, and whenever the server says that it has something else to send.
+    /// `/rtc/v1`, with one peer connection on which only we make offers: the first in the join request, together with
+    /// our tracks; later ones when our media change, and when the server announces that it has more to send.
     case single
 
-    /// Whose candidates they are.
+    /// Returns the peer connection to which a candidate belongs.
     func side(_ stated: LiveKitSignalTarget) -> LiveKitSignalTarget { self == .single ? .publisher : stated }
 
-    /// Which way the media of a kind go over the connection that we offer; nil: not at all.
+    /// Returns the direction of a kind of media on the connection that we offer; nil: none is offered.
     func direction(isPublished: Bool, isWanted: Bool) -> MediaDirection? {
         switch (self, isPublished) {
         case (.dual, let isPublished): isPublished ? .sendonly : nil
@@ -25,20 +25,20 @@ package enum RoomLink: Sendable, Equatable {
         }
     }
 
-    // MARK: Where
+    // MARK: URL
 
     private static let version = "1.0.0"
-    /// The newest that sends nothing which is not known here.
+    /// The newest version in which servers send nothing that is unknown here.
     private static let protocolVersion = 16
 
-    /// - Parameter join: of `single`; all that the request says is in it.
+    /// - Parameter join: the request of `single`, which contains all options.
     static func url(
         _ base: String, token: APIKey, allowsInsecure: Bool, join: LiveKitJoinRequest? = nil
     ) throws(ProtocolError) -> ServiceURL {
         guard let join else {
             return try ServiceURL(
                 room: base, token: token, allowInsecure: allowsInsecure,
-                // The server's habits follow `sdk`.
+                // Servers adapt their behaviour to `sdk`.
                 options: [
                     ("protocol", "\(protocolVersion)"), ("sdk", "cpp"), ("version", version), ("auto_subscribe", "0"),
                     ("adaptive_stream", "0"),
@@ -54,10 +54,10 @@ package enum RoomLink: Sendable, Equatable {
             ($0.sdk, $0.version, $0.protocol, $0.os) = (.cpp, version, Int32(protocolVersion), "linux")
         }
         join.connectionSettings = .with { ($0.autoSubscribe, $0.adaptiveStream) = (false, false) }
-        // Messages without required fields: nothing can be wrong with them.
+        // Encoding cannot fail: the messages have no required fields.
         let wrapped = LiveKitWrappedJoinRequest.with { $0.joinRequest = (try? join.serializedBytes()) ?? $0.joinRequest }
         let digits = Base64.encode((try? wrapped.serializedBytes()) ?? [], alphabet: .url)
-        // LiveKit's own servers insist on the padding.
+        // LiveKit's own servers require the padding.
         return digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
     }
 }

@@ -1,43 +1,43 @@
-// The signalling of one stay in a LiveKit room as a value: facts in, orders out. No I/O, clock or lock; timers are data.
-// `RoomConnection` carries the orders out.
+// The signalling of one stay in a LiveKit room, from joining to leaving, as a value: events (`RoomFact`) in, actions
+// (`RoomOrder`) out. No I/O, clock or lock; timers are data. `RoomConnection` performs the actions.
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected
 //
-// With one peer connection or two: `RoomLink` says what differs. We make one offer at a time. Nothing is resumed: any loss
-// is an end, and whoever wants to go on joins anew.
+// There are one or two peer connections; `RoomLink` holds the differences. Only one offer of ours is in flight at a
+// time. Nothing is resumed: any loss ends the stay, and the session may join a room again.
 package import DecartProtocol
 package import DecartSession
 package import LiveKitProtocol
 import SwiftProtobuf
 package import WebRTCTransport
 
-/// What is published, and to whom is listened.
+/// Media to publish, and participants to subscribe to.
 package struct RoomConfiguration: Sendable, Equatable {
-    /// Our names for the tracks, as in the offer's `msid`.
+    /// Client IDs (`cid`) of our tracks, as in the offer's `msid`.
     package var trackID = "camera"
     package var audioTrackID = "microphone"
-    /// What others know the picture by.
+    /// Name of the video track, visible to other participants.
     package var trackName = "camera"
-    /// The pictures are of a screen, not of a camera.
+    /// True if the frames show a screen, not a camera.
     package var isScreen = false
     package var width: Int
     package var height: Int
-    /// At most, bit/s.
+    /// Maximum, bit/s.
     package var bitrate: Int
-    /// As LiveKit writes it: `h264`.
+    /// Codec name as LiveKit spells it: `h264`.
     package var codec: String
-    /// Of a simulcast, the best one first, with what each is sent at, at most; empty: one stream.
+    /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
     package var layers: [Layer] = []
-    /// Otherwise we only watch: nothing is announced, and there is no connection to send on.
+    /// False for a viewer, which announces no track and has no publisher connection.
     package var publishes = true
-    /// Whose pictures are ours: any other participant is none of our business.
+    /// We subscribe only to participants whose identity begins with this prefix.
     package var sourcePrefix = "inference-server-"
 
     package struct Layer: Sendable, Equatable {
         package var rid: String
         package var width: Int
         package var height: Int
-        /// bit/s.
+        /// Maximum, bit/s.
         package var bitrate: Int
 
         package init(rid: String, width: Int, height: Int, bitrate: Int) {
@@ -55,24 +55,24 @@ package struct RoomConfiguration: Sendable, Equatable {
 
 package enum RoomTimer: Sendable, Hashable {
     case ping
-    /// No word since the last ping.
+    /// Limits the silence after a ping.
     case pong
-    /// Waiting for the answer to a later offer.
+    /// Limits the wait for the answer to a later offer.
     case answer
 }
 
 package enum RoomFact: Sendable, Equatable {
-    /// The room is to be joined.
+    /// Starts joining the room.
     case open
     case opened
     case message(LiveKitSignalResponse)
     case closed(code: Int?, reason: String)
     case failed(SessionError)
-    /// The publisher's.
+    /// Offer of the publisher connection.
     case offerMade(sdp: String)
-    /// The subscriber's.
+    /// Answer of the subscriber connection.
     case answerMade(sdp: String, offer: UInt32)
-    /// nil: no more.
+    /// nil marks the end of candidates.
     case candidateFound(CandidateMessage?, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
     case peerFailed(SessionError, LiveKitSignalTarget)
@@ -84,29 +84,32 @@ package enum RoomFact: Sendable, Equatable {
 package enum RoomOrder: Sendable, Equatable {
     case send(LiveKitSignalRequest.OneOf_Message)
     case close
-    /// The room's signalling; with a request that holds an offer, by way of one connection for both directions.
+    /// Opens the signalling connection. The request is nil for two peer connections; for a single one it holds our
+    /// offer.
     case connect(LiveKitJoinRequest?)
-    /// The one connection, for an offer before the room is joined; it looks for no candidates yet …
+    /// Creates the single peer connection, to make an offer before joining; it gathers no candidates yet.
     case makePeer
-    /// … but now, with the room's servers; or is not needed after all.
+    /// Gathers candidates on the single connection, with the room's ICE servers.
     case gather([LiveKitICEServer], relayOnly: Bool)
+    /// Closes the single connection, which the server does not support.
     case dropPeer
-    /// Two of them. Servers of the room that cannot be used are left out by whoever makes the peers.
+    /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
+    /// that it cannot use.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
-    /// So many m-lines more for what comes, in offers from now on.
+    /// Adds this many m-lines for receiving to all further offers.
     case addLines([MediaKind: Int])
-    /// Of the publisher; these are sent and no others.
+    /// Makes the publisher's offer, with these media to send and no others.
     case makeOffer(Set<MediaKind>)
-    /// The latest one was not answered.
+    /// Rolls back the latest offer, which was not answered.
     case forgetOffer
     case applyAnswer(sdp: String)
     case makeAnswer(offer: String, id: UInt32)
     case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
     case schedule(RoomTimer, after: Duration)
     case cancel(RoomTimer)
-    /// The room's name for our picture became known after the answer.
+    /// The room's ID of our video track became known after the answer.
     case reportPublished
-    /// Our pictures can flow, and others to us.
+    /// All peer connections that we need are connected.
     case reportConnected
     case reportFailed(SessionError)
     case note(String)
@@ -120,31 +123,31 @@ package struct RoomMachine: Sendable {
     private let configuration: RoomConfiguration
     package private(set) var link: RoomLink
     private var phase = Phase.opening
-    /// The newest, for whoever joins anew.
+    /// The latest token, for joining again.
     package private(set) var token: Secret
     private var needsSubscriber = true
     private var connected: Set<Int> = []
-    /// What becomes of a track of ours.
+    /// State of one of our tracks on the server.
     private enum Publication: Equatable {
         case asked
-        /// The server knows it, under this name; empty while it has not told us.
+        /// The server knows the track under this ID; empty until the server has sent the ID.
         case known(sid: String)
     }
-    /// The room's name for our picture, while it is published.
+    /// The room's ID of our video track, while it is published.
     package var trackSID: String? {
         guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
         return sid.printable(limit: 64)
     }
     private var wish = MediaWish()
     private var publications: [MediaKind: Publication] = [:]
-    /// Not asked for again in this room.
+    /// Rejected by the server; not requested again in this room.
     private var refused: Set<MediaKind> = []
     private var lostPublications = 0
-    /// In the latest offer; nil: there was none.
+    /// Media in the latest offer; nil: no offer was made.
     private var offered: Set<MediaKind>?
     private var isOffering = false
     private var offerCount: UInt32 = 0
-    /// The server wants an offer: it has something else to send.
+    /// The server requests an offer, because it has more media to send.
     private var offerIsWanted = false
     private var pingInterval: Duration?
     private var pingTimeout: Duration = .seconds(15)
@@ -156,7 +159,7 @@ package struct RoomMachine: Sendable {
 
     private static let laterAnswerTimeout: Duration = .seconds(10)
 
-    /// - Parameter link: which is tried first. Who only watches has two connections in any case.
+    /// - Parameter link: the version to try first. A viewer always uses `dual`, with a subscriber only.
     package init(configuration: RoomConfiguration, token: Secret, link: RoomLink = .dual) {
         self.configuration = configuration
         self.token = token
@@ -164,7 +167,7 @@ package struct RoomMachine: Sendable {
         subscriptions = RoomSubscriptions(sourcePrefix: configuration.sourcePrefix)
     }
 
-    /// - Parameter now: monotonic, from any origin.
+    /// - Parameter now: monotonic time since an arbitrary origin.
     package mutating func handle(_ fact: RoomFact, now: Duration) -> [RoomOrder] {
         if phase != .ended { take(fact, now) }
         defer { orders = [] }
@@ -178,7 +181,7 @@ package struct RoomMachine: Sendable {
         case .opened:
             if phase == .opening { phase = .joining }
         case .message(let response):
-            // Any word shows that the server lives.
+            // Any message shows that the server is alive.
             if awaitsWord { order(.cancel(.pong)) }
             awaitsWord = false
             guard let message = response.message else { return }
@@ -224,7 +227,7 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    // MARK: The beginning
+    // MARK: Joining
 
     private mutating func begin() {
         guard link == .single else { return order(.connect(nil)) }
@@ -235,7 +238,7 @@ package struct RoomMachine: Sendable {
         order(.makeOffer(wanted))
     }
 
-    /// What the first offer holds is announced with it.
+    /// Announces the tracks that the first offer holds, together with the offer.
     private func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
         .with {
             $0.publisherOffer = offer
@@ -244,7 +247,7 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    /// The server knows no single connection.
+    /// Uses two connections, because the server does not support a single one.
     private mutating func fallBack() {
         link = .dual
         publications = [:]
@@ -253,7 +256,7 @@ package struct RoomMachine: Sendable {
         begin()
     }
 
-    // MARK: The server's words
+    // MARK: Server messages
 
     private mutating func received(_ message: LiveKitSignalResponse.OneOf_Message, _ now: Duration) {
         switch message {
@@ -352,8 +355,8 @@ package struct RoomMachine: Sendable {
         kind == .video ? configuration.trackID : configuration.audioTrackID
     }
 
-    /// Tells the server of tracks that are wanted, and forgets those that are not: they leave the next offer. The sound
-    /// first: when the picture is known too, one offer holds both.
+    /// Announces wanted tracks to the server, and removes unwanted ones from the next offer. Audio comes first: once
+    /// the server knows the video track too, one offer holds both.
     private mutating func publish() {
         guard configuration.publishes, phase == .publishing || phase == .connected else { return }
         for kind in [MediaKind.audio, .video] {
@@ -381,18 +384,18 @@ package struct RoomMachine: Sendable {
 
     private mutating func offerIfDue() {
         let known = Set(publications.filter { $0.value != .asked }.keys)
-        // The first one waits for the picture, where there is to be one; with nothing in it there is none.
+        // The first offer waits for the video track if video is wanted. An empty first offer is never made.
         guard phase == .publishing || phase == .connected, !isOffering, offerIsWanted || known != offered ?? [],
             offered != nil || !wish.video || known.contains(.video)
         else { return }
-        // Whoever waits for the connection waits for the answer too.
+        // The session's own timeout for connecting media covers the answer to the first offer.
         if phase == .connected || offered != nil { order(.schedule(.answer, after: Self.laterAnswerTimeout)) }
         (isOffering, offerIsWanted) = (true, false)
         offered = known
         order(.makeOffer(known))
     }
 
-    /// The server has let go of a track: it is published anew, but not for ever.
+    /// The server has removed a track: publishes it again, a limited number of times.
     private mutating func lost(_ sid: String) {
         guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else { return }
         lostPublications += 1
@@ -430,13 +433,13 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    /// The least one first, as servers expect them; a single one is of high quality.
+    /// Lowest layer first, as servers expect; a single layer has high quality.
     private var videoLayers: [LiveKitVideoLayer] {
         let single = RoomConfiguration.Layer(
             rid: "", width: configuration.width, height: configuration.height, bitrate: configuration.bitrate)
         let qualities: [LiveKitVideoQuality] = [.high, .medium, .low]
         let layers = configuration.layers.isEmpty ? [single] : configuration.layers
-        // Two are called low and medium, by their rids q and h.
+        // Two layers have the qualities medium and low, according to their rids h and q.
         let best = configuration.layers.count == 2 ? 1 : 0
         return zip(layers, qualities.dropFirst(best)).reversed().map { layer, quality in
             .with {
@@ -460,7 +463,8 @@ package struct RoomMachine: Sendable {
             switch change {
             case .ask(let update):
                 order(.send(.subscription(update)))
-            // Who publishes hears of it from the service. A room in which somebody watches may stay open for good.
+            // Only a viewer ends here, because a room with viewers may stay open indefinitely. The service
+            // informs a publisher.
             case .left(leavesNothing: true) where !configuration.publishes:
                 return fail("The session has ended: its pictures left the room.")
             case .left:
@@ -469,7 +473,8 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    /// Whether a track, by the m-line of an answer or as `stream track`, was asked for: nobody else's picture is shown.
+    /// True if we subscribed to the track, which its m-line in an answer or its `msid` (`stream track`) identifies: no
+    /// other participant's video is ever shown.
     package func isWanted(mid: String? = nil, msid: String?) -> Bool { subscriptions.isWanted(mid: mid, msid: msid) }
 
     private mutating func checkConnected() {
@@ -494,7 +499,7 @@ package struct RoomMachine: Sendable {
                         $0.timestamp = milliseconds(now)
                         $0.rtt = milliseconds(roundTrip)
                     })))
-        // From the first ping that was not answered.
+        // The timeout counts from the first ping without a reply.
         if !awaitsWord { order(.schedule(.pong, after: pingTimeout)) }
         awaitsWord = true
         schedulePing()
@@ -509,9 +514,9 @@ package struct RoomMachine: Sendable {
         return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
     }
 
-    // MARK: The end
+    // MARK: Leaving
 
-    /// All of them are an end here. Whether to try again is the session's affair: it asks for a new room.
+    /// Every leave request ends the stay. The session decides whether to retry, and requests a new room for it.
     private mutating func left(_ leave: LiveKitLeaveRequest) {
         let action = leave.action == .disconnect && leave.canReconnect ? .reconnect : leave.action
         fail(

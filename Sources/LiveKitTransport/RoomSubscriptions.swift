@@ -1,4 +1,4 @@
-// Whose tracks can be had in a room, and which of them we asked for. A value; it knows no connection.
+// The tracks that are available in a room, and those that we subscribed to. A value; it knows no connection.
 import DecartProtocol
 import LiveKitProtocol
 import SwiftProtobuf
@@ -7,27 +7,27 @@ import WebRTCTransport
 struct RoomSubscriptions: Sendable {
     enum Change: Sendable {
         case ask(LiveKitUpdateSubscription)
-        /// One whose tracks could be had.
+        /// A participant with available tracks left; `leavesNothing` if no other one that we subscribed to remains.
         case left(leavesNothing: Bool)
     }
 
-    /// Whose identity does not begin with it is none of our business.
+    /// Participants whose identity does not begin with this prefix are ignored.
     private let sourcePrefix: String
-    /// Tracks that can be had, by participant.
+    /// Available tracks, by the participant's SID.
     private var sources: [String: [String: MediaKind]] = [:]
-    /// Those that we asked for.
+    /// SIDs of the tracks that we subscribed to.
     private var subscribed: Set<String> = []
-    /// Participants of whom we have asked for tracks. Between two generations they may have none.
+    /// SIDs of participants with tracks that we subscribed to. Between two generations they may have no track.
     private var shown: Set<String> = []
-    /// What comes on which m-line, where the server says it.
+    /// Track SIDs by m-line (`mid`), as far as the server reports them.
     private var tracksByMid: [String: String] = [:]
 
-    /// Of a peer's: more participants or tracks than any session has.
+    /// Limit for a server's lists: more participants or tracks than any session has.
     private static let maximumParticipants = 64
 
     init(sourcePrefix: String) { self.sourcePrefix = sourcePrefix }
 
-    /// Takes note of the inference server's tracks, and of nobody else's, and asks for those that are wanted.
+    /// Records the tracks of inference servers and ignores all other participants; subscribes to the wanted tracks.
     mutating func take(_ participants: [LiveKitParticipantInfo], withSound: Bool) -> [Change] {
         var changes: [Change] = []
         for participant in participants.prefix(Self.maximumParticipants) where participant.identity.hasPrefix(sourcePrefix) {
@@ -44,7 +44,7 @@ struct RoomSubscriptions: Sendable {
                 if track.type == .video { tracks[track.sid] = .video }
                 if track.type == .audio { tracks[track.sid] = .audio }
             }
-            // What is gone may come back under its old name.
+            // A removed track may come back under the same SID.
             subscribed.subtract((sources[participant.sid] ?? [:]).keys.filter { tracks[$0] == nil })
             sources[participant.sid] = tracks
             if let change = ask(participant.sid, participant.tracks.map(\.sid), withSound) { changes.append(change) }
@@ -52,7 +52,7 @@ struct RoomSubscriptions: Sendable {
         return changes
     }
 
-    /// Sound is listened to from now on, or not any more.
+    /// Subscribes to the available audio, or unsubscribes from it.
     mutating func listen(_ isWanted: Bool) -> [Change] {
         let all = sources
         guard !isWanted else { return all.compactMap { ask($0.key, $0.value.keys.sorted(), true) } }
@@ -88,12 +88,13 @@ struct RoomSubscriptions: Sendable {
         }
     }
 
-    /// What an answer of the server's says of its m-lines.
+    /// Stores which track each m-line of a server's answer carries.
     mutating func note(_ tracks: [String: String]) {
         if tracks.count <= Self.maximumParticipants { tracksByMid = tracks }
     }
 
-    /// Whether a track, by its m-line or as `stream track`, was asked for: nobody else's picture is shown.
+    /// True if we subscribed to the track, which its m-line or its `msid` (`stream track`) identifies: no other
+    /// participant's video is ever shown.
     func isWanted(mid: String?, msid: String?) -> Bool {
         if let mid, let track = tracksByMid[mid] { return subscribed.contains(track) }
         guard let msid else { return false }
