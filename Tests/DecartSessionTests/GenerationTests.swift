@@ -232,7 +232,7 @@ struct GenerationTests {
 
     // MARK: A path that outlives its channel, and viewers
 
-    /// After the generation has ended, the path delivers no frames, so it is not kept during the reconnect.
+    /// The path delivers no frames once the generation has ended, so it is not kept during the reconnect.
     @Test func anEndedPathIsNotKept() throws {
         func stopsMedia(_ driver: inout MachineDriver) -> Bool {
             _ = driver.take()

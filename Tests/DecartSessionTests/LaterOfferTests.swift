@@ -50,7 +50,7 @@ struct LaterOfferTests {
         #expect(orders.contains(.forgetOffer(attempt)))
         #expect(orders.contains { if case .report(.warning(let error)) = $0 { error.stage == .media } else { false } })
         #expect(driver.state == .connected)
-        // After the timeout the answer is ignored.
+        // The answer is ignored once the timeout has passed.
         driver.server(.answer(sdp: "yes"))
         #expect(!driver.take().contains { if case .applyAnswer = $0 { true } else { false } })
         driver.media(.offer(sdp: "once more"))

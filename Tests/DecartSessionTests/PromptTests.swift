@@ -82,8 +82,8 @@ struct PromptTests {
         #expect(driver.runningTimers.contains(.acks) == false)
     }
 
-    /// A timed-out request belongs to its channel. The next channel never sent it, so an ack there that happens to match
-    /// does not concern it.
+    /// A timed-out request belongs to its channel. The next channel never sent it, so an ack there that happens to
+    /// match does not concern it.
     @Test(arguments: [nil, "late"]) func expiredRequestsEndWithTheirChannel(text: String?) throws {
         var driver = try connected()
         try driver.update("late")

@@ -418,8 +418,8 @@ struct ReconnectTests {
         }
     }
 
-    /// The application stops while the old media path is still shown. The path stops at once and exactly once, whether or
-    /// not the retry has begun.
+    /// The application stops while the old media path is still shown. The path stops at once and exactly once, before
+    /// and after the retry's start.
     @Test(arguments: [false, true]) func stopEndsTheOldMediaPath(hasDialled: Bool) throws {
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
         driver.walkToConnected()

@@ -151,7 +151,7 @@ struct SessionControllerTests {
         #expect(world.told.channels.first?.closes == 1)
     }
 
-    /// With the real scheduler and many threads: start and stop in any order end cleanly.
+    /// Uses the real scheduler and many threads: start and stop in any order end cleanly.
     @Test func manyThreads() async throws {
         let channels = Mutex<[FakeChannel]>([])
         let controller = SessionController(

@@ -74,7 +74,7 @@ struct SessionQueueTests {
         #expect(handled.now == 0)
     }
 
-    /// An application can do so in a callback on the queue.
+    /// Calls `end` from work on the queue, as an application may in a callback.
     @Test func theEndFromWithinComesBehindWhatRuns() {
         let queue = SessionQueue(label: "test")
         let order = Log<String>()

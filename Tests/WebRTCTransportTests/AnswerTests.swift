@@ -36,7 +36,7 @@ extension Transport {
         }
 
         @Test func soundIsTakenWhereItIsWanted() throws {
-            // Like libwebrtc's offers: several audio codecs, and transport attributes only in the bundle's first m-line.
+            // Like libwebrtc's offers: several audio codecs, and transport attributes only in the first m-line.
             let many = SampleOffer.audio.replacing("SAVPF 111", with: "SAVPF 63 111 9 0")
                 .replacing("a=rtpmap:111 ", with: "a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:9 G722/8000\r\na=rtpmap:111 ")
             let bare = SampleOffer.video(without: ["a=ice-ufrag", "a=ice-pwd", "a=fingerprint", "a=setup"])
@@ -92,7 +92,7 @@ extension Transport {
             #expect(remote.video?.codec.codec == .vp8 && remote.video?.mediaIndex == 1)
         }
 
-        /// Creates whole connections from damaged offers: each accepted offer gets an agent, an RTP session and an answer.
+        /// Creates whole connections from damaged offers: each accepted offer gets an agent and an RTP session.
         @Test func damagedOffers() throws {
             var mutator = TextMutator(seed: 77)
             let seed = Array(SampleOffer.browser.utf8)

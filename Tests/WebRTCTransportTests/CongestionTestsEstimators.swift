@@ -10,7 +10,7 @@ struct CongestionEstimatorTests {
         for step in 0..<100 { window.add(1250, at: Int64(step) * 10_000) }
         let rate = window.bitrate(at: 990_000) ?? 0
         #expect(abs(rate - 1_000_000) < 30_000)
-        // At 1.25 s half of the window is empty, at 5 s all of it.
+        // Half of the window is empty at 1.25 s, all of it at 5 s.
         #expect(abs((window.bitrate(at: 1_250_000) ?? 0) - 500_000) < 50_000)
         #expect(window.bitrate(at: 5_000_000) == 0)
         // Timestamps that go back or jump far ahead do no harm.

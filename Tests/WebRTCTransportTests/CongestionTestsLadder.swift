@@ -82,7 +82,7 @@ struct DegradationLadderTests {
         }
     }
 
-    /// With detailed content the encoder produces 2.4 times its target: the ladder soon lowers the frame rate, and
+    /// The encoder produces 2.4 times its target for detailed content: the ladder soon lowers the frame rate, and
     /// restores it when the network no longer limits.
     @Test
     func whatTheEncoderCannotMakeSmaller() {
@@ -123,7 +123,7 @@ struct DegradationLadderTests {
         #expect(steps.isEmpty, "\(steps)")
     }
 
-    /// During ramp-up the target lags behind the encoder, and a burst looks like a standing queue. The ladder restores
+    /// The target lags behind the encoder during ramp-up, and a burst looks like a standing queue. The ladder restores
     /// any step taken then, some seconds after the network has proven to carry the maximum.
     @Test
     func whatIsMeasuredDuringRampUpDoesNotLast() {

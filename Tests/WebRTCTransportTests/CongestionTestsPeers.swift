@@ -5,7 +5,7 @@ import WebRTCTransport
 
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct CongestionPeerTests {
-    /// Two of our own peers on loopback. The sender reads transport-cc feedback, or receiver reports without transport-cc.
+    /// Two of our own peers on loopback. The sender reads transport-cc feedback, or receiver reports without it.
     /// In either case the target stays close to the low bit rate that the test pattern proves.
     @Test(arguments: [true, false])
     func theFarSidesWordIsHeard(usesTransportCC: Bool) throws {

@@ -114,7 +114,7 @@ extension Transport {
             }
         }
 
-        /// Records with a valid header and random content, as an on-path attacker can forge them. They may end a handshake,
+        /// Records with a valid header and random content, as an on-path attacker can forge. They may end a handshake,
         /// as in any implementation, but not an established association (RFC 6347 4.1.2.7).
         @Test(arguments: [false, true])
         func plausibleRecords(afterTheHandshake: Bool) throws {

@@ -39,8 +39,8 @@ extension Transport {
             #expect(statistics.selectedPair != nil)
         }
 
-        /// Candidates are in the first m-line of the bundle, as from services that gather before they answer. The answerer has
-        /// none of our candidates, so our side must send the first connectivity check.
+        /// Candidates are in the first m-line of the bundle, as services write them that gather before they answer. The
+        /// answerer has none of our candidates, so our side must send the first connectivity check.
         @Test func candidatesInTheAnswerAreEnough() throws {
             var configuration = PeerConnectionConfiguration()
             configuration.audio = .sendrecv

@@ -270,7 +270,7 @@ extension Transport {
             }
         }
 
-        /// Sending and receiving use separate m-lines of one RTP session. Receiving m-lines may be rejected, or added later.
+        /// Sending and receiving use separate m-lines of one RTP session; receiving ones may be rejected or come later.
         @Test func linesOfTheirOwnForEachDirection() throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
@@ -328,7 +328,7 @@ extension Transport {
             try body(ours, theirs)
         }
 
-        /// Plays the remote peer in a room with a single connection: it answers each m-line and sends on one that receives.
+        /// Plays the server of a room with one connection: it answers each m-line and sends on one that receives.
         @Test func eachLineIsAnswered() throws {
             try withSeparatePair { ours, theirs in
                 func exchange() throws -> [SDPMedia] {

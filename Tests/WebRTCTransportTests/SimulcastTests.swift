@@ -206,7 +206,7 @@ extension Transport {
             // Congestion control covers all layers: they share transport-wide sequence numbers, so none seems lost.
             #expect(a.connection.statistics().bitrateTarget.map { $0.target >= 1_000_000 } == true)
             #expect(received.receivedLayers.keys.sorted() == ["f", "h", "q"])
-            // A packet may arrive before its sender counts it, so the counter is complete only after the sender's threads ended.
+            // A packet may arrive before its sender counts it: the counter is complete once the sender's threads ended.
             a.pipeline.setState(.null)
             #expect(received.receivedLayers.values.reduce(0, +) <= a.connection.statistics().packetsSent)
             #expect(received.packetsRefused == 0)
