@@ -208,7 +208,7 @@ struct SRTPTests {
     }
 
     /// RFC 5764 4.2 orders the exported block: client key, server key, client salt, server salt. Each endpoint sends
-    /// with its own key. The test fixes the keys, because two endpoints of ours with the same mix-up would interoperate.
+    /// with its own key. The keys are fixed, because two endpoints of ours with the same mix-up would interoperate.
     @Test(arguments: SRTPProfile.allCases)
     func exportedKeysBelongToTheirRoles(profile: SRTPProfile) throws {
         let clientKey = [UInt8](repeating: 0xc1, count: profile.keyLength)

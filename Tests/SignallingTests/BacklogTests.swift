@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A channel whose owner is busy", .timeLimit(.minutes(1)))
 struct BacklogTests {
-    /// The server sends 10 KiB messages without end while the owner handles none for a while. The channel stops reading,
-    /// so the pongs wait behind the messages, and yet the peer must not count as dead.
+    /// The server sends 10 KiB messages without end while the owner handles none for a while. The channel stops
+    /// reading, so the pongs wait behind the messages, and yet the peer must not count as dead.
     @Test(arguments: [WebSocketChannel.Messages.text, .binary]) func readingStopsAndGoesOn(
         messages: WebSocketChannel.Messages
     ) async throws {

@@ -126,7 +126,7 @@ final class RawServer: Sendable {
         try await group.shutdownGracefully()
     }
 
-    // MARK: Bytes
+    // MARK: HTTP and frames
 
     static func upgrade(_ request: String, extra: [String] = [], accept: String? = nil) -> [UInt8] {
         let key = header("Sec-WebSocket-Key", in: request) ?? ""
