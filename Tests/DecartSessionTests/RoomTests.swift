@@ -290,7 +290,7 @@ struct RoomTests {
         driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
         reopen(&driver)
         #expect(driver.sent() == [join, .text("Lego World")])
-        // The service that answers after the reconnect is an older one.
+        // The service turns out to be an older one without rooms now.
         driver.server(.error("what is livekit_join?"))
         driver.server(ack)
         #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))

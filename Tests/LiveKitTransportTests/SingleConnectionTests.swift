@@ -60,7 +60,7 @@ struct SingleConnectionTests {
     @Test func wholeStayInOrder() throws {
         var (driver, _) = try asking()
         driver.tell(.opened)
-        // The answer comes before the offer.
+        // The answer arrives before the join response, so it is ignored.
         driver.server(.answer(description("answer", "their answer", 1)))
         #expect(driver.take() == [.note("Ignored: an answer without an offer")])
         var join = RoomDriver.join

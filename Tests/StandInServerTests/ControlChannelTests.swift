@@ -219,7 +219,7 @@ struct ControlChannelTests {
         }
     }
 
-    /// Candidates that arrive before the offer are queued.
+    /// Candidates that arrive before the offer are queued, except giant ones.
     @Test func giantCandidatesAreDropped() throws {
         try TestServer.run { server in
             let client = try server.connect()

@@ -204,7 +204,7 @@ extension Transport {
             return last
         }
 
-        /// Threads of the process, except Swift's and Dispatch's: they bear the test runner's name, and come and go.
+        /// Threads of the process, except unnamed ones (Swift, Dispatch): they have the process name, and come and go.
         private static var mediaThreads: Set<String> {
             guard let folder = opendir("/proc/self/task") else { return [] }
             defer { closedir(folder) }

@@ -55,7 +55,7 @@ struct FeedbackTests {
         #expect(estimate(short + whole) == 100_000)
     }
 
-    /// The implementation's algorithm on an array, whose bounds are checked.
+    /// A reference parser: the same algorithm on an array, whose bounds are checked.
     private func reference(_ bytes: [UInt8]) -> Int? {
         var (rest, found) = (bytes[...], Int?.none)
         while rest.count >= 4 {

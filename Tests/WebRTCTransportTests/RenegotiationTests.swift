@@ -295,7 +295,7 @@ extension Transport {
             let refused = line(SampleOffer.video(), mid: "2", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
             try connection.setAnswer(SampleOffer.session + sending + sound("1", "inactive") + refused + sound("3", "inactive"))
             #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
-            // An incoming track is received only on the m-line that is wanted.
+            // An incoming track is received only on the m-line that the closure accepts.
             let receiving = line(SampleOffer.video(), mid: "2", "sendonly")
             let both = SampleOffer.session + sending + sound("1", "inactive") + receiving + sound("3", "sendonly")
             for (wanted, video, audio) in [("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly)] {

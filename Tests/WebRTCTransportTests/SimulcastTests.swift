@@ -119,7 +119,7 @@ struct SimulcastTests {
             let video = try #require(try SDPDescription(parsing: answer).media.first)
             let isTaken = accepts && !extmap.isEmpty
             #expect(video.value("simulcast") == (isTaken ? expected.map { "recv \($0)" } : nil))
-            // The extension must be in the answer, or the remote peer cannot add simulcast later.
+            // The answer keeps the extension without simulcast too, or the remote peer could not add simulcast later.
             #expect(video.values("extmap").contains { $0.hasSuffix("sdes:rtp-stream-id") } == !extmap.isEmpty)
         }
     }
