@@ -101,7 +101,7 @@ extension Transport {
             }
         }
 
-        /// A connection makes or takes one offer; repeated answers and offers are accepted for the same transport only.
+        /// A connection has one offer in flight, and answers any number of offers that keep the transport.
         @Test func negotiatesOnce() throws {
             try withPair { a, b in
                 let offer = try a.connection.createOffer()
