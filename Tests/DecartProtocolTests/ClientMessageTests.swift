@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Messages to the service", .timeLimit(.minutes(1)))
 struct ClientMessageTests {
-    /// Exactly these bytes: keys sorted, nulls where the wire wants them.
+    /// Expected bytes: keys sorted, nulls where the protocol requires them.
     static let written: [(ClientMessage, String)] = [
         (
             .prompt(PromptMessage(text: "Lego", enhance: true)),

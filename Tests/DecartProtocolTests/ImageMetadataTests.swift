@@ -13,7 +13,7 @@ struct ImageMetadataTests {
         [0xFF, marker, UInt8((data.count + 2) >> 8), UInt8((data.count + 2) & 255)] + data
     }
 
-    /// EXIF with an orientation and a canary for everything else.
+    /// EXIF data with an orientation and a canary.
     private func exif(_ orientation: UInt8, isLittle: Bool) -> [UInt8] {
         let head: [UInt8] =
             isLittle ? [0x49, 0x49, 0x2A, 0, 8, 0, 0, 0, 1, 0] : [0x4D, 0x4D, 0, 0x2A, 0, 0, 0, 8, 0, 1]
@@ -37,7 +37,7 @@ struct ImageMetadataTests {
                 #expect(!contains(image.bytes, "canary"))
                 #expect(image.width == 64 && image.height == 48)
                 if orientation == 6 {
-                    // Said again, alone; and a second pass changes nothing.
+                    // The orientation alone is written back, and a second pass changes nothing.
                     #expect(contains(image.bytes, "Exif"))
                     #expect(image.bytes.count == plain.count + 36)
                     #expect(try ReferenceImage(bytes: image.bytes).bytes == image.bytes)

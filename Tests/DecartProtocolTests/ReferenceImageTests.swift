@@ -47,7 +47,7 @@ struct ReferenceImageTests {
             + field(273, 4, stripAt) + field(279, 4, strip) + n(0, 4)
     }
 
-    /// A directory of `fields`, little-endian, behind which `extra` follows.
+    /// Builds a little-endian TIFF with one directory of `fields`, followed by `extra`.
     static func tiff(fields: [(tag: Int, type: Int, count: Int, value: Int)], extra: [UInt8] = []) -> [UInt8] {
         var bytes: [UInt8] = [0x49, 0x49, 0x2A, 0] + little(12, 4) + [9, 9, 9, 9] + little(fields.count, 2)
         for field in fields {
@@ -110,8 +110,8 @@ struct ReferenceImageTests {
         #expect(throws: ProtocolError.self, "\(name)") { try ReferenceImage(bytes: bytes) }
     }
 
-    /// Each entry of a directory may claim as many values as the file has bytes. The suite's time limit is many times what
-    /// any of these takes.
+    /// Each directory entry may claim as many values as the file has bytes. The suite's time limit is many times the
+    /// normal duration.
     @Test func tiffDirectoriesThatAskForMuchAreRefused() {
         let (size, once) = (4, (tag: 279, type: 4, count: 1, value: 4))
         let base = [(tag: 256, type: 3, count: 1, value: 16), (tag: 257, type: 3, count: 1, value: 16), (tag: 273, type: 4, count: 1, value: 8)]
@@ -140,7 +140,7 @@ struct ReferenceImageTests {
         }
     }
 
-    /// Whatever one wrong byte makes of an image, it is refused, or still within every bound.
+    /// An image with one wrong byte is rejected or stays within all bounds.
     @Test(arguments: good.indices) func oneWrongByteIsRefusedOrWithinTheBounds(_ index: Int) {
         let (name, bytes, format, _, _) = ReferenceImageTests.good[index]
         var (accepted, refused) = (0, 0)
@@ -160,7 +160,7 @@ struct ReferenceImageTests {
                     image.width * image.height <= ReferenceImage.maximumPixels, "\(name), byte \(index) = \(value)")
             }
         }
-        // The signature and the lengths count; what a decoder alone reads does not.
+        // Damage to signature or lengths is rejected; bytes that only a decoder reads are not checked.
         #expect(accepted > 0 && refused >= 8, "\(name): \(accepted) accepted, \(refused) refused")
     }
 

@@ -105,7 +105,7 @@ struct ServerMessageTests {
         (#"{"type":"error","error":{"message":"bad","code":4}}"#, .error("bad")),
         (#"{"type":"error"}"#, .error("unspecified error")),
         (#"{"type":"brand_new","anything":[1,2,{"a":null}]}"#, .unknown(type: "brand_new")),
-        // The parser forgives these; so may we.
+        // The JSON parser is lenient here, and that does no harm.
         (#"{"type":"ready",}"#, .ready),
         (#"{"type":"ready","x":01}"#, .ready),
         (#"{"type":""}"#, .unknown(type: "")),
@@ -119,7 +119,7 @@ struct ServerMessageTests {
         let (text, message) = ServerMessageTests.accepted[index]
         let decoded = try ServerMessage(decoding: [UInt8](text.utf8))
         #expect(decoded == message, "\(text)")
-        // And back: what is written is read as the same.
+        // The encoded message decodes to the same value.
         #expect(try ServerMessage(decoding: decoded.encoded()) == message, "\(text)")
     }
 
@@ -160,7 +160,7 @@ struct ServerMessageTests {
         ] {
             #expect(throws: ProtocolError.self) { try ServerMessage(decoding: head + bytes + tail) }
         }
-        // UTF-16 and UTF-32 of a valid text.
+        // UTF-16 without and with a byte order mark.
         let wide = #"{"type":"ready"}"#.utf8.flatMap { byte -> [UInt8] in [byte, 0] }
         #expect(throws: ProtocolError.self) { try ServerMessage(decoding: wide) }
         #expect(throws: ProtocolError.self) { try ServerMessage(decoding: [0xFF, 0xFE] + wide) }
@@ -176,7 +176,7 @@ struct ServerMessageTests {
             #expect(throws: ProtocolError.self) { try ServerMessage(decoding: nested(33, open, close)) }
             #expect(throws: ProtocolError.self) { try ServerMessage(decoding: nested(100_000, open, close)) }
         }
-        // Brackets in strings are no nesting.
+        // Brackets in strings do not count as nesting.
         let text = String(repeating: "[{", count: 1000)
         #expect(try ServerMessage(decoding: [UInt8](#"{"type":"error","error":"\#(text)"}"#.utf8)) == .error(text))
     }
@@ -221,11 +221,11 @@ struct ServerMessageTests {
         }
     }
 
-    /// Seeded mutations of every accepted message: an error or a value, never a trap.
+    /// Seeded mutations of every accepted message give an error or a value, never a trap.
     @Test func mutations() {
         var seed: UInt64 = 0x5EED
         func random(_ bound: Int) -> Int {
-            // SplitMix64
+            // SplitMix64.
             seed &+= 0x9E37_79B9_7F4A_7C15
             var value = seed
             value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9

@@ -43,7 +43,7 @@ struct ServiceURLTests {
         "wss://a%2eexample", "wss://a.example/<x>", "wss://a.example/?x={y}", "wss://a.example\\b", "wss://a\tb",
         "wss://a.example?api_key=x", "wss://a.example?a=b&model=c", "wss://a.example?api_key", "wss://[fe80::1%25eth0]",
         "wss://" + String(repeating: "a", count: 254), "wss://a.example/" + String(repeating: "x", count: 3000),
-        // Unencrypted to somebody else.
+        // Unencrypted, and not a loopback address.
         "ws://api.decart.ai", "http://192.168.1.2:80", "ws://localhost.example", "ws://[::2]", "ws://0.0.0.0",
         "ws://128.0.0.1",
         "ws://127.1", "ws://2130706433",
@@ -62,7 +62,7 @@ struct ServiceURLTests {
     @Test func insecureIsForTheAsking() throws {
         let url = try ServiceURL(base: "ws://192.168.1.2:9001", allowInsecure: true)
         #expect(!url.isSecure && !url.isLoopback)
-        // It permits just that.
+        // Other schemes remain forbidden.
         #expect(throws: ProtocolError.self) { try ServiceURL(base: "ftp://x", allowInsecure: true) }
     }
 
@@ -74,7 +74,7 @@ struct ServiceURLTests {
             url.requestTarget
                 == "/v1/stream?api_key=k%2B%26%3D%23%25%2F%3F%C3%A9%20%C3%BC%E7%94%A8&model=a%26b"
                 + "&user_agent=x%2F1%20lang%2Fswift&a%20b=")
-        // What a server reads is what was meant.
+        // A server decodes the original values.
         let items = PercentEncoding.queryItems(ofTarget: url.requestTarget)
         #expect(items.map(\.name) == ["api_key", "model", "user_agent", "a b"])
         #expect(items.map(\.value) == [key.reveal(), "a&b", "x/1 lang/swift", ""])

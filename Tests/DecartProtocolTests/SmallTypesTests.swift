@@ -64,7 +64,7 @@ struct SmallTypesTests {
     }
 
     @Test func base64() throws {
-        // RFC 4648 §10
+        // RFC 4648 10.
         for (text, encoded) in [
             ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
@@ -114,7 +114,7 @@ struct SmallTypesTests {
         #expect(token.generation == .webrtc && SubscribeToken.room(name: "r").generation == .livekit)
     }
 
-    // MARK: How long a token lets a session last
+    // MARK: Session limit in a token
 
     private func jwt(_ payload: String) -> String {
         let part = { Base64.encode([UInt8](($0 as String).utf8), alphabet: .url) }
@@ -141,7 +141,7 @@ struct SmallTypesTests {
         }
     }
 
-    /// Whatever a key looks like, reading it is safe, and most often tells nothing.
+    /// Parsing a random key is safe and mostly finds no limit.
     @Test func keysOfAnyShapeAreRead() throws {
         var random = SystemRandomNumberGenerator()
         let good = Array(jwt(#"{"constraints":{"realtime":{"maxSessionDuration":300}}}"#).utf8)
@@ -156,7 +156,7 @@ struct SmallTypesTests {
                 default: bytes = Array(bytes.prefix(Int.random(in: 1...bytes.count, using: &random)))
                 }
             }
-            // None at all is no key.
+            // An empty string is no key.
             guard let key = try? APIKey(String(decoding: bytes, as: UTF8.self)) else { continue }
             if key.sessionLimit != nil { told += 1 }
         }

@@ -1,9 +1,9 @@
-// A controller's outside, in the test's hands: time, channel and media path.
+// Fakes for everything outside a session controller: clock, signalling channel and media path.
 import DecartProtocol
 import DecartSession
 import Synchronization
 
-/// Virtual time; work runs when the test says so, on the test's thread.
+/// Virtual time; work runs on the test's thread when the test calls `run` or `advance`.
 final class ManualScheduler: SessionScheduler {
     private struct State {
         var now: Duration = .zero
@@ -28,7 +28,7 @@ final class ManualScheduler: SessionScheduler {
         }
     }
 
-    /// Everything that is due now.
+    /// Runs all work that is due now.
     func run() {
         while true {
             let work = state.withLock { $0.queue.isEmpty ? nil : $0.queue.removeFirst() }
@@ -68,7 +68,7 @@ final class FakeChannel: SignallingChannel {
 
     let state = Mutex(State())
     let onEvent: @Sendable (SignallingEvent) -> Void
-    /// Whether `close` is answered.
+    /// If false, `close` is never confirmed by an event.
     let answersClose: Bool
 
     init(answersClose: Bool, onEvent: @escaping @Sendable (SignallingEvent) -> Void) {
@@ -137,7 +137,7 @@ final class FakeMedia: MediaTransport {
     }
 }
 
-/// A controller with everything it made and told.
+/// A controller with its fakes and everything that it reported.
 final class World: Sendable {
     struct Told {
         var channels: [FakeChannel] = []

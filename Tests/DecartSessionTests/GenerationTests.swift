@@ -2,7 +2,7 @@ import DecartProtocol
 import DecartSession
 import Testing
 
-/// The service ends the generation and starts it again: the session and its connections stay.
+/// The service may end a generation and start another: session and connections stay.
 @Suite("The machine: generations", .timeLimit(.minutes(1)))
 struct GenerationTests {
     private static let sending = MediaTraffic(sent: 12, received: 0)
@@ -36,7 +36,7 @@ struct GenerationTests {
     func theSessionStays(reason: String?) throws {
         var driver = try ended(reason)
         #expect(driver.state == .connected && driver.snapshot.generationSeconds == 61)
-        // A note for the log, and nothing else: no dial, no warning.
+        // Only a note for the log: no new connection, no warning.
         let notes = driver.take()
         #expect(notes.count == 1)
         guard case .report(.note(let words)) = notes.first else {
@@ -70,7 +70,7 @@ struct GenerationTests {
         #expect(driver.state == .connected && driver.opens() == 1)
     }
 
-    /// Words on a channel that is gone are nobody's.
+    /// A message on the channel of an earlier attempt is ignored.
     @Test func anEndOfAnOlderAttempt() throws {
         var driver = try generating()
         driver.tell(.channelMessage(AttemptID(77), .generationEnded(seconds: 5, reason: "insufficient_credits")))
@@ -114,7 +114,7 @@ struct GenerationTests {
         }
     }
 
-    /// With the generation running, media that do not come are a dead path, as ever.
+    /// While a generation runs, missing media mean a dead path after 5 s.
     @Test func afterTheStartItIsFiveSecondsAgain() throws {
         for word in [ServerMessage.generationStarted, .generationTick(seconds: 62)] {
             var driver = try ended()
@@ -127,7 +127,7 @@ struct GenerationTests {
         }
     }
 
-    /// Ticks say that the service bills, not that media arrive.
+    /// Ticks show that the service bills, not that media arrive.
     @Test func ticksDoNotHideADeadPath() throws {
         var driver = try generating()
         driver.flow = Self.sending
@@ -151,7 +151,7 @@ struct GenerationTests {
         #expect(driver.warnings().first?.message.contains("5 s") == true)
     }
 
-    /// Frames that were on their way when the generation ended are no new generation.
+    /// Frames in flight when the generation ended do not count as a new generation.
     @Test func whatWasOnItsWayIsNoStart() throws {
         var driver = try ended()
         driver.flow = Self.flowing
@@ -167,7 +167,7 @@ struct GenerationTests {
         #expect(driver.state == .reconnecting)
     }
 
-    /// A service that never speaks of generations is watched as before.
+    /// Without generation messages from the service, the usual timeout of 5 s applies.
     @Test func withoutGenerationsItIsFiveSeconds() throws {
         var driver = try MachineDriver()
         driver.walkToConnected()
@@ -179,7 +179,7 @@ struct GenerationTests {
         #expect(driver.state == .reconnecting)
     }
 
-    // MARK: Causes that the user must hear of
+    // MARK: Causes that must reach the user
 
     private static let causes = [
         ("insufficient_credits", "INSUFFICIENT_CREDITS", "Top up"), ("Insufficient credits", "INSUFFICIENT_CREDITS", "Top up"),
@@ -217,7 +217,7 @@ struct GenerationTests {
         #expect(driver.state == .reconnecting && driver.failures().isEmpty)
     }
 
-    /// What is cut off on the way is not the service's close.
+    /// A broken connection is not a close by the service.
     @Test func aBrokenNetworkIsTriedAgain() throws {
         var driver = try ended("insufficient_credits")
         driver.tell(.channelFailed(driver.attempt, SessionError(.network, "lost", stage: .channel)))
@@ -232,7 +232,7 @@ struct GenerationTests {
 
     // MARK: A path that outlives its channel, and viewers
 
-    /// Nothing comes from a path whose generation has ended: it is not kept for its frames.
+    /// The path delivers no frames once the generation has ended, so it is not kept during the reconnect.
     @Test func anEndedPathIsNotKept() throws {
         func stopsMedia(_ driver: inout MachineDriver) -> Bool {
             _ = driver.take()
@@ -248,7 +248,7 @@ struct GenerationTests {
         #expect(!stopsMedia(&running))
     }
 
-    /// … but a path that was kept goes on beside the next attempt, whose generation is its own.
+    /// A kept path stays alongside the next attempt, whose generation is separate.
     @Test func theNextAttemptsEndIsNotTheKeptPaths() throws {
         var driver = try generating { $0.keepsMediaWhileReconnecting = true }
         let kept = driver.attempt
@@ -264,7 +264,7 @@ struct GenerationTests {
         #expect(!driver.take().contains(.stopMedia(kept)))
         driver.flow = Self.sending
         driver.wait(.seconds(6))
-        // The kept path is dead after 5 s, the new one is still waited for.
+        // The kept path is dead after 5 s; the new one may stay silent for 15 s after its generation has ended.
         #expect(driver.take().contains(.stopMedia(kept)) && driver.state == .connected)
     }
 
@@ -303,12 +303,12 @@ struct GenerationTests {
         driver.media(.answer(sdp: "ours"))
         #expect(driver.take() == [.send(id, .answer(sdp: "ours"))])
         #expect(driver.state == .connected)
-        // And ours is free to go.
+        // Afterwards our offer may be sent.
         driver.media(.offer(sdp: "with sound"))
         #expect(driver.take() == [.send(id, .offer(sdp: "with sound"))])
     }
 
-    /// Both sides offer: ours goes on.
+    /// Glare: the service's offer is ignored while ours is in flight.
     @Test func isIgnoredWhileOursIsInFlight() throws {
         var driver = try generating()
         let id = driver.attempt

@@ -2,7 +2,7 @@ import DecartProtocol
 import DecartSession
 import Testing
 
-/// What goes over a connected path is changed by another offer, and its answer, over the same channel.
+/// Another offer and answer over the same channel change the media of a connected path.
 @Suite("Later offers", .timeLimit(.minutes(1)))
 struct LaterOfferTests {
     private let attempt = AttemptID(1)
@@ -22,7 +22,7 @@ struct LaterOfferTests {
         driver.server(.answer(sdp: "yes"))
         #expect(driver.take() == [.applyAnswer(attempt, sdp: "yes")])
         #expect(!driver.runningTimers.contains(.laterAnswer(attempt)) && driver.state == .connected)
-        // And again.
+        // A second renegotiation works alike.
         driver.media(.offer(sdp: "without"))
         driver.server(.answer(sdp: "yes again"))
         #expect(driver.take() == [.send(attempt, .offer(sdp: "without")), .applyAnswer(attempt, sdp: "yes again")])
@@ -34,7 +34,7 @@ struct LaterOfferTests {
         driver.media(.offer(sdp: "two"))
         let sent = driver.take().filter { if case .send = $0 { true } else { false } }
         #expect(sent == [.send(attempt, .offer(sdp: "one"))])
-        // The second of two answers is nobody's.
+        // The second answer to one offer is ignored.
         driver.server(.answer(sdp: "a"))
         driver.server(.answer(sdp: "b"))
         let applied = driver.take().filter { if case .applyAnswer = $0 { true } else { false } }
@@ -50,7 +50,7 @@ struct LaterOfferTests {
         #expect(orders.contains(.forgetOffer(attempt)))
         #expect(orders.contains { if case .report(.warning(let error)) = $0 { error.stage == .media } else { false } })
         #expect(driver.state == .connected)
-        // Too late.
+        // The answer is ignored once the timeout has passed.
         driver.server(.answer(sdp: "yes"))
         #expect(!driver.take().contains { if case .applyAnswer = $0 { true } else { false } })
         driver.media(.offer(sdp: "once more"))

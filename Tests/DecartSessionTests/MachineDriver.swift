@@ -2,20 +2,20 @@ import DecartProtocol
 import DecartSession
 import Testing
 
-/// A machine on virtual time, with its timers. `walk…` brings it to a state; `take` gives what was ordered since.
+/// A machine on virtual time, with its timers. `walk…` brings it to a state; `take` returns the new actions.
 struct MachineDriver {
     private(set) var machine: SessionMachine
     private(set) var now: Duration = .zero
     private var timers: [TimerID: Duration] = [:]
     private(set) var orders: [SessionAction] = []
-    /// What a media path would say when sampled.
+    /// Traffic of the media path as sampled.
     var traffic = MediaTraffic(sent: 0, received: 0)
-    /// Added to the traffic at every sample.
+    /// Added to the traffic with every sample.
     var flow = MediaTraffic(sent: 12, received: 12)
     var jitter = 0.0
     private(set) var attempt = AttemptID(0)
     private var nextRequest: RequestID = 1
-    /// Within one wait. The longest one, of 100,000 s, takes 200,000 samples of the media.
+    /// Limit within one wait. The longest wait, 100,000 s, takes 200,000 media samples.
     private static let maximumTimers = 500_000
 
     init(
@@ -32,7 +32,7 @@ struct MachineDriver {
     var state: SessionState { machine.snapshot.state }
     var runningTimers: Set<TimerID> { Set(timers.keys) }
 
-    // MARK: Facts
+    // MARK: Events
 
     mutating func tell(_ event: SessionEvent) {
         for action in machine.handle(event, now: now, jitter: jitter) {
@@ -67,7 +67,7 @@ struct MachineDriver {
         return nextRequest
     }
 
-    /// Lets time pass, with every timer in its order.
+    /// Advances the time and fires every timer in order.
     mutating func wait(_ duration: Duration) {
         let end = now + duration
         var fired = 0
@@ -85,13 +85,13 @@ struct MachineDriver {
         now = end
     }
 
-    /// Lets time pass until the planned retry dials.
+    /// Advances the time until the scheduled retry.
     mutating func waitForRetry() {
         guard let due = timers[.retry] else { return }
         wait(due - now)
     }
 
-    /// Lets time pass as if the process were stopped: nothing fires until the end.
+    /// Advances the time as if the process were suspended: timers fire only at the end.
     mutating func sleep(_ duration: Duration) {
         now += duration
         wait(.zero)
@@ -109,7 +109,7 @@ struct MachineDriver {
         server(.status("Ready"))
     }
 
-    /// Answers every prompt and image under way.
+    /// Acknowledges every prompt and image in flight.
     mutating func acknowledgeAll() {
         for message in sent() {
             switch message {
@@ -137,16 +137,16 @@ struct MachineDriver {
         negotiate()
     }
 
-    /// From an open channel order to connected again.
+    /// Walks from `.openChannel` to connected.
     mutating func reconnect() {
         open()
         acknowledgeAll()
         negotiate()
     }
 
-    // MARK: Looking
+    // MARK: Results
 
-    /// The orders since the last look, without timers.
+    /// Returns the actions since the last call, without timers and media samples.
     mutating func take() -> [SessionAction] {
         defer { orders = [] }
         return orders.filter {
@@ -157,7 +157,7 @@ struct MachineDriver {
         }
     }
 
-    /// Messages of the current attempt since the last `take`.
+    /// Messages sent by the current attempt since the last `take`.
     func sent() -> [ClientMessage] {
         orders.compactMap { if case .send(attempt, let message) = $0 { message } else { nil } }
     }
@@ -183,7 +183,7 @@ struct MachineDriver {
     }
 }
 
-/// Pictures for tests: the smallest that pass.
+/// The smallest image that passes the checks.
 func testImage(_ width: Int = 16) throws -> ReferenceImage {
     func chunk(_ type: String, _ data: [UInt8]) -> [UInt8] {
         [0, 0, 0, UInt8(data.count)] + type.utf8 + data + [0, 0, 0, 0]

@@ -19,7 +19,7 @@ struct PromptTests {
         driver.server(.promptAck(PromptAck(prompt: "second", success: true)))
         #expect(
             driver.results() == [PromptResult(id: id, text: "second", outcome: .accepted, elapsed: .milliseconds(120))])
-        // No renegotiation.
+        // The prompt needs no renegotiation.
         #expect(!driver.startsMedia())
     }
 
@@ -30,7 +30,7 @@ struct PromptTests {
         #expect(driver.results().map(\.outcome) == [.rejected("moderated")])
         #expect(driver.results().map(\.id) == [id])
         #expect(driver.state == .connected)
-        // And the last accepted one is what a new session begins with.
+        // A new session begins with the last accepted prompt.
         _ = driver.take()
         driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
@@ -75,15 +75,15 @@ struct PromptTests {
         #expect(driver.results().map(\.id) == [text, image])
         #expect(driver.results().allSatisfy { $0.outcome == .timedOut })
         #expect(driver.state == .connected)
-        // Late acks are nobody's result, but tell what the service shows.
+        // A late ack gives no result, but it updates the content that the service shows.
         driver.server(.promptAck(PromptAck(prompt: "a", success: true)))
         #expect(driver.results().count == 2)
         #expect(driver.machine.wantedContent.prompt?.text == "a")
         #expect(driver.runningTimers.contains(.acks) == false)
     }
 
-    /// A request that timed out belongs to its channel: on the next one, where it was never sent, an ack that happens to
-    /// fit it says nothing about it.
+    /// A timed-out request belongs to its channel. The next channel never sent it, so an ack there that happens to
+    /// match does not concern it.
     @Test(arguments: [nil, "late"]) func expiredRequestsEndWithTheirChannel(text: String?) throws {
         var driver = try connected()
         try driver.update("late")
@@ -140,14 +140,14 @@ struct PromptTests {
         driver.server(.promptAck(PromptAck(prompt: "last", success: true)))
         driver.server(.setImageAck(SetImageAck(success: true)))
         #expect(driver.results().map(\.id).contains(last))
-        // Whatever the order of acks, the later request is what is shown.
+        // The later request wins, whatever the order of acks.
         #expect(driver.machine.wantedContent.prompt?.text == "last")
     }
 
     @Test func messagesForEveryChange() throws {
         let image = try testImage()
         let data = SetImageMessage.Image.data(base64: image.base64)
-        // From text.
+        // Starting with text.
         var driver = try connected()
         try driver.update("")
         #expect(driver.sent() == [.setImage(.passthrough)])
@@ -160,7 +160,7 @@ struct PromptTests {
         driver = try connected()
         try driver.update("", image: .set(image))
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
-        // From image and text.
+        // Starting with image and text.
         driver = try connected(image: image)
         try driver.update("new")
         #expect(driver.sent() == [.text("new")])
@@ -173,7 +173,7 @@ struct PromptTests {
         driver = try connected(image: image)
         try driver.update("", image: .removed)
         #expect(driver.sent() == [.setImage(.passthrough)])
-        // From passthrough.
+        // Starting with passthrough.
         driver = try connected(prompt: nil)
         try driver.update("new")
         #expect(driver.sent() == [.text("new")])
@@ -290,7 +290,7 @@ struct PromptTests {
         #expect(driver.results().allSatisfy { $0.outcome == .superseded })
     }
 
-    /// 1,000 prompts at 20/s over 3 losses: every request has exactly one result, all accepted, in order.
+    /// 1,000 prompts at 20/s over 3 connection losses: every request has exactly one result, all accepted, in order.
     @Test func aThousandPromptsOverThreeReconnects() throws {
         var driver = try MachineDriver(maximumRetries: nil)
         driver.walkToConnected()

@@ -12,7 +12,7 @@ struct ReconnectTests {
         backOff.reset()
         #expect(backOff.next(jitter: 1) == .seconds(0.8))
         #expect(backOff.next(jitter: 0.5) == .seconds(1.8))
-        // Odd randomness stays within the bounds.
+        // Jitter outside 0…1 stays within the bounds.
         #expect(backOff.next(jitter: -3) == .seconds(4))
         #expect(backOff.next(jitter: .nan) == .seconds(8))
         var short = BackOff(maximumDelay: .seconds(3))
@@ -21,7 +21,7 @@ struct ReconnectTests {
         #expect(none.next(jitter: 0) == .zero)
     }
 
-    /// Fast-failing dials at 1, 3, 7, 15, 25 s, then one error.
+    /// Attempts that fail at once are repeated at 1, 3, 7, 15, 25 s; then comes one error.
     @Test func firstConnectionIsRetriedLikeALostOne() throws {
         var driver = try MachineDriver()
         driver.tell(.start)
@@ -62,7 +62,7 @@ struct ReconnectTests {
         #expect(driver.failures().count == 1)
     }
 
-    /// Hanging dials are given 5 s each: 1, 8, 17, 30, 45 s.
+    /// Each hanging attempt has a timeout of 5 s: attempts at 1, 8, 17, 30, 45 s.
     @Test func hangingDials() throws {
         var driver = try MachineDriver()
         driver.walkToConnected()
@@ -70,7 +70,7 @@ struct ReconnectTests {
         driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
         #expect(driver.orders.contains(.openChannel(driver.attempt, .webrtc, timeout: .seconds(5))))
-        // The channel keeps its promise; one that does not is helped a second later.
+        // The channel enforces its timeout; if it fails to, the machine does so a second later.
         driver.wait(.seconds(6))
         #expect(driver.warnings().last?.code == .connectionTimeout)
     }
@@ -112,7 +112,7 @@ struct ReconnectTests {
             driver.wait(.seconds(31))
             #expect(driver.snapshot.retries == 0)
         }
-        // Without the stable time the budget is used up.
+        // A connection that was not stable for long enough does not reset the retry budget.
         for _ in 0..<2 {
             driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
             driver.wait(.seconds(2))
@@ -213,7 +213,7 @@ struct ReconnectTests {
         #expect(driver.state == .connecting)
         _ = driver.take()
         driver.server(.status("ready"))
-        // What was sent into the queue may be lost; it is said again, and counts from here.
+        // A message sent before the queue may be lost, so it is sent again, and its timeout starts here.
         #expect(driver.sent() == [.text("Lego World")])
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
@@ -312,7 +312,7 @@ struct ReconnectTests {
         #expect(driver.opens() == 1)
     }
 
-    /// Every fault in every phase ends in a retry, and the next attempt works.
+    /// Every fault in every phase leads to a retry, and the next attempt works.
     @Test func everyFaultInEveryPhase() throws {
         let phases: [(String, (inout MachineDriver) -> Void)] = [
             ("opening", { $0.tell(.start) }),
@@ -391,7 +391,7 @@ struct ReconnectTests {
         driver.server(.answer(sdp: "answer"))
         driver.media(.connected(ice: nil, dtls: nil))
         #expect(!driver.orders.contains(.stopMedia(old)))
-        // The switch is at the first frame of the new path.
+        // The old path stops at the first frame of the new path.
         driver.media(.firstFrame)
         #expect(driver.orders.contains(.stopMedia(old)))
         driver.tell(.stop)
@@ -418,8 +418,8 @@ struct ReconnectTests {
         }
     }
 
-    /// The application stops while the old media path still shows: it ends at once, and once, before the retry dials and
-    /// after it.
+    /// The application stops while the old media path is still shown. The path stops at once and exactly once, before
+    /// and after the retry's start.
     @Test(arguments: [false, true]) func stopEndsTheOldMediaPath(hasDialled: Bool) throws {
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
         driver.walkToConnected()
@@ -438,7 +438,7 @@ struct ReconnectTests {
         #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)
     }
 
-    /// The channel closes when nothing has come for a second: what shows nothing is not kept.
+    /// No media for a second when the channel closes: a silent path is not kept.
     @Test func aSilentMediaPathIsNotKept() throws {
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
         driver.walkToConnected()

@@ -43,7 +43,7 @@ struct RoomTests {
     @Test func wholeLifeInOrder() throws {
         var driver = try opened(.livekit)
         let id = driver.attempt
-        // Nothing is waited for: not for a status, not for the ack.
+        // The initial state follows the join at once, without waiting for a status or an ack.
         #expect(driver.take() == [.openChannel(id, .livekit, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
         driver.server(info)
         #expect(driver.take() == [.startMedia(id, room)])
@@ -56,7 +56,7 @@ struct RoomTests {
         #expect(driver.snapshot.phases.initialAck != nil)
         driver.media(.connected(ice: nil, dtls: nil))
         #expect(driver.state == .connected)
-        // No second initial state, no offer.
+        // Neither a second initial state nor an offer is sent.
         #expect(driver.take() == [])
         driver.server(.generationTick(seconds: 1))
         #expect(driver.state == .generating)
@@ -135,12 +135,12 @@ struct RoomTests {
         #expect(driver.snapshot.queue?.position == 3)
         _ = driver.take()
         driver.server(.status("ready"))
-        // What was sent may have been lost.
+        // A message sent before the queue may be lost, so it is sent again.
         #expect(driver.sent() == [.text("Lego World")])
         driver.wait(.seconds(14))
         driver.server(info)
         #expect(driver.startsMedia())
-        // Served without a word about it: the clock of the ack runs again.
+        // The room info ends the queue without a status message, so the ack timeout runs again.
         driver = try opened(.livekit)
         driver.server(.queuePosition(QueuePosition(position: 3)))
         driver.server(info)
@@ -170,7 +170,7 @@ struct RoomTests {
         #expect(error.isPermanent && error.message.contains("transport=webrtc"))
     }
 
-    /// It has to find our track first; once it has sent something, silence is death as anywhere.
+    /// The service must find our track first. Once it has sent media, silence means a dead path.
     @Test func theServiceMayTakeItsTimeBeforeTheFirstPicture() throws {
         var driver = try opened(.livekit)
         driver.server(info)
@@ -228,7 +228,7 @@ struct RoomTests {
             #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
             #expect(driver.snapshot.transport == .webrtc)
             #expect(driver.failures().isEmpty && driver.warnings().isEmpty)
-            // The answer to our asking for a room may come when that is no longer a question.
+            // The error reply to our join may come after the transport is decided.
             driver.server(.error("livekit_join is unknown"))
             driver.negotiate()
             #expect(driver.state == .connected)
@@ -290,13 +290,13 @@ struct RoomTests {
         driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
         reopen(&driver)
         #expect(driver.sent() == [join, .text("Lego World")])
-        // It turned into an older one.
+        // The service turns out to be an older one without rooms now.
         driver.server(.error("what is livekit_join?"))
         driver.server(ack)
         #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
     }
 
-    // MARK: What other sessions found out
+    // MARK: Transport known from other sessions
 
     private func knowing(_ path: TransportGeneration, maximumRetries: Int? = 5) throws -> MachineDriver {
         var driver = try MachineDriver(maximumRetries: maximumRetries) { ($0.transport, $0.known) = (.auto, path) }
@@ -317,7 +317,7 @@ struct RoomTests {
         driver.server(ack)
         driver.negotiate()
         #expect(learnt(driver) == [.webrtc])
-        // Silence is an answer when a connection comes of it.
+        // A missing room counts as knowledge only once a connection succeeds.
         driver = try opened(.auto)
         driver.wait(.seconds(1))
         driver.server(ack)
@@ -350,7 +350,7 @@ struct RoomTests {
         #expect(driver.sent() == [join, .text("Lego World")])
     }
 
-    /// It became another one: its words decide at once where there are any, else the next attempt asks again.
+    /// The service has changed: its messages decide at once; without any, the next attempt detects the transport again.
     @Test func whatIsNoLongerSoIsForgotten() throws {
         for word in [direct, .ready, .error("no livekit_join here")] {
             var driver = try knowing(.livekit, maximumRetries: 0)
@@ -381,7 +381,7 @@ struct RoomTests {
         #expect(driver.startsMedia() && learnt(driver) == [.livekit])
     }
 
-    /// A service that cannot be reached has shown nothing, nor has one that names a room and fails later.
+    /// Knowledge stays if the service cannot be reached, or if it names a room and fails later.
     @Test func otherFailuresForgetNothing() throws {
         var driver = try MachineDriver { ($0.transport, $0.known) = (.auto, .webrtc) }
         driver.tell(.start)

@@ -24,7 +24,7 @@ struct SessionControllerTests {
         #expect(channel.closes == 1 && media.stops == 1)
         #expect(world.told.completions == 1)
         #expect(world.with { $0.snapshot.state } == .disconnected)
-        // Late facts change nothing.
+        // Late events change nothing.
         let snapshots = world.told.snapshots.count
         channel.onEvent(.closed(code: 1011, reason: ""))
         media.onEvent(.failed(SessionError(.webRTC, "late", stage: .media)))
@@ -70,7 +70,7 @@ struct SessionControllerTests {
         let results = world.told.reports.compactMap { if case .promptResult(let result) = $0 { result } else { nil } }
         #expect(results.map(\.id) == [first, second].compactMap { $0 })
         #expect(results.map(\.elapsed) == [.milliseconds(40), .milliseconds(40)])
-        // What the channel holds secret is taken out of the service's words.
+        // The channel's secrets are redacted from the service's messages.
         #expect(results.last?.error == "<redacted>")
     }
 
@@ -151,7 +151,7 @@ struct SessionControllerTests {
         #expect(world.told.channels.first?.closes == 1)
     }
 
-    /// The real scheduler, and calls from many threads: start and stop in any order end in peace.
+    /// Uses the real scheduler and many threads: start and stop in any order end cleanly.
     @Test func manyThreads() async throws {
         let channels = Mutex<[FakeChannel]>([])
         let controller = SessionController(

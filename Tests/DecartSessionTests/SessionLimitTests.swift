@@ -11,7 +11,7 @@ struct SessionLimitTests {
     @Test func anEndIsAnnouncedAndThenComes() throws {
         var driver = try MachineDriver { $0.maximumDuration = .seconds(300) }
         driver.tell(.start)
-        // Connecting does not count.
+        // The time for connecting does not count.
         driver.wait(.seconds(3))
         driver.reconnect()
         driver.wait(.seconds(269))
@@ -42,13 +42,13 @@ struct SessionLimitTests {
         driver.tell(.limit(nil))
         driver.wait(.seconds(1000))
         #expect(driver.state == .connected)
-        // Set below what has passed: over at once.
+        // A limit below the elapsed time ends the session at once.
         driver.tell(.limit(.seconds(5)))
         driver.wait(.zero)
         #expect(driver.state == .error)
     }
 
-    /// The clock goes on, and the end comes while nothing is connected too.
+    /// The clock does not stop during reconnects, and the limit applies while nothing is connected.
     @Test func reconnectsDoNotStartItAgain() throws {
         var driver = try MachineDriver { $0.maximumDuration = .seconds(10) }
         driver.walkToConnected()
@@ -61,7 +61,7 @@ struct SessionLimitTests {
         driver.wait(.seconds(2))
         #expect(driver.state == .error)
         #expect(driver.failures().count == 1)
-        // A new start is a new session.
+        // A new start begins a new session.
         driver.tell(.start)
         driver.reconnect()
         driver.wait(.seconds(9))
@@ -79,7 +79,7 @@ struct SessionLimitTests {
         #expect(Self.endings(driver).isEmpty)
     }
 
-    // MARK: What the service grants
+    // MARK: The service's limit
 
     private func granted(_ seconds: Int?, own: Int? = nil) throws -> MachineDriver {
         var driver = try MachineDriver { $0.maximumDuration = own.map { .seconds($0) } }
@@ -94,7 +94,7 @@ struct SessionLimitTests {
         #expect(driver.snapshot.granted == .seconds(20))
         driver.wait(.seconds(10))
         #expect(Self.endings(driver) == [.seconds(10)])
-        // Only a limit of one's own can be put off.
+        // Only the user's own limit can be extended.
         driver.tell(.extend(by: .seconds(100)))
         driver.wait(.seconds(10))
         #expect(driver.state == .error)
@@ -110,7 +110,7 @@ struct SessionLimitTests {
         #expect(driver.state == .error)
     }
 
-    /// A session that is made anew is granted its own time.
+    /// Each new connection gets its own limit from the service.
     @Test func eachConnectionIsGrantedItsTime() throws {
         var driver = try granted(20, own: 1000)
         driver.wait(.seconds(12))
@@ -127,7 +127,7 @@ struct SessionLimitTests {
         #expect(driver.state == .error)
     }
 
-    /// The service's clock may be ahead of ours: what it ends near its limit has expired, and is not tried again.
+    /// The service's clock may be ahead of ours: an end close to its limit counts as expiry, without a retry.
     @Test func theServicesEndIsAnExpiry() throws {
         var driver = try granted(60)
         driver.wait(.seconds(58))

@@ -12,7 +12,7 @@ struct SessionMachineTests {
         #expect(driver.take() == [.openChannel(AttemptID(1), .webrtc, timeout: .seconds(15))])
 
         driver.tell(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
-        // Nothing is sent before the service has said whether there is a queue.
+        // Nothing is sent before the status shows whether there is a queue.
         #expect(driver.take() == [])
         driver.server(.status("Service ready"))
         #expect(driver.snapshot.serviceStatus == .ready)
@@ -178,7 +178,7 @@ struct SessionMachineTests {
 
     @Test func nonsenseIsIgnored() throws {
         var driver = try MachineDriver()
-        // An answer without an offer, acks nobody waits for, foreign messages, in every step.
+        // An answer without an offer, acks without requests and foreign messages, in every state.
         let nonsense: [ServerMessage] = [
             .answer(sdp: "x"), .offer(sdp: "x"), .unknown(type: "weird"),
             .promptAck(PromptAck(prompt: "?", success: true)),
@@ -302,7 +302,7 @@ struct SessionMachineTests {
         }
     }
 
-    /// The session's names are properties and go into messages: short, and without control characters.
+    /// IDs from the service become properties and parts of messages: short and without control characters.
     @Test func theServicesNamesAreMadePrintable() throws {
         let harm = "\u{1b}]0;owned\u{7}" + String(repeating: "x", count: 60_000)
         let messages: [(TransportChoice, ServerMessage)] = [

@@ -26,7 +26,7 @@ struct SessionQueueTests {
         func add() { value.withLock { $0 += 1 } }
     }
 
-    /// Holds the queue with one piece of work until the returned semaphore is signalled.
+    /// Blocks the queue with one work item until the returned semaphore is signalled.
     private func hold(_ queue: SessionQueue) -> DispatchSemaphore {
         let (isHeld, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         queue.async {
@@ -43,7 +43,7 @@ struct SessionQueueTests {
         let release = hold(queue)
         for _ in 0..<1000 {
             queue.async {
-                // The end has begun before the first of these may run.
+                // `end` is called before the first of these may run, so none of them runs.
                 handled.add()
             }
         }
@@ -54,7 +54,7 @@ struct SessionQueueTests {
             isOver.signal()
         }
         #expect(isEnding.wait(timeout: .now() + 10) == .success)
-        // `end` waits for the piece that runs: until then nothing else can.
+        // `end` waits for the running work item; until then nothing else can run.
         #expect(
             isOver.wait(timeout: .now() + .milliseconds(100)) == .timedOut, "the end did not wait for what was running")
         release.signal()
@@ -74,7 +74,7 @@ struct SessionQueueTests {
         #expect(handled.now == 0)
     }
 
-    /// As an application does in a call that comes from the queue.
+    /// Calls `end` from work on the queue, as an application may in a callback.
     @Test func theEndFromWithinComesBehindWhatRuns() {
         let queue = SessionQueue(label: "test")
         let order = Log<String>()
@@ -110,7 +110,7 @@ struct SessionQueueTests {
         #expect(wasThere.now == [true, true])
     }
 
-    /// `connect` of an application that comes while the element stops.
+    /// An application's `connect` races with the element's stop.
     @Test func aSessionDoesNotBeginAfterItsEnd() throws {
         let queue = SessionQueue(label: "test")
         let opened = Count()
@@ -190,7 +190,7 @@ struct SessionReporterTests {
         #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 < $1 })
     }
 
-    /// An error is told behind the state that it has made.
+    /// An error is reported after the state that it caused.
     @Test func theEndIsNotHeldBack() {
         let scheduler = ManualScheduler()
         let (reporter, heard) = make(scheduler)

@@ -23,7 +23,7 @@ struct ViewerTests {
         driver.negotiate()
         #expect(driver.sent() == [.offer(sdp: "offer")])
         #expect(driver.state == .connected)
-        // Nothing is sent, and nothing that is not sent is missed.
+        // A viewer sends nothing, so the watchdog must not miss sent media.
         driver.flow = MediaTraffic(sent: 0, received: 0)
         driver.wait(.seconds(60))
         #expect(driver.state == .connected)

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The fault suite: the built plugin in a host program, the stand-in, and networks of namespaces between them.
+"""The fault suite: the built plugin in a host program, and the stand-in, joined by networks of namespaces.
 
     check_faults.py [--table FILE] [--at-once N] [--all] [--keep] [--list] [WORD...]
 
-With words: the rows whose name has one of them.
+With WORDs it runs only the rows whose name contains one of them.
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Rows run side by side, each in namespaces of its own.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Rows run in parallel, each in its own namespaces.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import faults  # noqa: E402, F401 its rows
+import faults  # noqa: E402, F401 registers its rows
 import load  # noqa: E402, F401
 import netlab  # noqa: E402
 import networks  # noqa: E402, F401
@@ -37,7 +37,7 @@ def perform(row, folder):
         run.skipped = str(skipped)
     except session.Failed as failed:
         run.troubles.append(str(failed))
-    except Exception as error:  # a row's mistake is a failure of this row
+    except Exception as error:  # an error in a row's code fails only that row
         run.troubles.append(f"{type(error).__name__}: {error} at {traceback.extract_tb(error.__traceback__)[-1]}")
     finally:
         try:
@@ -49,7 +49,7 @@ def perform(row, folder):
 
 
 def perform_all(rows, at_once, folder):
-    """Longest first, so that the end is not one row's."""
+    """Runs the longest rows first, so that no single row delays the end."""
     waiting, done, lock = queue.SimpleQueue(), {}, threading.Lock()
     for row in sorted(rows, key=lambda row: -row[1]):
         waiting.put(row)
@@ -67,7 +67,7 @@ def perform_all(rows, at_once, folder):
     workers = [threading.Thread(target=worker) for _ in range(at_once)]
     for thread in workers:
         thread.start()
-        time.sleep(0.3)  # not all start-ups in the same instant
+        time.sleep(0.3)  # avoid simultaneous start-ups
     for thread in workers:
         thread.join()
     return done

@@ -1,19 +1,19 @@
 #!/usr/bin/python3
-"""A host program with one decarttransform: what the fault suite watches.
+"""A host program with one decarttransform, which the fault suite observes.
 
     client.py [pattern=PATTERN] [keys] [PROPERTY=VALUE...]
 
-PATTERN is videotestsrc's; with `keys` the signal request-api-key is answered with key-1, key-2 and so on; properties
-are the element's, as gst-launch takes them.
+PATTERN is a videotestsrc pattern. With `keys` the program answers the signal request-api-key with key-1, key-2 and so
+on. PROPERTY=VALUE sets properties of the element, in gst-launch syntax.
 
-Writes a line for all that happens, times on CLOCK_MONOTONIC:
+Writes one line per event, with times on CLOCK_MONOTONIC:
 
-    f TIME PTS DISCONT KIND                 a buffer that left the element. KIND: b black, r the same picture as the one
-                                            before, n a new picture without colour (prompt "noir"), c any other new one
-    {"t": TIME, "m": NAME, ...}             a message of the bus, the answer to a command
+    f TIME PTS DISCONT KIND                 a buffer that left the element. KIND: b black, r repeated frame, n new frame
+                                            without colour (prompt "noir"), c any other new frame
+    {"t": TIME, "m": NAME, ...}             a bus message, or the reply to a command
 
-and obeys JSON lines on standard input: {"do": "prompt" | "prompts" | "connect" | "disconnect" | "stats" | "memory" |
-"clock" | "set" | "stop"}. Ends when its standard input does.
+Executes JSON lines from standard input: {"do": "prompt" | "prompts" | "connect" | "disconnect" | "stats" | "memory" |
+"clock" | "set" | "play" | "pause" | "stop"}. Ends when its standard input ends.
 """
 
 import ctypes
@@ -32,16 +32,16 @@ WIDTH, HEIGHT = 640, 360
 LIBC = ctypes.CDLL(None)
 
 out = os.fdopen(os.dup(1), "wb", buffering=0)
-os.dup2(2, 1)  # what libraries print is not for our reader
+os.dup2(2, 1)  # library output must not reach the reader of our lines
 
 
 def say(name, **fields):
-    """One write a line: two threads write."""
+    """Writes each line with a single call, because several threads write."""
     out.write((json.dumps({"t": round(time.monotonic(), 4), "m": name, **fields}) + "\n").encode())
 
 
 def plain(structure):
-    """A GstStructure's fields that are numbers, words or nothing."""
+    """A GstStructure as a dictionary; values without a JSON type become strings."""
     fields = {}
     for at in range(structure.n_fields()):
         name = structure.nth_field_name(at)
@@ -51,7 +51,7 @@ def plain(structure):
 
 
 class Pictures:
-    """Tells pictures apart by some of their pixels: the moving bars are different in every new one."""
+    """Classifies frames by some of their pixels: the moving bars differ in every new frame."""
 
     def __init__(self):
         self.last = None
@@ -76,7 +76,7 @@ class Client:
             f"videotestsrc name=source is-live=true pattern={pattern} horizontal-speed=4 "
             f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=30/1 "
             f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate=30 max-framerate=30 "
-            # The rows and their bounds are of direct connections.
+            # The rows and their bounds assume direct connections.
             "stun-server=\"\" transport=webrtc "
             + " ".join(properties) + " ! fakesink name=sink sync=false")
         self.decart = self.pipeline.get_by_name("decart")
@@ -178,8 +178,8 @@ class Mallinfo2(ctypes.Structure):
 
 
 def memory():
-    """What the process holds: what the allocator keeps for later is given back first. `used` is what is not free: how
-    well the arenas of a dozen threads are filled is chance, and RSS follows it."""
+    """Memory, threads and descriptors of the process, after the allocator has returned free memory. `used` counts
+    allocated bytes: how well the arenas of a dozen threads fill up is random, and RSS varies with it."""
     LIBC.malloc_trim(0)
     LIBC.mallinfo2.restype = Mallinfo2
     info = LIBC.mallinfo2()

@@ -1,6 +1,7 @@
 """The rows: faults F1 to F27, each in its own network, measured against its bound.
 
-A row is a function of a `Row`. Bounds are those of the fault table: seconds from the fault's start unless said.
+A row is a function with a `Row` as its argument. Bounds are those of the fault table, in seconds from the start of the
+fault unless noted.
 """
 
 import contextlib
@@ -83,7 +84,7 @@ def f5(run):
     run.standin.start()
     back = time.monotonic()
     run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
-    # 1, 3, 7, 15, 25, 35, 45, 55, 65 at the latest; jitter makes it up to two more.
+    # Dials at 1, 3, 7, 15, 25, 35, 45, 55 and 65 s at the latest; jitter adds up to two more.
     run.dialled(10, 12)
     run.finish()
 
@@ -97,7 +98,7 @@ def generation(output):
         restarted = client.message("decart-state", ended, 15, state="generating")["t"]
         run.expect(restarted - ended > 7, f"the generation was away for {restarted - ended:.1f} s only")
         run.measure("transformed frames after the restart", client.frame(restarted).time - restarted, 1)
-        # What was under way at the end has left the jitter buffer long before this.
+        # Frames in flight at the end have left the jitter buffer long before.
         run.expect(not any(frame.is_new for frame in client.frames if ended + 2 < frame.time < restarted),
                    "a transformed frame without a generation")
         time.sleep(6)
@@ -125,7 +126,7 @@ def silence(seconds):
         time.sleep(seconds)
         run.lab.heal()
         healed = time.monotonic()
-        # What was under way at the moment of the cut has left the jitter buffer long ago.
+        # Frames in flight at the cut have left the jitter buffer long ago.
         run.measure("pictures after the return", client.frame(healed).time - healed, 1)
         time.sleep(8)
         run.expect(client.session() == session, "another session")
@@ -161,7 +162,7 @@ row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (4,
 
 
 def turn(run, tls=False):
-    """coturn beside the stand-in; what it relays goes on within that namespace."""
+    """Starts coturn in the stand-in's namespace, where it relays locally. Returns the element's properties."""
     if not os.path.exists(TURN):
         raise Skipped("coturn is not installed")
     certificate, key = (os.path.join(run.folder, name) for name in ("turn.pem", "turn.key"))
@@ -254,7 +255,7 @@ def f11(run):
     run.finish()
 
 
-# --- The process stands still, the clock jumps -------------------------------------------------------------------
+# --- The process stops, the clock jumps -------------------------------------------------------------------------
 
 
 @row("F13 stopped for 30 s", 48, "the process is stopped (SIGSTOP) for 30 s")
@@ -266,7 +267,7 @@ def f13(run):
     client.resume()
     woke = time.monotonic()
     run.stops.append((begun, woke))
-    # Whether the service kept the session is its own affair: what counts is that new pictures come and go on.
+    # The service may have dropped the session: only new, continuing frames count.
     time.sleep(4)
     frames = [frame for frame in client.frames if frame.time > woke and frame.is_new]
     run.expect(frames and frames[-1].time > woke + 3.7, "no new pictures 4 s after waking")
@@ -288,7 +289,7 @@ def f14(run):
     setting = os.path.join(run.folder, "clock")
 
     def shift(seconds):
-        # Renamed into place: the client must not read half of it.
+        # Written by rename, so that the client never reads a partial file.
         with open(setting + ".new", "w", encoding="ascii") as file:
             file.write(f"{seconds:+d}")
         os.rename(setting + ".new", setting)
@@ -307,7 +308,7 @@ def f14(run):
         run.expect(abs(wall - time.time() - seconds) < 5, "the client's clock did not jump: this proves nothing")
         result = client.message("prompt-result", seconds=10, id=request["id"])
         run.expect(result["accepted"] and 2500 <= result["milliseconds"] <= 4000, f"prompt during the jump: {result}")
-        # Longer than ping, watchdog and consent need to be wrong.
+        # Longer than the timeouts of ping, watchdog and consent.
         time.sleep(11)
     run.expect(client.session() == session and not client.all("warning"), "something happened")
     times = [frame.time for frame in client.frames if frame.is_new]
@@ -322,7 +323,7 @@ def f14(run):
 
 
 class NameServer:
-    """Answers A and AAAA for every name alike; or nothing at all."""
+    """A name server with the same A and AAAA answers for every name, or none while silent."""
 
     def __init__(self, run, address, v4=None, v6=None):
         self.answers = {1: v4 and socket.inet_aton(v4), 28: v6 and socket.inet_pton(socket.AF_INET6, v6)}
@@ -372,13 +373,13 @@ def f15(run):
     session, since = client.session(), time.monotonic()
     names.silent = True
     run.standin.control("POST", "close?code=1012")
-    # The first retry begins after a second at most, and is given up 5 s later.
+    # The first retry begins after a second at most, and times out 5 s later.
     client.message("warning", since + 0.5, 10)
     run.measure("noticed", client.all("warning", since + 0.5)[0]["t"] - since, 1 + 5)
     time.sleep(max(0, 20 - (time.monotonic() - since)))
     names.silent = False
     back = time.monotonic()
-    # Lookups that hang: 1-6, 8-13, 17-22; the next one is at 30 s.
+    # Lookups hang at 1-6, 8-13 and 17-22 s; the next one is at 30 s.
     run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
     run.expect(len(names.asked) > 4, f"asked {len(names.asked)} times")
     run.finish()
@@ -405,11 +406,11 @@ def f16(run):
     run.finish()
 
 
-# --- Answers that must not be misread ------------------------------------------------------------------------------
+# --- Responses that must not be misread --------------------------------------------------------------------------
 
 
 def alone(run, *standin, properties=(), base_url=f"ws://127.0.0.1:{netlab.PORT}"):
-    """Client and stand-in in one namespace: for what no network has part in."""
+    """Starts client and stand-in in one namespace, for faults outside the network."""
     run.network(family="none")
     run.standin = StandIn(run, *standin, host=None)
     run.client = Client(run, *properties, base_url=base_url)
@@ -418,7 +419,7 @@ def alone(run, *standin, properties=(), base_url=f"ws://127.0.0.1:{netlab.PORT}"
 
 
 def permanent(run, client, bound, words=""):
-    """One error, soon; then nobody dials again."""
+    """Expects one error soon, and no further dial."""
     started = client.message("started")["t"]
     error = client.message("error", seconds=10)
     run.measure("error", error["t"] - started, bound)
@@ -512,7 +513,7 @@ def small(name, **network):
     def body(run):
         run.network(**network)
         if "mtu" not in network:
-            # Datagrams only: a TCP of the kernel's that is cut off so is no part of this.
+            # UDP only: TCP segments of that size must still pass.
             run.lab.drop("meta l4proto udp meta length > 1228")
         run.start()
         time.sleep(5)

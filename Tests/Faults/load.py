@@ -1,4 +1,4 @@
-"""Rows of load and order: many prompts, many reconnects, a stalled network, fresh keys, `disconnect`."""
+"""Rows about load and ordering: many prompts, many reconnects, a stalled network, fresh keys, `disconnect`."""
 
 import signal
 import socket
@@ -40,7 +40,7 @@ def prompts(run):
 
 
 def settle(run):
-    """The session lives and nothing of an older one is left: what the process holds now."""
+    """Waits until the session is connected and older ones are gone, then returns the memory figures."""
     client = run.client
     client.wait(15, "a session", lambda: True if client.state().get("connected") else None)
     time.sleep(4)
@@ -60,7 +60,7 @@ def reconnects(run):
         client.wait(seconds, f"session {count}", lambda: True if sessions() >= count else None)
         run.standin.faults()
 
-    # Warm: what is made once is made, and the allocator has seen what a reconnect needs.
+    # Measure after a warm-up: one-time allocations are done, and the arenas fit a reconnect.
     held = []
     for number in (21, 81, 141, 201):
         until(number, 150)
@@ -72,7 +72,7 @@ def reconnects(run):
     run.expect(after["threads"] <= before["threads"], f"threads grew from {before['threads']} to {after['threads']}")
     slope = (after["used"] - before["used"]) / (count - 21) / 1024
     run.expect(slope <= 4, f"what is in use grew by {slope:.1f} KiB a reconnect")
-    # Not a leak's measure but a bound: arenas may fill less well than at the start.
+    # Only an upper bound, no measure of leaks: arenas may fill less well than at the start.
     run.expect(after["rss"] - before["rss"] <= 16 * MIB, f"RSS grew by {(after['rss'] - before['rss']) / MIB:.1f} MiB")
     run.note(f"after 20 and {count - 1}: fds {before['fds']} and {after['fds']}, threads {before['threads']} and "
              f"{after['threads']}; after 20, 80, 140, {count - 1}: in use "
@@ -110,7 +110,7 @@ row("stalled service", 85, "the service stands still (SIGSTOP) for 60 s, its soc
 
 
 def restart_with_next_keys(run, client):
-    """Twice: the stand-in comes back with a key that the one before it would have refused, and for good."""
+    """Restarts the stand-in twice, each time with a key that its predecessor would have refused permanently."""
     for number in (2, 3):
         session, since = client.session(), time.monotonic()
         run.standin.kill()
@@ -129,7 +129,7 @@ def key_signal(run):
 
 
 class Backend:
-    """A user's backend: one key a POST, to those who know the password."""
+    """A user's backend, which returns a new key for each POST; it records the requests, so that rows can check them."""
 
     def __init__(self, run, port=8080):
         self.requests = []
@@ -159,7 +159,7 @@ class Backend:
                     pass
 
     def close(self):
-        # A close alone does not wake accept.
+        # `close` alone does not wake `accept`.
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.thread.join(5)

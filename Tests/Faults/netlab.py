@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""A small network of namespaces, with faults: client - router - server.
+"""A small network of namespaces with faults: client - router - server.
 
-Three namespaces, joined by veth pairs, or by a link in user space (router - server) that delays, jitters, loses and
-throttles: tc's netem is not in every kernel. Names carry the pid of the owner, so that labs stand side by side and
-what a killed run left is found by the next. Everything goes away with `close`. Needs root, iproute2, nftables.
+Veth pairs join the three namespaces, or a user-space link (router - server) with delay, jitter, loss and rate limit,
+because not every kernel has tc's netem. Names contain the owner's PID, so that labs can run in parallel and the next
+run can remove the leftovers of a killed one. `close` removes everything. Needs root, iproute2, nftables.
 
-    netlab.py link NAMESPACE NAMESPACE SEED      the link's program; reads settings as JSON lines, see `Link`
+    netlab.py link NAMESPACE NAMESPACE SEED      runs the link; reads settings as JSON lines, see `Link`
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def run(*command, **options):
 
 
 def available():
-    """Why there can be no lab here, or nothing."""
+    """Returns why no lab is possible here, or ""."""
     if os.geteuid():
         return "needs root for network namespaces"
     try:
@@ -56,7 +56,7 @@ def available():
 
 
 def sweep():
-    """Remove what runs that were killed left behind."""
+    """Removes the namespaces that killed runs left behind."""
     for name in re.findall(rf"^{PREFIX}-(\d+)-\S+", run("ip", "netns", "list"), re.M):
         if not os.path.exists(f"/proc/{name}"):
             for left in re.findall(rf"^({PREFIX}-{name}-\S+)", run("ip", "netns", "list"), re.M):
@@ -74,7 +74,7 @@ def remove(namespace):
 
 
 def begin_child():
-    """For preexec_fn: no child outlives the run, however that ends; and what else the machine does is not measured."""
+    """For preexec_fn: the child dies with the run, and gets priority over other load, for the measurements."""
     LIBC.prctl(1, signal.SIGKILL)
     with contextlib.suppress(OSError):
         os.nice(-10)
@@ -82,7 +82,7 @@ def begin_child():
 
 @contextlib.contextmanager
 def inside(namespace):
-    """The calling thread's new sockets belong to that namespace."""
+    """Creates the calling thread's new sockets in that namespace."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
         enter(namespace)
@@ -102,7 +102,7 @@ def enter(namespace):
 
 
 class Lab:
-    """`family`: 4, 6, "both", or "none" (one namespace with loopback is all there is). `link`: settings of a `Link`."""
+    """`family`: 4, 6, "both", or "none" (a single namespace with loopback only). `link`: settings of a `Link`."""
 
     def __init__(self, family="4", link=None, seed=1, mtu=1500):
         self.stem = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
@@ -142,7 +142,7 @@ class Lab:
             for name in self.names():
                 self.sysctl(name, "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
         else:
-            # Else link-local addresses are not there for the first seconds, and with them neither are neighbours.
+            # Without this, link-local addresses and so neighbour discovery do not work for the first seconds.
             for name in self.names():
                 self.sysctl(name, "net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0")
         run("ip", "link", "add", "c0", "netns", self.client, "type", "veth", "peer", "r0", "netns", self.router)
@@ -170,8 +170,8 @@ class Lab:
         self.ip(self.server, f"{option}route add default via {far}")
 
     def watch(self):
-        """Counters at the client, whatever is dropped later on; a chain for faults at the router."""
-        # A dial is a source port: retransmitted SYNs do not count. Media: SRTP's first byte is 128..191.
+        """Adds counters at the client, unaffected by drops further on, and a chain for faults at the router."""
+        # Dials count source ports, so that retransmitted SYNs do not. Media: SRTP's first byte is 128..191 (RFC 7983).
         self.nft(self.client, f"""table inet lab {{
             set dials {{ type inet_service; size 65535; }}
             set elsewhere {{ type inet_service; size 65535; }}
@@ -194,14 +194,14 @@ class Lab:
     # Faults
 
     def drop(self, match=""):
-        """Drop what matches on its way through, both directions; all of it without a match."""
+        """Drops matching packets in both directions, all packets if `match` is empty."""
         self.nft(self.router, f"add rule inet lab faults {match} drop")
 
     def heal(self):
         self.nft(self.router, "flush chain inet lab faults")
 
     def move_client(self, address="10.77.1.77"):
-        """The client gets another address, as after roaming."""
+        """Replaces the client's address, as roaming does."""
         self.ip(self.client, "addr flush dev c0")
         self.ip(self.client, f"addr add {address}/24 dev c0")
         self.ip(self.client, f"route replace default via {ROUTER_NEAR}")
@@ -212,7 +212,7 @@ class Lab:
         with open(os.path.join(folder, "resolv.conf"), "w", encoding="ascii") as file:
             file.write(f"nameserver {server}\n")
 
-    # What was counted
+    # Counters
 
     def elements(self, name):
         text = run("ip", "netns", "exec", self.client, "nft", "list", "set", "inet", "lab", name)
@@ -220,7 +220,7 @@ class Lab:
         return len(found.group(1).split(",")) if found else 0
 
     def dials(self):
-        """TCP connections that the client began to the service's port."""
+        """Number of TCP connections that the client opened to the service's port."""
         return self.elements("dials")
 
     def dials_elsewhere(self):
@@ -242,7 +242,7 @@ class Lab:
         run("ip", "netns", "exec", namespace, "sysctl", "-q", "-w", *settings)
 
     def start(self, namespace, command, **options):
-        """A process in a namespace: `ip netns exec` becomes it, so its pid is the program's."""
+        """Starts a process in a namespace. `ip netns exec` replaces itself, so the PID is the program's."""
         process = subprocess.Popen(["ip", "netns", "exec", namespace, *command], preexec_fn=begin_child, **options)
         self.processes.append(process)
         return process
@@ -263,11 +263,11 @@ class Lab:
 
 
 class Link:
-    """A link between router and server that a process of its own carries.
+    """A link between router and server, which a separate process forwards.
 
-    Settings, each direction for itself: `delay` and `jitter` (s, uniform, both ways), `loss` (0..1), `burst` (mean
-    packets lost in a row), `rate` (bit/s, 0 = any), `queue` (bytes that may wait for it), `duplicate` (0..1). `seen`
-    is what it tells each 0.2 s.
+    Settings, applied to each direction separately: `delay` and `jitter` (s, uniform, ±), `loss` (0..1), `burst` (mean
+    packets lost in a row), `rate` (bit/s, 0 = unlimited), `queue` (bytes that may wait for it), `duplicate` (0..1).
+    `seen` collects its report of every 0.2 s.
     """
 
     def __init__(self, lab):
@@ -309,7 +309,7 @@ class Direction:
         loss, burst = settings["loss"], max(1.0, settings["burst"])
         if burst <= 1:
             return rng.random() < loss
-        # Gilbert: lost while bad; the mean stay in either state gives burst length and share.
+        # Gilbert model: packets are lost in the bad state; the mean stay in each state gives burst length and loss.
         if self.is_bad:
             self.is_bad = rng.random() >= 1 / burst
         else:
@@ -317,7 +317,7 @@ class Direction:
         return self.is_bad
 
     def arrival(self, settings, size, now, rng):
-        """When the packet is there; nothing when the queue had no room. A link with a rate keeps the order."""
+        """Arrival time of the packet; None if the queue is full. A link with a rate limit keeps the order."""
         late = max(0.0, settings["delay"] + settings["jitter"] * rng.uniform(-1, 1))
         if not settings["rate"]:
             return now + late
@@ -331,7 +331,7 @@ class Direction:
 
 
 def carry(near, far, seed):
-    """The link's program: two TUN devices, one loop."""
+    """Forwards packets between two TUN devices in one loop, until standard input ends."""
     def device(namespace, name):
         enter(namespace)
         descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)

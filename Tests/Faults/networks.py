@@ -1,12 +1,12 @@
-"""Rows of the network matrix, 30 s each on a link of its own, and the narrow link that the encoder must follow."""
+"""Rows of the network matrix, 30 s each on a separate link, and the throttled link that the encoder must follow."""
 
 import time
 
 from session import row
 
 # str0m's presets (netem/src/config.rs): delay and jitter each way (s), mean loss and burst (packets), rate (bit/s),
-# queue (bytes). Then the share of pictures that must come back, the longest time to connect (s), and `latency` (ms): a
-# lost packet comes again after a round trip or two, and the buffer must be that patient. The stand-in waits for 400 ms.
+# queue (bytes). Then the share of frames that must return, the maximum time to connect (s), and `latency` (ms): a
+# retransmission takes one or two round trips, and the jitter buffer must wait that long. The stand-in's is >= 400 ms.
 PRESETS = {
     "clean": (dict(), 0.999, 2, 100),
     "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=2, rate=100e6, queue=200_000), 0.99, None, 100),
@@ -33,7 +33,7 @@ def preset(name):
         sent = after["frames-sent"] - before["frames-sent"]
         shown = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
         run.expect(sent > 100, f"only {sent} pictures sent")
-        # One may be under way at the end.
+        # One frame may be in flight at the end.
         run.expect(shown + 1 >= share * sent, f"{shown} of {sent} pictures came back: {shown / max(sent, 1):.1%}, "
                    f"promised {share:.1%}")
         run.note(f"{shown} of {sent} pictures ({shown / max(sent, 1):.1%}, promised {share:.1%})")
@@ -52,7 +52,7 @@ def narrow(pattern, highest):
     capacity = 500_000
 
     def body(run):
-        # Room for 1.6 s at that rate: what keeps the queue short is the sender, not the queue.
+        # The queue holds 1.6 s at that rate, so only the sender can keep it short.
         run.network(link=dict(delay=.02, queue=100_000), seed=7)
         client = run.start(f"pattern={pattern}", f"max-bitrate={highest}", look=None)
         session = client.session()
@@ -67,14 +67,14 @@ def narrow(pattern, highest):
         while time.monotonic() - since < 30:
             seen.append((time.monotonic() - since, target()))
             time.sleep(0.25)
-        # It has no slack of a second: 5 s are long.
+        # This bound has no extra second of slack: 5 s are generous.
         under = next((at for at, rate in seen if 0 < rate <= 1.1 * capacity), 99)
         run.measure("target within 1.1 of the capacity", under, 5)
         run.expect(under <= 5, "later than 5 s")
         later = [rate for at, rate in seen if at >= 5]
         queues = [(one["t"] - since, one["up_wait"]) for one in run.lab.link.seen if since <= one["t"] <= since + 30]
-        # What was in the queue when the link narrowed must leave first: with the detailed picture 1.6 s of it, while the
-        # encoder makes at least half of what the link carries.
+        # The queue must drain first: it holds 1.6 s of the detailed pattern when the link narrows, and the encoder
+        # produces at least half of the link's capacity.
         long = [at for at, wait in queues if wait >= 0.4]
         drained = next((at for at, after in zip(long, long[1:] + [30]) if after - at >= 1), 30) if long else 0
         run.measure("queueing below 400 ms", drained, 7)
@@ -82,7 +82,7 @@ def narrow(pattern, highest):
         usual = waits[len(waits) * 95 // 100]
         run.expect(usual < 0.4, f"95 % of the packets queue up to {usual * 1000:.0f} ms, 8 s after the throttling and "
                    "later")
-        # It asks for more again and again, until a queue begins.
+        # The target probes upwards repeatedly, until a queue builds up.
         run.expect(max(later) <= 1.2 * capacity, f"target up to {max(later) / 1000:.0f} kbit/s after 5 s")
         run.note(f"target {min(later) / 1000:.0f} to {max(later) / 1000:.0f} kbit/s after 5 s; queueing at most "
                  f"{max(wait for _, wait in queues) * 1000:.0f} ms, from 8 s on {usual * 1000:.0f} ms (95 %), {waits[-1] * 1000:.0f} ms")

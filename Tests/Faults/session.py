@@ -1,6 +1,6 @@
-"""What a row of the fault suite holds in its hands: a lab, a stand-in in it, a client, and what it found out.
+"""Tools of a fault suite row: a lab, a stand-in in it, a client, and the row's results.
 
-Nothing here waits without a limit. Times are CLOCK_MONOTONIC's, which all processes share.
+Every wait has a limit. Times are on CLOCK_MONOTONIC, which all processes share.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ STANDIN = os.path.join(RELEASE, "decart-standin")
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client.py")
 
-SLACK = 1.0  # s that every bound of the table is given on top
+SLACK = 1.0  # s added to every bound of the table
 GAP = 0.2  # s without a buffer
-# A stand-in picture is due 166 ms after the last buffer, and ten processes share two cores here with whatever else runs.
+# The element emits a fallback frame 166 ms after the last buffer, and ten processes share two cores with other load.
 GAP_SLACK = 0.1
 
 
@@ -33,8 +33,8 @@ ROWS = []
 
 
 def row(name, seconds, title, unkept=""):
-    """A row of the table is a function of a `Row`. `seconds`: what it takes, so that the longest begin first.
-    `unkept`: why a promise is known not to be kept yet; such a row is run when it is asked for, and judged like all."""
+    """Registers a function with a `Row` as its argument. `seconds`: its duration, so that the longest rows start first.
+    `unkept`: why the row is known to fail; such a row runs only on request, and is judged like the others."""
     def add(function):
         ROWS.append((name, seconds, title, function, unkept))
         return function
@@ -56,7 +56,7 @@ def environment(folder):
 
 
 class StandIn:
-    """decart-standin in a namespace; it may be killed and started again at the same place."""
+    """decart-standin in a namespace; it may be killed and restarted on the same address."""
 
     def __init__(self, run, *options, host=netlab.SERVER):
         self.run = run
@@ -70,7 +70,7 @@ class StandIn:
         host = ["--host", self.host] if self.host else []
         self.process = self.run.lab.start(
             self.run.lab.server,
-            # The rows and their bounds are of direct connections.
+            # The rows and their bounds assume direct connections.
             [STANDIN, "--port", str(netlab.PORT), "--control", str(netlab.CONTROL), "--transport", "webrtc", *host,
              *(options or self.options)],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=self.run.environment)
@@ -85,7 +85,7 @@ class StandIn:
         self.process.stdout.close()
 
     def control(self, method, path, body=""):
-        """One HTTP request to the control endpoint, from within its namespace."""
+        """Sends an HTTP request to the control endpoint from inside its namespace."""
         with self.run.lab.connect(self.run.lab.server, "127.0.0.1", netlab.CONTROL) as connection:
             connection.sendall(f"{method} /control/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                                f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -156,7 +156,7 @@ class Client:
             self.process.stdin.flush()
 
     def wait(self, seconds, what, find):
-        """The first thing that `find` finds."""
+        """Calls `find` after each line of the client until it returns a value."""
         end = time.monotonic() + seconds
         with self.changed:
             while True:
@@ -188,7 +188,7 @@ class Client:
                     break
                 if frame.kind in kinds:
                     found = frame
-                    # The first one since then.
+                    # Take the earliest match since then.
                     for earlier in self.frames:
                         if earlier.time >= since and earlier.kind in kinds:
                             found = earlier
@@ -209,7 +209,7 @@ class Client:
         return self.ask("memory", "memory")
 
     def prompt(self, text, seconds=20):
-        """Set and wait for its one result."""
+        """Sets a prompt and waits for its only result."""
         request = self.ask("prompt", "request", text=text)
         return self.message("prompt-result", request["t"] - 1, seconds, id=request["id"])
 
@@ -235,23 +235,23 @@ class Row:
         self.folder = os.path.join(folder, name.replace("/", "-").replace(" ", "-"))
         os.makedirs(self.folder, exist_ok=True)
         self.environment = environment(shared)
-        self.measures = []  # (what, value s, bound s)
+        self.measures = []  # (description, value in s, bound in s)
         self.notes = []
         self.troubles = []
         self.skipped = ""
         self.lab = self.standin = self.client = None
         self.begun = time.monotonic()
-        self.stops = []  # (from, to): the process itself stood still
+        self.stops = []  # (from, to): the client process was stopped
         self.open_labs = contextlib.ExitStack()
 
-    # Set up
+    # Setup
 
     def network(self, **options):
         self.lab = self.open_labs.enter_context(netlab.Lab(**options))
         return self.lab
 
     def start(self, *properties, standin=(), host=netlab.SERVER, look="noir", **options):
-        """Stand-in, client, media, and a prompt that is not the first one: what is restored must be this one."""
+        """Starts stand-in and client, waits for media, and sets a second prompt, which every recovery must restore."""
         if self.lab is None:
             self.network()
         if self.standin is None:
@@ -268,7 +268,7 @@ class Row:
         time.sleep(1)
         return self.client
 
-    # Judge
+    # Checks
 
     def expect(self, condition, trouble):
         if not condition:
@@ -276,7 +276,7 @@ class Row:
         return condition
 
     def measure(self, what, seconds, bound):
-        """A time against its bound, which is given a second of slack."""
+        """Compares a time with its bound plus a second of slack."""
         self.measures.append((what, seconds, bound))
         self.expect(seconds <= bound + SLACK, f"{what}: {seconds:.2f} s, bound {bound:g} + {SLACK:g} s")
 
@@ -284,7 +284,7 @@ class Row:
         self.notes.append(text)
 
     def recovered(self, since, old_session, seconds):
-        """The first new picture of a new session; it must show the last acknowledged prompt."""
+        """Time of the first new frame of a new session, which must show the last acknowledged prompt."""
         client = self.client
         state = client.wait(seconds, "new session", lambda: next(
             (message for message in client.all("decart-state", since)
@@ -301,7 +301,7 @@ class Row:
         return dials
 
     def finish(self, errors=0, gaps=True, stop=True):
-        """What holds for every row: no gap, times that rise, the right number of errors, a quick stop."""
+        """Checks that hold for every row: no gap, rising PTS, the expected number of errors, a quick stop."""
         client = self.client
         found = client.all("error")
         self.expect(len(found) == errors, f"{len(found)} bus errors, not {errors}: {[e['text'][:80] for e in found]}")
@@ -329,7 +329,7 @@ class Row:
         self.expect(all(frame.kind == "b" for frame in frames[:first]), "something was shown before the first picture")
 
     def stopped(self, since, until):
-        """How long the process stood still between those times."""
+        """Seconds between those times during which the client process was stopped."""
         return sum(max(0, min(end, until) - max(begin, since)) for begin, end in self.stops)
 
     def close(self):
@@ -342,7 +342,7 @@ class Row:
 
 
 def warm(folder):
-    """The registry is written once, before rows read it side by side. Why there is no element, or nothing."""
+    """Writes the registry once, before rows read it in parallel. Returns why the element is missing, or ""."""
     done = subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment(folder), capture_output=True,
                           text=True, timeout=60, check=False)
     return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()[-200:]

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""One pipeline for half an hour, and a fault every 20 to 40 s: recoveries, their bounds, what the process holds.
+"""Runs one pipeline for half an hour with a fault every 20 to 40 s: checks recoveries, their bounds and resources.
 
     soak.py [--minutes N] [--seed N] [--table FILE]
 
-Prints a line for each fault, then the tables. Ends with 1 if a recovery missed its bound, the pipeline ended or posted
-an error, showed the wrong prompt, went back in time, or grew by more than 16 MiB, a thread or a descriptor since minute
-2 (half of the time, in a run of less than four), or has 4 MiB more allocated.
+Prints a line for each fault, then the tables. Exits with 1 if a recovery missed its bound, the pipeline ended or posted
+an error, showed the wrong prompt or a decreasing PTS, or if since minute 2 (half of the time, in a run of less than four
+minutes) RSS grew by more than 16 MiB, allocations by more than 4 MiB, or threads or descriptors by more than one.
 """
 
 import argparse
@@ -20,13 +20,13 @@ import netlab
 import session
 
 MIB = 1 << 20
-WAITS = (1, 2, 4, 8, 10)  # s before a retry; the count starts again after 30 s of a stable connection
-CONNECT = 2  # s from a dial to the first picture
-ANY = 17  # s after any outage: a dial that hangs, the longest wait, connecting
+WAITS = (1, 2, 4, 8, 10)  # s before a retry; the count is reset after 30 s of a stable connection
+CONNECT = 2  # s from a dial to the first frame
+ANY = 17  # s after any outage: hanging dial, longest wait, connecting
 
 
 class Fault:
-    """What is done, how long it lasts, whether the session is another one then, and the bound after the return."""
+    """A fault: actions, duration (s), whether the session survives (None: either way), and the recovery bound (s)."""
 
     def __init__(self, name, begin, end=None, lasts=0.0, bound=None, same=False):
         self.name, self.begin, self.end, self.lasts, self.bound, self.same = name, begin, end, lasts, bound, same
@@ -53,8 +53,8 @@ def choose(rng, lab, service, client):
 
 
 def soak(run, minutes, rng):
-    # How a dozen threads fill sixteen arenas is the allocator's chance: with as many as it likes RSS grew by 20 MiB here,
-    # while 0.8 MiB more were allocated.
+    # How a dozen threads fill sixteen arenas is random: without this limit RSS grew by 20 MiB here while only 0.8 MiB
+    # more were allocated.
     client = run.start("max-retries=-1", variables={"MALLOC_ARENA_MAX": "2"})
     begun, rows, samples = time.monotonic(), [], {}
     early = min(120, minutes * 30)
@@ -82,7 +82,7 @@ def soak(run, minutes, rng):
             else:
                 took = client.frame(back, 40).time - back
                 if fault.same is None:
-                    # A service that gave the sleeper up closes after it has woken.
+                    # A service that timed out the stopped client closes after the client resumes.
                     time.sleep(fault.bound)
                     client.frame(time.monotonic(), 40)
         except session.Failed as failed:

@@ -1,6 +1,6 @@
-// libFuzzer's way into what we make of answers to HTTP requests: the user's backend, asked for a key, and the service, asked
-// to upgrade to WebSocket. Compiled into the module Signalling; the parser in front of it is NIO's. Nothing may trap, and no
-// error may hold the key or harm a terminal.
+// libFuzzer entry point for our handling of HTTP responses: key responses of the user's backend, and the service's
+// responses to the WebSocket upgrade. It is compiled into the module Signalling and starts behind NIO's parser. Nothing
+// may trap, and no error may contain the key or control characters.
 import DecartProtocol
 import DecartSession
 import NIOHTTP1
@@ -14,7 +14,7 @@ private func judge(_ error: SessionError) {
     if let wait = error.retryAfter { precondition(wait >= .zero && wait <= .seconds(65_535)) }
 }
 
-/// A status line, header fields and an empty line, taken apart as generously as no parser would.
+/// Splits a status line, header fields and an empty line, more leniently than any real parser.
 private func answer(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
     var lines: [String] = []
     var rest = bytes[...]

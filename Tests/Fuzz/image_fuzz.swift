@@ -1,5 +1,5 @@
-// libFuzzer's way into reference images: whatever file a user uploads, nothing may trap, and what is left of it is still the
-// same picture.
+// libFuzzer entry point for reference images: no file may trap, and stripping metadata must keep the format and the
+// size of the image.
 import DecartProtocol
 
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -1,4 +1,4 @@
-// libFuzzer's way into the control channel's messages: whatever a service sends, nothing may trap.
+// libFuzzer entry point for control-channel messages: no message of a service may trap.
 import DecartProtocol
 
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -1,5 +1,5 @@
-// libFuzzer's way into packets after SRTP: RTCP compounds with their feedback, RTP header extensions on the way in and out,
-// and the headers of frames. The first byte says which, for one corpus serves all of them.
+// libFuzzer entry point for packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions,
+// and frame headers. The first byte selects the parser, so that one corpus serves all of them.
 import DecartProtocol
 import GStreamerKit
 import WebRTCTransport
@@ -17,7 +17,7 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleRoute
     (ids.mid, ids.absoluteSendTime, ids.transportWideCC) = (1, 2, 3)
     let writer = HeaderExtensionWriter(ids: ids, mid: "0123456789abcdef")
     if let (buffer, length) = writer.write(bytes, sendTime: .max, reserve: 20) {
-        // Padding between extensions may have gone, the payload not.
+        // Padding between extensions may be removed, but not the payload.
         precondition(length >= 12 && length + 20 <= buffer.count)
     }
 }
@@ -43,7 +43,7 @@ private func compound(_ bytes: UnsafeRawBufferPointer, _ router: BundleRouter) {
 public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     let all = UnsafeRawBufferPointer(start: data, count: count)
     guard let first = all.first else { return 0 }
-    // In memory of its own, so that AddressSanitizer sees where it ends.
+    // A copy in a separate allocation, so that AddressSanitizer sees its end.
     [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
         switch first % 5 {
         case 0:

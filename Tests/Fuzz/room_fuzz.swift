@@ -1,4 +1,4 @@
-// libFuzzer's way into a room's signalling: whatever its server sends, at whatever moment, nothing may trap.
+// libFuzzer entry point for LiveKit signalling: no server message may trap, in any state.
 import DecartProtocol
 import LiveKitProtocol
 import LiveKitTransport
@@ -8,7 +8,7 @@ import SwiftProtobuf
 public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     let bytes = [UInt8](UnsafeBufferPointer(start: data, count: count))
     _ = try? LiveKitSignalRequest(serializedBytes: bytes)
-    // Two halves make two messages, in this order.
+    // The input is tested as one message, and its halves as two in sequence.
     let half = bytes.count / 2
     for parts in [[bytes], [Array(bytes[..<half]), Array(bytes[half...])]] {
         let messages = parts.compactMap { try? LiveKitSignalResponse(serializedBytes: $0) }

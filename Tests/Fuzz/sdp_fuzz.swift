@@ -1,4 +1,4 @@
-// libFuzzer's way into the reading of session descriptions: whatever a service sends, nothing may trap.
+// libFuzzer entry point for the SDP parser: no session description may trap.
 import GStreamerKit
 import WebRTCTransport
 

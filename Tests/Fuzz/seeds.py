@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Seeds for image_fuzz, packet_fuzz and http_fuzz: small whole ones, from which the fuzzer makes broken ones.
+"""Seeds for image_fuzz, packet_fuzz and http_fuzz: small valid inputs, which the fuzzer mutates.
 
     seeds.py FOLDER    writes FOLDER/image, FOLDER/packet and FOLDER/http
 """

@@ -44,13 +44,13 @@ struct ElementClassTests {
         element.set("no-such-property", "ignored")
     }
 
-    /// One g_object_set of several properties is one change.
+    /// One g_object_set call with several properties causes one notification.
     @Test func severalAtOnceAreOneChange() throws {
         _ = Specimen.registered
         let pipeline = try Pipeline(description: "decartspecimen name=it fakesrc ! fakesink")
         let specimen = try #require(pipeline.child(named: "it")?.implementation as? Specimen)
         specimen.seen.withLock { $0.changes = [] }
-        // g_object_set itself takes variable arguments; between freezing and thawing it does just this.
+        // g_object_set is variadic and not importable; it freezes and thaws notifications in the same way.
         pipeline.child(named: "it")?.withFrozenNotifications {
             $0.set("text", "x")
             $0.set("count", 3)
@@ -87,7 +87,7 @@ struct ElementClassTests {
         #expect(heard.withLock { $0 } == ["5 five"])
         #expect(element.emit("double", [GValueBox(int: 21)])?.int == 42)
         #expect(specimen.seen.withLock { $0.actions } == ["double"])
-        // A wrong number of arguments, or no such signal, is nothing.
+        // A wrong number of arguments or an unknown signal returns nil.
         #expect(element.emit("double", []) == nil)
         #expect(element.emit("no-such-signal") == nil)
     }

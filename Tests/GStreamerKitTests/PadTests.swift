@@ -2,7 +2,7 @@ import GStreamerKit
 import Synchronization
 import Testing
 
-/// Bare pads joined in memory: what a probe or a chain function decides is what happens.
+/// Bare pads linked in memory: verifies that the verdicts of probes and chain functions take effect.
 @Suite(.timeLimit(.minutes(1)))
 struct PadTests {
     final class Joined: Sendable {
@@ -51,7 +51,7 @@ struct PadTests {
         #expect(joined.events.withLock { $0 } == [.streamStart, .caps, .segment])
         joined.sink.setActive(false)
         #expect(joined.source.push(buffer(1)) == .flushing)
-        // A buffer that was given away has nothing left to give.
+        // A pushed buffer is empty afterwards, because the push took the ownership.
         let used = buffer(4)
         _ = joined.source.push(used)
         #expect(joined.source.push(used) == .error)
@@ -82,7 +82,7 @@ struct PadTests {
         }
         for size in 0...5 { #expect(joined.source.push(buffer(size)) == .ok) }
         #expect(joined.sizes == [0, 20, 4, 5])
-        // It has removed itself.
+        // The probe removed itself with `.remove`.
         _ = joined.source.push(buffer(1))
         #expect(joined.sizes == [0, 20, 4, 5, 1])
         _ = probe
@@ -109,7 +109,7 @@ struct PadTests {
         #expect(joined.events.withLock { $0.last } == .eos)
     }
 
-    /// A probe's closure lives as long as the probe and no longer.
+    /// A probe's closure is released together with the probe.
     @Test func probesLetGo() throws {
         final class Token: Sendable {}
         weak var gone: Token?

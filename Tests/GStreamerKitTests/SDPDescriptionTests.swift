@@ -16,7 +16,7 @@ struct SDPDescriptionTests {
         let text = sdp.text(sessionID: .max, version: 2)
         #expect(text.hasPrefix("v=0\r\no=- 18446744073709551615 2 IN IP4 127.0.0.1\r\n"))
         let read = try SDPDescription(parsing: text)
-        // gstsdp reads an attribute without a value as one with an empty value.
+        // gstsdp parses an attribute without a value as one with an empty value.
         #expect(read.attributes == [SDPAttribute("group", "BUNDLE 0"), SDPAttribute("extmap-allow-mixed", "")])
         video.attributes[1].value = ""
         #expect(read.media == [video, sdp.media[1]])
@@ -41,7 +41,7 @@ struct SDPDescriptionTests {
             let part = String(decoding: text.utf8.prefix(cut), as: UTF8.self)
             if let sdp = try? SDPDescription(parsing: part) {
                 for media in sdp.media { #expect((0...Int(UInt32.max)).contains(media.port)) }
-                // What was read can be written again.
+                // A parsed description can be written again.
                 #expect(sdp.text(sessionID: 0, version: 0).hasPrefix("v=0"))
             }
         }
@@ -60,7 +60,7 @@ struct SDPDescriptionTests {
         #expect(try SDPDescription(parsing: many).attributes.count == 13_000)
     }
 
-    /// Line breaks in a value would start lines of their own.
+    /// A line break in a value must not start a new line.
     @Test func writtenValuesStayInTheirLine() throws {
         var sdp = SDPDescription()
         sdp.attributes = [SDPAttribute("x", "1\r\na=evil:1")]

@@ -1,7 +1,7 @@
 import GStreamerKit
 import Synchronization
 
-/// A bin class with one of everything, whose instances write down what happens to them.
+/// A bin class with one of each feature, whose instances record every call.
 final class Specimen: ElementImplementation {
     struct Seen: Sendable {
         var numbers: [String: Int] = ["count": 7, "mode": 1]

@@ -72,7 +72,7 @@ struct ValueTests {
         #expect(try Caps("ANY").fixated(width: 1, height: 1, framerate: (1, 1)) == nil)
         #expect(try Caps("EMPTY").fixated(width: 1, height: 1, framerate: (1, 1)) == nil)
         #expect(throws: GStreamerError.self) { try Caps("video/x-raw, width=(int") }
-        // Numbers beyond GStreamer's are clamped, a zero denominator is none.
+        // Numbers beyond GStreamer's range are clamped; a frame rate with a zero denominator is ignored.
         #expect(caps.fixated(width: .max, height: .min, framerate: (.max, 0))?.first?.int("width") == 4000)
         #expect(VideoInfo(caps: try Caps("video/x-raw")) == nil)
     }
@@ -92,7 +92,7 @@ struct ValueTests {
         let info = try #require(VideoInfo(caps: Caps("video/x-raw,format=I420,width=33,height=17,framerate=30/1")))
         let black = try #require(Buffer.blackI420(info))
         #expect(black.withVideoPlanes(info, writable: false) { $0.count } == 3)
-        // Too small for the frame that its caps promise.
+        // The buffer is too small for the frame size in the caps.
         #expect(buffer.withVideoPlanes(info, writable: false) { $0.count } == nil)
     }
 
@@ -121,7 +121,7 @@ struct ValueTests {
         #expect(raw.fractions("framerate").last?.upperBound == Fraction(60, 1))
         #expect(jpeg.integers("width") == [80...80] && jpeg.integers("height") == [] && jpeg.strings("format") == [])
         #expect(jpeg.fractions("framerate") == [Fraction(30000, 1001)...Fraction(30000, 1001)])
-        // Of another type.
+        // The fields have another type.
         #expect(jpeg.integers("framerate") == [] && raw.fractions("width") == [])
     }
 

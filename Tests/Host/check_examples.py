@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""The example programs and the pipelines that show several outputs, as users run them, against a stand-in, by pixels.
+"""Runs the example programs and the pipelines with several outputs against a stand-in, and checks their pixels.
 
-live.py, live.c and live.swift get the same commands; what each says of its recordings is compared with the files and
-with a copy of everything that it showed. rtsp.py serves two viewers; faults.py, record.sh, outputs.sh, two-sessions.sh and watch.sh are run.
+live.py, live.c and live.swift get the same commands. Their statements about recordings are compared with the files and
+with a copy of all frames that they displayed. rtsp.py serves two viewers; faults.py, record.sh, outputs.sh,
+two-sessions.sh and watch.sh run as they are.
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Loopback only.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
 
 import json
@@ -32,8 +33,8 @@ PROGRAMS = {
     "C": os.path.join(REPO, ".build", "examples", "live-c"),
     "Swift": os.path.join(REPO, ".build", "examples", "live-swift"),
 }
-WIDTH, HEIGHT = 320, 176  # small: three programs and their stand-in share two cores
-LIMIT = 60  # s for anything that is waited for
+WIDTH, HEIGHT = 320, 176  # small, because three programs and their stand-in share two cores
+LIMIT = 60  # s, for every wait
 PICTURE = (f"videotestsrc is-live=true horizontal-speed=8"
            f" ! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=20/1")
 
@@ -49,12 +50,12 @@ def report(name, why=""):
     failed = failed or bool(why)
     why = " ".join(str(why).split())
     line = f"not ok examples: {name}: {why[:400]}" if why else f"ok examples: {name}"
-    # In one piece: several checks report at a time.
+    # A single write, because several checks report concurrently.
     print(f"{line}\n", end="", flush=True)
 
 
 def check(name, action, *arguments):
-    """Runs a check that reports its own parts; what it throws is a failure of the name."""
+    """Runs a check, which reports its parts itself; an exception is reported as a failure of `name`."""
     try:
         action(name, *arguments)
     except (Problem, OSError, subprocess.SubprocessError) as error:
@@ -62,7 +63,7 @@ def check(name, action, *arguments):
 
 
 def side_by_side(checks):
-    """Most of their time is waiting."""
+    """Runs checks in parallel, because they mostly wait."""
     threads = [threading.Thread(target=check, args=each) for each in checks]
     for thread in threads:
         thread.start()
@@ -85,11 +86,11 @@ def wait_until(what, condition):
     raise Problem(f"waited {LIMIT} s for {what}")
 
 
-# --- Pictures ---------------------------------------------------------------------------------------------------------
+# --- Frames -----------------------------------------------------------------------------------------------------------
 
 
 def pull(pipeline, limit=LIMIT):
-    """The next (width, height, pixels) of an appsink named `out`, or None at the end of the stream."""
+    """Returns (width, height, pixels) of the next frame of the appsink `out`, or None at the end of the stream."""
     sample = pipeline.get_by_name("out").emit("try-pull-sample", limit * Gst.SECOND)
     if not sample:
         message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
@@ -101,7 +102,7 @@ def pull(pipeline, limit=LIMIT):
 
 
 def decode(path, form="RGB"):
-    """All pictures of a file."""
+    """Returns all frames of a file."""
     expect(os.path.exists(path), f"there is no {os.path.basename(path)}")
     parse = "pngdec" if path.endswith(".png") else "matroskademux ! vp8dec"
     pipeline = Gst.parse_launch(f"filesrc name=file ! {parse} ! videoconvert ! video/x-raw,format={form}"
@@ -117,7 +118,7 @@ def decode(path, form="RGB"):
 
 
 def look(picture, left=0, right=None):
-    """Which of the stand-in's looks the colour bars of a picture (or of some columns of it) have."""
+    """Returns the stand-in's look of a frame of colour bars, or of some of its columns."""
     expect(picture, "no picture comes")
     width, height, data = picture
     right = right or width
@@ -128,8 +129,8 @@ def look(picture, left=0, right=None):
     if sum(max(pixel) - min(pixel) for pixel in pixels) / len(pixels) < 20:
         return "noir"  # no colour
     if not any(red > 170 and green > 170 and blue < 100 for red, green, blue in pixels):
-        return "cyberpunk"  # inverted: without yellow
-    # A brick is lit at its upper edge and shaded at its lower one.
+        return "cyberpunk"  # inverted, so without yellow
+    # A brick is bright at its upper edge and dark at its lower one.
     green = [sum(row[1::3]) / (right - left) for row in rows[:height // 32 * 16]]
     edges = sum(green[0::16]) - sum(green[15::16])
     return "lego" if edges / (len(green) // 16) > 10 else "untouched"
@@ -144,13 +145,13 @@ def expect_look(wanted, picture, what, *columns):
 
 
 class Program:
-    """A process that is talked to by lines."""
+    """A process controlled by lines on its standard input and output."""
 
     def __init__(self, *command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True, bufsize=1)
         self.lines = []
-        self.read = 0  # lines that a wait has gone past
+        self.read = 0  # lines consumed by `hear`
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -162,7 +163,7 @@ class Program:
         self.process.stdin.write(command + "\n")
 
     def hear(self, pattern):
-        """The first new line that matches; those before it are passed over."""
+        """Returns the first new line that matches, and skips those before it."""
         def find():
             ended = self.process.poll() is not None and not self.reader.is_alive()
             while self.read < len(self.lines):
@@ -178,7 +179,7 @@ class Program:
             raise Problem(f"{error}; it said last: {self.lines[-3:]}") from None
 
     def end(self):
-        """Closes its input; its status."""
+        """Closes the input and returns the exit status."""
         self.process.stdin.close()
         try:
             return self.process.wait(LIMIT)
@@ -194,7 +195,7 @@ class Program:
 
 
 class Shown:
-    """The file into which a program shows everything: raw I420, frame behind frame."""
+    """The file with all frames that a program displays: raw I420, without separators."""
 
     SIZE = WIDTH * HEIGHT * 3 // 2
 
@@ -213,7 +214,7 @@ class Shown:
             return file.read(self.SIZE)
 
     def look(self):
-        """Of the newest frame."""
+        """Returns the look of the newest frame."""
         if not self.count():
             return None
         newest = self.path + ".newest"
@@ -229,7 +230,7 @@ class Shown:
             pipeline.set_state(Gst.State.NULL)
 
     def distance(self, number, luma):
-        """Of a frame's bars from those of a decoded picture, per pixel."""
+        """Returns the mean luma difference per pixel between a frame and a decoded one, on three rows of bars."""
         frame = self.frame(number)
         total = 0
         for row in (20, 61, 90):
@@ -255,7 +256,7 @@ def recorded(program, path):
 
 
 def converse(program, shown, files, results):
-    """The commands that all programs get. Puts into `results` what each recording is said to hold."""
+    """Sends the commands common to all programs. Appends the reported extent of each recording to `results`."""
     one, two, three, four = files
     program.hear("^state: connecting$")
     program.hear("^state: generating$")
@@ -295,7 +296,7 @@ def check_program(name, command, url, work):
     folder = os.path.join(work, name)
     os.mkdir(folder)
     shown = Shown(os.path.join(folder, "shown.i420"))
-    # One name has a space and a quote: it must come to the file as it is.
+    # One name contains a space and a quote, which must arrive unchanged.
     files = [os.path.join(folder, each) for each in ("one.webm", "the second's.webm", "three.webm", "four.webm")]
     results = []
     program = Program(command, "--sink", shown.sink(),
@@ -322,7 +323,7 @@ def check_recordings(name, files, results, shown):
         pictures = decode(path, "I420")
         base = os.path.basename(path)
         expect(len(pictures) == count == last - first + 1, f"{base}: {len(pictures)} frames, said were {count}")
-        # What was shown is an independent witness of the numbers: no frame of it is more like the recorded one.
+        # The displayed frames verify the numbers independently: none may be more similar to the recorded frame.
         for number, (_, _, luma) in ((first, pictures[0]), (last, pictures[-1])):
             expect(number <= total, f"frame {number} of {total} that were shown")
             distances = {other: shown.distance(other, luma)
@@ -338,14 +339,14 @@ def check_looks(name, files):
     for number, wanted in ((0, "lego"), (2, "noir"), (3, "noir")):
         for picture in pictures[number]:
             expect_look(wanted, picture, f"a picture of recording {number + 1}")
-    # The prompt changed in the middle of it.
+    # The prompt changed in the middle of this recording.
     expect_look("lego", pictures[1][0], "the first picture of recording 2")
     expect_look("noir", pictures[1][-1], "the last picture of recording 2")
     report(name)
 
 
 def check_camera(name, command, url, work):
-    """With two cameras, and with a source of one's own, beside which there is no other."""
+    """Tests with two cameras, and with a custom source, which cannot be switched."""
     path = os.path.join(work, f"{name}.webm")
     source = f"decartsrc name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT} framerate=20"
     program = Program(command, "--sink", "fakesink sync=true", source)
@@ -378,7 +379,7 @@ def check_camera(name, command, url, work):
 
 
 def build_cameras(work):
-    """A folder with the plugin of the virtual cameras."""
+    """Builds the plugin of the virtual cameras and returns its folder."""
     folder = os.path.join(work, "cameras")
     os.mkdir(folder)
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0"], capture_output=True, text=True,
@@ -492,7 +493,7 @@ def check_two_sessions(name):
 
 
 def check_faults(name):
-    """It finds the stand-in on the path."""
+    """Runs faults.py, which finds the stand-in through PATH."""
     path = os.pathsep.join([RELEASE, os.environ.get("PATH", "")])
     result = subprocess.run([os.path.join(EXAMPLES, "faults.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True, timeout=120, check=False, env={**os.environ, "PATH": path})
@@ -511,7 +512,7 @@ def main():
     work = tempfile.TemporaryDirectory()
     os.environ.pop("DECART_API_KEY", None)
     os.environ["GST_REGISTRY_1_0"] = os.path.join(work.name, "registry")
-    # For the programs. This process itself never scans the folder: it decodes with the system's elements.
+    # Set after Gst.init, for child processes only: this process decodes with the system's elements.
     Gst.init(None)
     os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work.name)
     built = subprocess.run([os.path.join(EXAMPLES, "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -523,7 +524,7 @@ def main():
         url = standin.hear(r"^listening on (ws://\S+)")[1]
         control = standin.hear(r"(http://\S+?)/?(?:control)?$")[1]
         side_by_side((name, check_program, command, url, work.name) for name, command in PROGRAMS.items())
-        # Not by --exists, for which the plugin's version would have to be GStreamer's.
+        # Not --exists, which requires the plugin's version to equal GStreamer's.
         if subprocess.run(["gst-inspect-1.0", "decartsrc"], capture_output=True, check=False).returncode == 0:
             os.environ["GST_PLUGIN_PATH"] = build_cameras(work.name)
             side_by_side((f"{name}: camera takes the other one while it records", check_camera, command, url, work.name)
@@ -536,7 +537,7 @@ def main():
     finally:
         standin.process.terminate()
         standin.process.wait(LIMIT)
-    # The scripts bring their own stand-ins, and make their own path.
+    # The scripts start their own stand-ins and set their own plugin path.
     for variable in ("GST_PLUGIN_SYSTEM_PATH_1_0", "GST_REGISTRY_1_0"):
         del os.environ[variable]
     check("record.sh: recordings follow each other and show the prompts", check_record)

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The API key, given by environment or by file, appears in nothing that a user could send to somebody.
+"""Checks that the API key, from the environment or a file, is in no output that a user could pass on.
 
-Runs `gst-launch-1.0 -m -v` with the built plugin at GST_DEBUG=*:9 with dot files, against a stand-in, a port where
-nobody listens, a server that answers 401, one that redirects, and one with a certificate of nobody. Then it looks for
-the key in every log, dot file, message and command line. The 401 server is the positive twin: it must have seen the key.
+Runs `gst-launch-1.0 -m -v` with the built plugin, GST_DEBUG=*:9 and dot files, against a stand-in, a closed port, a
+server that responds 401, one that redirects, and one with an untrusted certificate. Then it searches every log, dot
+file, message and command line for the key. The 401 server is the positive counterpart: it must have received the key.
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs Python's standard library only; loopback only.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs Python's standard library only; uses loopback only.
 """
 
 import base64
@@ -29,7 +29,7 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 STANDIN = os.path.join(RELEASE, "decart-standin")
-LIMIT = 25  # s a pipeline may take
+LIMIT = 25  # maximum duration of a pipeline, s
 
 failed = False
 
@@ -41,19 +41,19 @@ def report(name, why=""):
 
 
 class Canary:
-    """A key, and the forms in which it could leak."""
+    """A key, and a pattern of the forms in which it could leak."""
 
     def __init__(self):
-        # Characters that a URL must escape, so that the escaped form is another text than the key.
+        # Contains characters that a URL must escape, so that the escaped form differs from the key.
         letters = "".join(random.choices(string.ascii_letters + string.digits, k=36))
         self.key = f"canary+{letters}/="
         raw = letters.encode()
         forms = {self.key.encode(), urllib.parse.quote(self.key, safe="").encode(), raw.hex().encode(),
                  base64.b64encode(self.key.encode()).rstrip(b"=")}
-        # A dump shows sixteen bytes a line: any eight of the letters in a row count.
+        # A hex dump has sixteen bytes per line, so any eight consecutive letters count.
         forms.update(raw[at:at + 8] for at in range(len(raw) - 7))
         forms.update(raw[at:at + 6].hex(" ").encode() for at in range(len(raw) - 5))
-        # A room's token is a JSON Web Token, made by the stand-in: this is how each begins.
+        # Room tokens of the stand-in are JSON Web Tokens, which all begin like this.
         forms.update((b"eyJhbGciOi", b"eyJhbGciOi".hex(" ").encode()))
         self.pattern = re.compile(b"|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
 
@@ -62,7 +62,7 @@ class Canary:
 
 
 class Server:
-    """A TCP server on loopback that keeps what it was sent, and answers each connection once."""
+    """A TCP server on loopback that records all received bytes and sends one response per connection."""
 
     def __init__(self, answer, context=None):
         self.received = b""
@@ -100,7 +100,7 @@ class Server:
 
 
 class Run:
-    """One gst-launch-1.0 and all that it leaves."""
+    """One run of gst-launch-1.0 and its output files."""
 
     TRANSFORM = ["videotestsrc", "is-live=true", "num-buffers=40", "!", "video/x-raw,width=320,height=180,framerate=10/1", "!",
                  "decarttransform"]
@@ -123,7 +123,7 @@ class Run:
             with open(key_file, "w", encoding="ascii") as file:
                 file.write(canary.key + "\n")
             options.append(f"api-key-file={key_file}")
-        # Small and slow: at level 9 every buffer costs many lines.
+        # Few and small frames: at level 9 every buffer writes many log lines.
         command = ["gst-launch-1.0", "-m", "-v", *elements, *options, "!", "fakesink"]
         with open(os.path.join(self.folder, "output.log"), "wb") as output:
             self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT,
@@ -163,7 +163,7 @@ class Run:
 
 
 def search(path, canary):
-    """Where the key stands in a file: the part of the line before it (the key itself stays here)."""
+    """Where a file contains the key: the text before it in its line, without the key itself."""
     with open(path, "rb") as file:
         for line in file:
             found = canary.find(line)
@@ -215,13 +215,13 @@ def self_signed(folder):
 def has_element(folder):
     environment = dict(os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
                        GST_REGISTRY_1_0=os.path.join(folder, "registry"))
-    # Not --exists: that wants the plugin's version to be GStreamer's.
+    # Not --exists, which requires the plugin's version to equal GStreamer's.
     return subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, timeout=60, capture_output=True,
                           check=False).returncode == 0
 
 
 def judge(name, run, canary, wants_error):
-    """The common end of every scenario: nothing leaked, something was looked at, and it ended as it should."""
+    """Common checks of every scenario: no leak, enough logs to search, and the expected end."""
     leaks = run.leaks(canary)
     report(f"{name}: the key is nowhere", "; ".join(leaks))
     if run.hung:
@@ -231,7 +231,7 @@ def judge(name, run, canary, wants_error):
     else:
         report(f"{name}: ends", "" if bool(run.last_error()) == wants_error else
                f"status {run.status}, error: {run.last_error() or 'none'}")
-    # A search in an empty log would find nothing either.
+    # Guards against a search in empty logs.
     log = os.path.getsize(os.path.join(run.folder, "debug.log"))
     dots = os.listdir(os.path.join(run.folder, "dots"))
     if log < 100_000 or not dots:
@@ -291,7 +291,7 @@ def scenarios(folder):
         report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
                "a request was sent" if stranger.received else why)
 
-    # The same, handed on by the camera's element.
+    # The same through decartsrc, which passes the key on.
     for source in ("environment", "file"):
         refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
         run = Run(folder, "camera 401", canary, source, f"ws://127.0.0.1:{refusing.port}", elements=Run.CAMERA)
@@ -300,13 +300,13 @@ def scenarios(folder):
         sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
         report(f"camera, 401, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
 
-    # In clear to a host that is not loopback: refused before a socket is opened (192.0.2.0/24 is for documentation).
+    # Unencrypted to a host other than loopback: rejected before a socket is opened (192.0.2.0/24 is for documentation).
     run = Run(folder, "in clear", canary, "environment", "ws://192.0.2.200:9")
     judge("in clear to another host", run, canary, wants_error=True)
 
 
 def watched(folder):
-    """The token that lets others watch a session is a secret too: only who asks for the property gets it."""
+    """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
     standin, port = start_standin(folder)
     if standin is None:
         return report("a watched session", "the stand-in does not listen")
@@ -333,7 +333,7 @@ def watched(folder):
             dots = [os.path.join(place, "dots", each) for each in os.listdir(os.path.join(place, "dots"))]
             found = [path for path in places + dots if contains(path, token)]
             report(f"{name}: the token is nowhere", ", ".join(found))
-            # What was searched is not empty, and shows its neighbours.
+            # The searched files must contain neighbouring fields, otherwise the search proves nothing.
             shown = len(dots) >= 2 and contains(dots[0], b"connection-state") and contains(places[1], b"session-id")
             report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
     finally:
@@ -358,7 +358,7 @@ def main():
         scenarios(folder)
         watched(folder)
     finally:
-        # Kept on request only: it holds gigabytes at level 9, and a key.
+        # Kept on request only: it contains gigabytes of logs and a key.
         if os.environ.get("DECART_KEEP"):
             print(f"kept: {folder}")
         else:

@@ -1,11 +1,11 @@
-"""Where GStreamer finds the built plugin, as users have it: our folder last (plugins-bad has a `mirror` too)."""
+"""GStreamer's search path with the built plugin, in users' order: our folder last (plugins-bad has a `mirror` too)."""
 
 import os
 import subprocess
 
 
 def system_path(plugin, folder):
-    """The value of GST_PLUGIN_SYSTEM_PATH_1_0, with the plugin alone in a folder below `folder`."""
+    """Returns a value for GST_PLUGIN_SYSTEM_PATH_1_0. A folder below `folder` then contains only the plugin."""
     plugins = os.path.join(folder, "plugins")
     if not os.path.isdir(plugins):
         os.makedirs(plugins)

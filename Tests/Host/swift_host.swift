@@ -1,9 +1,9 @@
-// A Swift application with a Swift runtime of its own (the dynamic one) that loads the plugin, which carries another.
-// What must not happen: the two see each other's types, or the plugin's runtime takes over something of the process.
+// A Swift application with the dynamic Swift runtime that loads the plugin, which contains a static runtime of its own.
+// Neither runtime may see the other's types, and the plugin's may not take over anything of the process.
 //
 //   swift_host PLUGIN.so ELEMENT...
 //
-// Prints "ok NAME" or "not ok NAME: why". GStreamer is reached by dlopen, so that nothing but Swift is linked in.
+// Prints "ok NAME" or "not ok NAME: why". GStreamer is loaded with dlopen, so that only Swift is linked.
 
 import Dispatch
 import Foundation
@@ -52,7 +52,7 @@ final class Box<Value> {
 }
 struct Oops: Error {}
 
-/// Things that the runtime answers from its tables: casts, conformances, generics, errors, tasks, queues, JSON.
+/// Exercises what depends on the runtime's tables: casts, conformances, generics, errors, tasks, queues, JSON.
 func ownRuntimeWorks() async -> String? {
     let something: Any = Box([Dog() as any Sound])
     guard let box = something as? Box<[any Sound]>, box.value.first?.make() == "woof" else { return "a cast failed" }
@@ -89,7 +89,7 @@ for name in arguments.dropFirst(2) {
         continue
     }
     report("\(name) can be created", nil)
-    // To PAUSED (3), whatever the answer, and to NULL (1), which must succeed (1).
+    // The change to PAUSED (3) may fail; the change to NULL (1) must succeed (1).
     _ = setState(element, 3)
     report("\(name) goes back to NULL", setState(element, 1) == 1 ? nil : "it does not")
     unref(element)

@@ -1,6 +1,7 @@
-"""A session and a viewer of it in one process, which says what gst-launch-1.0 -m -v would say: for check_secrets.py.
+"""A session and its viewer in one process, with the output of gst-launch-1.0 -m -v. check_secrets.py uses it.
 
-Usage: watch_probe.py BASE-URL TRANSPORT TOKEN-FILE; the key is in the environment. Ends with 0 when the viewer has pictures.
+Usage: watch_probe.py BASE-URL TRANSPORT TOKEN-FILE. The key is in the environment. Exits with 0 if the viewer received
+frames.
 """
 
 import sys

@@ -85,7 +85,7 @@ struct CandidateLineTests {
         #expect(throws: CandidateLine.Rejection.malformed) { try CandidateLine.parse(text) }
     }
 
-    /// Whatever is cut away or changed, the answer is a line of our own making or a rejection, never a trap.
+    /// Parsing damaged lines gives a well-formed line or a rejection, never a trap.
     @Test(.timeLimit(.minutes(1)))
     func survivesMutation() {
         let seed = Array("a=candidate:2 1 udp 1677729535 198.51.100.7 61000 typ srflx raddr 192.0.2.1 rport 5000".utf8)
@@ -113,7 +113,7 @@ struct CandidateLineTests {
     }
 }
 
-/// SplitMix64: the same numbers on every run.
+/// SplitMix64: the same numbers in every run.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
     init(seed: UInt64) { state = seed }

@@ -29,7 +29,7 @@ struct CloseTests {
             right.agent.close { released.append(2 * cycle + 1) }
             let silentFrom = (left.events.elements.count, right.events.elements.count)
             #expect(!left.send([128, 0]))
-            // Everything that was under way on the network thread is through after this.
+            // Returns after everything that was queued on the network thread has run.
             NetworkThread.shared.sync {}
             #expect(left.events.elements.count - silentFrom.0 <= 1)
             #expect(right.events.elements.count - silentFrom.1 <= 1)
@@ -76,7 +76,7 @@ struct CloseTests {
         #expect(released.elements == [true])
     }
 
-    /// Closing from within a callback, on the network thread itself.
+    /// Closes in a callback, on the network thread itself.
     @Test
     func closingInsideACallback() async throws {
         let released = EventLog<Bool>()
@@ -89,7 +89,7 @@ struct CloseTests {
         #expect(await released.first { $0 } == true)
     }
 
-    /// Several threads send while another closes.
+    /// Several threads send while another one closes the agent.
     @Test
     func closingWhileOthersSend() async throws {
         for _ in 0..<5 {
@@ -107,7 +107,7 @@ struct CloseTests {
         }
     }
 
-    /// The kernel's names of the UDP sockets behind these peers' loopback candidates.
+    /// Inodes of the UDP sockets behind these peers' loopback candidates.
     private static func sockets(of peers: TestPeer...) -> Set<String> {
         var wanted: Set<String> = []
         for candidate in peers.flatMap(\.candidates) {
@@ -118,7 +118,7 @@ struct CloseTests {
         return Set(udpSockets().filter { wanted.contains($0.address) }.map(\.inode))
     }
 
-    /// As /proc/net/udp writes them.
+    /// Loopback addresses as /proc/net/udp writes them.
     private static let loopbackInHex = [
         "127.0.0.1": "0100007F", "::1": "00000000000000000000000001000000",
     ]

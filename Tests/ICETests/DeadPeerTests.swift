@@ -4,8 +4,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2)))
 struct DeadPeerTests {
-    /// The peer's thread stops while its sockets stay open: only silence tells, and libnice takes 50 s for it. While
-    /// media flow the session's watchdog is earlier.
+    /// The peer's thread stops while its sockets stay open. libnice detects it by silence alone, after 50 s; the
+    /// session's watchdog is faster while media flow.
     @Test
     func silenceIsNoticed() async throws {
         let other = NetworkThread(name: "frozen-peer")

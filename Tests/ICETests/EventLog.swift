@@ -1,7 +1,7 @@
 import ICE
 import Synchronization
 
-/// Collects what callbacks bring and lets a test wait for it, with a hard limit and without sleeping.
+/// Collects values from callbacks and lets a test wait for one, with a time limit and without sleeping.
 final class EventLog<Element: Sendable>: Sendable {
     private struct Waiter {
         let id: Int
@@ -27,7 +27,7 @@ final class EventLog<Element: Sendable>: Sendable {
         for waiter in ready { waiter.continuation.resume(returning: element) }
     }
 
-    /// The first element, past or to come, that matches; `nil` once `limit` has passed.
+    /// Returns the first matching element, past or future; nil after `limit`.
     func first(
         within limit: Duration = .seconds(10), where matches: @escaping @Sendable (Element) -> Bool
     ) async -> Element? {

@@ -90,7 +90,7 @@ struct LoopbackTests {
         #expect(await peer.events.first { if case .warning = $0 { true } else { false } } != nil)
     }
 
-    /// A peer that guesses the password gets nowhere.
+    /// A peer with a wrong password does not connect.
     @Test
     func wrongPasswordDoesNotConnect() async throws {
         let (left, right) = try peers()
@@ -110,7 +110,8 @@ struct LoopbackTests {
         #expect(!left.send([128, 0]))
     }
 
-    /// Nobody there: no failure until the peer says that no more candidates come, then one (trap N3).
+    /// Without a remote peer the agent fails once, and only after the remote end of candidates. libnice itself reports
+    /// failure as soon as its checks end, even if more candidates may come.
     @Test(arguments: [nil, "candidate:1 1 udp 99 127.0.0.1 9 typ host"])
     func failureIsFinalOnlyAfterTheRemoteEnd(candidate: String?) async throws {
         let (left, right) = try peers()
@@ -119,7 +120,7 @@ struct LoopbackTests {
         #expect(await left.gathered())
         left.learnCredentials(of: right)
         if let candidate { left.agent.addRemoteCandidate(candidate) }
-        // Longer than libnice checks a pair.
+        // Waits longer than libnice checks a pair.
         #expect(!(await left.state(.failed, within: .seconds(candidate == nil ? 1 : 20))))
         left.agent.endOfRemoteCandidates()
         left.agent.endOfRemoteCandidates()
@@ -131,7 +132,7 @@ struct LoopbackTests {
         (try TestPeer(controlling: true), try TestPeer(controlling: false))
     }
 
-    /// Warnings reach the log at WARNING: names in them are the user's, addresses are nobody's business.
+    /// Warnings reach the log at level WARNING: they may contain the user's host names, but no addresses.
     @Test
     func warningsNameNoAddresses() async throws {
         let addresses = ["192.0.2.7", "2001:db8::7"]

@@ -19,7 +19,7 @@ struct NetworkThreadTests {
     func syncAnswersAndThrows() throws {
         struct Refusal: Error, Equatable {}
         #expect(NetworkThread.shared.sync { NetworkThread.shared.isCurrent })
-        // Inline when already there, else it would wait for itself.
+        // `sync` runs inline on the network thread itself; otherwise it would deadlock.
         #expect(NetworkThread.shared.sync { NetworkThread.shared.sync { 42 } } == 42)
         #expect(throws: Refusal()) { try NetworkThread.shared.sync { () throws(Refusal) -> Int in throw Refusal() } }
     }
@@ -29,7 +29,7 @@ struct NetworkThreadTests {
         let log = EventLog<Int>()
         let clock = ContinuousClock()
         let start = clock.now
-        // On the thread itself: none can fire before all are armed.
+        // Scheduled on the thread itself, so that no timer can fire before all are set.
         NetworkThread.shared.sync {
             NetworkThread.shared.schedule(after: .milliseconds(800)) { log.append(800) }
             NetworkThread.shared.schedule(after: .milliseconds(10)) { log.append(10) }

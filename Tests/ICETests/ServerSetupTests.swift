@@ -1,7 +1,7 @@
 import ICE
 import Testing
 
-/// Which servers reach libnice, as what and when; without libnice.
+/// Tests which servers are passed to libnice, in which form and when. Runs without libnice.
 @Suite(.timeLimit(.minutes(1)))
 struct ServerSetupTests {
     private enum Call: Sendable, Equatable {
@@ -13,7 +13,7 @@ struct ServerSetupTests {
         case finish
     }
 
-    /// A setup and what it called, in order.
+    /// A setup and the calls that it made, in order.
     private struct Fixture: Sendable {
         let setup: ServerSetup
         let calls = EventLog<Call>()
@@ -36,8 +36,8 @@ struct ServerSetupTests {
             NetworkThread.shared.sync { setup.start(servers) }
         }
 
-        /// Lets the network thread run for longer than names and tunnels are waited for: a timer that was to fire until
-        /// then has fired before this one.
+        /// Waits for twice the head start (the time that gathering waits for names and tunnels): timers due before have
+        /// fired then.
         func outlastTheHeadStart() async -> Bool {
             let timer = EventLog<Bool>()
             NetworkThread.shared.schedule(after: ServerSetup.headStart * 2) { timer.append(true) }
@@ -68,7 +68,7 @@ struct ServerSetupTests {
         #expect(warnings == (hasIPv4 && hasIPv6 ? 0 : 1))
     }
 
-    /// A server that is not ready in time comes later; the local candidates do not wait for it.
+    /// A server that is not ready in time is added later; gathering host candidates does not wait for it.
     @Test
     func gatheringDoesNotWaitForATunnel() async throws {
         let fixture = Fixture()
@@ -80,7 +80,7 @@ struct ServerSetupTests {
         #expect(fixture.calls.elements == [.tunnel, .begin, .turn("127.0.0.1 4711"), .finish])
     }
 
-    /// A name that is being looked up, a tunnel that is being opened, and the head start's timer.
+    /// Cancels during a name lookup, while a tunnel opens, and before the head start's timer fires.
     @Test
     func nothingIsCalledAfterCancel() async throws {
         let fixture = Fixture()

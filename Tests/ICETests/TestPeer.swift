@@ -1,7 +1,7 @@
 import ICE
 import Synchronization
 
-/// An agent with its events and datagrams collected.
+/// An agent that collects its events and datagrams.
 final class TestPeer: Sendable {
     let agent: ICEAgent
     let events = EventLog<ICEEvent>()
@@ -40,7 +40,7 @@ final class TestPeer: Sendable {
             usernameFragment: other.agent.localUsernameFragment, password: other.agent.localPassword)
     }
 
-    /// Gathers both, then exchanges everything that `keep` lets through.
+    /// Gathers candidates on both sides, then exchanges all that `keep` accepts.
     static func connect(
         _ left: TestPeer, _ right: TestPeer, keep: (String) -> Bool = { _ in true }
     ) async -> Bool {

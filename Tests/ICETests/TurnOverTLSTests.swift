@@ -1,4 +1,4 @@
-// TURN over TLS, by the tunnel that the element uses, against coturn's own TLS listener.
+// TURN over TLS through the tunnel that the element uses, against coturn's own TLS listener.
 import DecartSession
 import Glibc
 import ICE
@@ -9,7 +9,7 @@ import TurnServer
 
 @Suite(.timeLimit(.minutes(1)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
 struct TurnOverTLSTests {
-    /// Both ends may only use the relay, and reach it by nothing but TLS.
+    /// Both peers may use relay candidates only, and reach the relay only over TLS.
     @Test(arguments: ["localhost", "127.0.0.1"])
     func relayOnly(host: String) async throws {
         let turn = try TurnServer(tls: "DNS:localhost,IP:127.0.0.1")
@@ -21,10 +21,10 @@ struct TurnOverTLSTests {
         #expect(!left.candidates.isEmpty && candidates.allSatisfy { $0.contains("typ relay") })
         #expect(left.agent.selectedPair?.isRelayed == true)
 
-        // More than a TLS record or a socket's buffer holds, in both directions at once.
+        // More data than a TLS record or a socket buffer holds, in both directions at once.
         for number in 0..<600 {
             let media = [UInt8](repeating: 0x80, count: 1_196) + withUnsafeBytes(of: UInt32(number)) { Array($0) }
-            // A full socket's datagram is lost, as any may be.
+            // A datagram that meets a full socket buffer is lost, which is legitimate.
             _ = left.send(media)
             _ = right.send(media)
         }
@@ -38,7 +38,7 @@ struct TurnOverTLSTests {
         #expect(await tunnels.areAllShut(), "a tunnel is open after its agent has gone")
     }
 
-    /// TLS is verified like that of the service: who signed it, and for whom.
+    /// TLS verification is as strict as for the service: trusted issuer and matching name.
     @Test(arguments: [("DNS:other.example", true, "name mismatch"), ("DNS:localhost", false, "not trusted")])
     func whoIsNotTheServerGetsNothing(name: String, isTrusted: Bool, words: String) async throws {
         let turn = try TurnServer(tls: name)
@@ -47,14 +47,14 @@ struct TurnOverTLSTests {
         peer.agent.gatherCandidates()
         #expect(await peer.gathered(within: .seconds(12)))
         #expect(peer.candidates.isEmpty)
-        // One sentence, however many addresses this machine has.
+        // Exactly one warning, however many addresses this machine has.
         #expect(peer.warnings.count == 1, "\(peer.warnings)")
         #expect(peer.warnings.allSatisfy { $0.contains(words) && !$0.contains("canary") }, "\(peer.warnings)")
         await release(peer)
         #expect(await tunnels.areAllShut())
     }
 
-    /// A server in clear on the port, nobody at all, and somebody who never answers the handshake.
+    /// The port is served by a server without TLS, by none, or by one that never answers the handshake.
     @Test(arguments: ["clear", "nobody", "silent"])
     func noTLSThere(what: String) async throws {
         let turn = try TurnServer()
@@ -85,7 +85,7 @@ struct TurnOverTLSTests {
         await release(peer)
     }
 
-    /// The server stops answering after it has given a relay, and the agent closes: so does the tunnel.
+    /// The server stops answering after it has allocated a relay address, and the agent closes: the tunnel closes too.
     @Test
     func closingWithASilentServer() async throws {
         let turn = try TurnServer(tls: "IP:127.0.0.1")
@@ -112,7 +112,7 @@ struct TurnOverTLSTests {
     }
 }
 
-/// Opens tunnels as the element does, and remembers where.
+/// Opens tunnels as the element does, and records their ports.
 private final class Tunnels: Sendable {
     private let trust: TLSTrust
     private let limit: Duration
@@ -149,7 +149,7 @@ private final class Tunnels: Sendable {
         }
     }
 
-    /// Whether nobody listens on any of the ports; within two seconds.
+    /// True if all ports stop accepting connections within two seconds.
     func areAllShut() async -> Bool {
         let deadline = ContinuousClock.now + .seconds(2)
         while ContinuousClock.now < deadline {

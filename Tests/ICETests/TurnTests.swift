@@ -4,7 +4,7 @@ import TurnServer
 
 @Suite(.timeLimit(.minutes(1)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
 struct TurnTests {
-    /// Both ends may only use the relay.
+    /// Both peers may use relay candidates only.
     @Test(arguments: ["udp", "tcp"])
     func relayOnly(over transport: String) async throws {
         let turn = try TurnServer()
@@ -25,7 +25,7 @@ struct TurnTests {
         await release(left, right)
     }
 
-    /// One end behind a relay, the other without.
+    /// One peer uses relay candidates only, the other has no relay.
     @Test
     func relayAgainstHost() async throws {
         let turn = try TurnServer()
@@ -64,7 +64,7 @@ struct TurnTests {
         await release(peer)
     }
 
-    /// coturn answers STUN as well; on loopback the reflexive address is the host's own and so redundant.
+    /// coturn answers STUN as well. On loopback the server-reflexive address equals the host's and is redundant.
     @Test
     func stunServer() async throws {
         let turn = try TurnServer()
@@ -75,7 +75,7 @@ struct TurnTests {
         await release(peer)
     }
 
-    /// The TURN server stops answering after it has given a relay: closing still ends, and soon.
+    /// The TURN server stops answering after it has allocated a relay address: closing still ends soon.
     @Test(arguments: ["udp", "tcp"])
     func closingWithASilentServer(over transport: String) async throws {
         let turn = try TurnServer()
@@ -120,8 +120,8 @@ struct TurnWithoutServerTests {
         peer.agent.close()
     }
 
-    /// A server that never answers: host candidates come at once, the end of candidates within its bound, and closing
-    /// does not wait for it.
+    /// If a server never answers, host candidates come at once, the end of candidates within its timeout, and closing
+    /// does not wait for the server.
     @Test(arguments: ["stun:127.0.0.1:", "turn://u:p@127.0.0.1:"])
     func silentServer(url: String) async throws {
         let hole = try LoopbackSocket()
@@ -137,7 +137,7 @@ struct TurnWithoutServerTests {
         #expect(await released.first(within: .seconds(5)) { $0 } == true)
     }
 
-    /// A label of more than 63 bytes cannot resolve, and no query is sent for it (RFC 1035 §2.3.4).
+    /// A label longer than 63 bytes cannot resolve, and no query is sent for it (RFC 1035 2.3.4).
     @Test
     func unknownHostNamesAreNamedAndDoNotStopGathering() async throws {
         let name = String(repeating: "a", count: 64) + ".invalid"
@@ -157,7 +157,7 @@ struct TurnWithoutServerTests {
     func closingDuringALookUp() async throws {
         let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "stun:localhost:9")])
         let released = EventLog<Bool>()
-        // Both in one turn of the network thread: the answer, which it would take up itself, cannot come in between.
+        // Both run in one turn of the network thread. It also handles the lookup's result, so that cannot come between.
         NetworkThread.shared.sync {
             peer.agent.gatherCandidates()
             NetworkThread.shared.async { peer.agent.close { released.append(true) } }

@@ -1,4 +1,4 @@
-// Against the bytes that LiveKit's own package writes: a wrong field number or type shows here.
+// Compares with bytes that LiveKit's own package wrote, which reveals a wrong field number or type.
 import FoundationEssentials
 import SwiftProtobuf
 import Testing

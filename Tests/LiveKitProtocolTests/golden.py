@@ -1,5 +1,5 @@
-"""Prints GoldenFrames.swift: frames as LiveKit's own protocol package writes them, so that our field numbers are held
-against theirs. Run once, and again when a message is added: pip install livekit-protocol==1.1.29"""
+"""Prints GoldenFrames.swift: frames written by LiveKit's own protocol package, to compare our field numbers with.
+Run it again after adding a message. Needs: pip install livekit-protocol==1.1.29"""
 
 from livekit.protocol import models as m
 from livekit.protocol import rtc as r
@@ -98,7 +98,7 @@ RESPONSES = {
             room=m.Room(name="r2"), token="t2", participant=m.ParticipantInfo(sid="PA_2"), other_participants=[WORKER])),
     "mediaSections": r.SignalResponse(
         media_sections_requirement=r.MediaSectionsRequirement(num_audios=1, num_videos=2)),
-    # Of a kind that we do not know.
+    # A message type that we do not define.
     "speakers": r.SignalResponse(
         speakers_changed=r.SpeakersChanged(speakers=[m.SpeakerInfo(sid="PA_me", level=0.5, active=True)])),
 }

@@ -5,13 +5,13 @@ import LiveKitTransport
 import SwiftProtobuf
 import Testing
 
-/// A room's machine on virtual time, with its timers. `walk…` brings it to a state; `take` gives what was ordered since.
+/// A room machine on virtual time, with its timers. `walk…` brings it to a state; `take` returns the new actions.
 struct RoomDriver {
     private(set) var machine: RoomMachine
     private(set) var now: Duration = .zero
     private(set) var timers: [RoomTimer: Duration] = [:]
     private var orders: [RoomOrder] = []
-    /// Within one wait.
+    /// Limit within one wait.
     private static let maximumTimers = 1_000
 
     init(publishes: Bool = true, link: RoomLink = .dual) {
@@ -21,7 +21,7 @@ struct RoomDriver {
             configuration: configuration, token: Secret("first"), link: link)
     }
 
-    // MARK: Facts
+    // MARK: Events
 
     mutating func tell(_ fact: RoomFact) {
         for order in machine.handle(fact, now: now) {
@@ -96,9 +96,9 @@ struct RoomDriver {
         tell(.peerConnected(.subscriber))
     }
 
-    // MARK: Looking
+    // MARK: Results
 
-    /// The orders since the last look, without timers.
+    /// Returns the actions since the last call, without timers.
     mutating func take() -> [RoomOrder] {
         defer { orders = [] }
         return orders.filter {

@@ -39,11 +39,11 @@ struct RoomMachineTests {
             $0.track.sid = "TR_\n" + String(repeating: "x", count: 100)
         }
         _ = machine.handle(.message(.with { $0.trackPublished = published }), now: .zero)
-        // A peer's words: one line, and not many.
+        // IDs from a peer are limited to one short line.
         #expect(machine.trackSID == "TR_ " + String(repeating: "x", count: 60) + "…")
     }
 
-    /// The least one first; two are called low and medium.
+    /// The smallest layer comes first; two layers are called low and medium.
     @Test(arguments: [3, 2])
     func aSimulcastIsAnnounced(count: Int) throws {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
@@ -83,7 +83,7 @@ struct RoomMachineTests {
         #expect(track.layers.map(\.quality) == [.high] && track.layers.first?.bitrate == 3_500_000)
         #expect(track.simulcastCodecs.map(\.codec) == ["h264"] && track.simulcastCodecs.first?.cid == "camera")
 
-        // The server's offer may come first, and again.
+        // The server's offer may come first, and repeatedly.
         driver.server(.offer(description("offer", "theirs", 1)))
         #expect(driver.take() == [.makeAnswer(offer: "theirs", id: 1)])
         driver.tell(.answerMade(sdp: "ours", offer: 1))
@@ -125,7 +125,7 @@ struct RoomMachineTests {
         #expect(driver.take().first == .makePeers([], relayOnly: true))
     }
 
-    // MARK: Subscribing
+    // MARK: Subscriptions
 
     @Test func onlyTheInferenceServerIsListenedTo() {
         var driver = RoomDriver()
@@ -150,7 +150,7 @@ struct RoomMachineTests {
             ]
         }
         #expect(driver.take() == [.send(.subscription(subscription))])
-        // Said once for each track; sound is not for us.
+        // Each video track is subscribed to once; audio was not requested.
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         #expect(driver.take() == [])
         var more = RoomDriver.worker
@@ -244,7 +244,7 @@ struct RoomMachineTests {
         }
     }
 
-    // MARK: Liveness and tokens
+    // MARK: Keepalive and tokens
 
     @Test func pingsAndTheirAnswers() {
         var driver = RoomDriver()
@@ -264,13 +264,13 @@ struct RoomMachineTests {
             driver.wait(.milliseconds(4980))
         }
         #expect(trips == [0] + Array(repeating: 20, count: 9))
-        // Any word counts.
+        // Any message counts as a sign of life.
         for _ in 0..<10 {
             driver.wait(.seconds(5))
             driver.server(.roomUpdate(.init()))
         }
         #expect(driver.failures().isEmpty)
-        // Silence: the last ping was just sent.
+        // The last ping was just sent when silence begins.
         driver.wait(.seconds(19))
         #expect(driver.failures().isEmpty)
         driver.wait(.seconds(2))
@@ -309,7 +309,7 @@ struct RoomMachineTests {
         }
     }
 
-    /// A track that the server lets go of is published anew, but not for a server that does so for ever.
+    /// The machine publishes a track again that the server unpublished, but only a limited number of times.
     @Test func publishingAnewEnds() {
         var driver = RoomDriver()
         driver.walkToConnected()
@@ -325,7 +325,7 @@ struct RoomMachineTests {
 
     // MARK: The end
 
-    /// The end comes while an answer to a ping is being waited for.
+    /// The connection ends while a pong is awaited.
     @Test func noTimerOutlivesTheEnd() {
         let ends: [RoomFact] = [.stop, .closed(code: 1006, reason: "")]
         for end in ends {
@@ -356,7 +356,7 @@ struct RoomMachineTests {
             return
         }
         #expect(orders.count == 3)
-        // The session asks for another room.
+        // The error is not permanent, so the session requests another room.
         #expect(!error.isPermanent && error.stage == .media)
         #expect(driver.timers.isEmpty)
     }
@@ -383,7 +383,7 @@ struct RoomMachineTests {
         }
         var driver = RoomDriver()
         driver.tell(.failed(SessionError(.network, "refused", stage: .media)))
-        // Nobody is there to say goodbye to.
+        // No connection was open, so no leave request is sent.
         #expect(driver.take().first == .close)
     }
 
@@ -404,7 +404,7 @@ struct RoomMachineTests {
         #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
     }
 
-    // MARK: Only watching
+    // MARK: Viewers
 
     private func watching(_ join: LiveKitJoinResponse = RoomDriver.join) -> RoomDriver {
         var driver = RoomDriver(publishes: false)
@@ -428,7 +428,7 @@ struct RoomMachineTests {
         #expect(driver.take() == [.reportConnected])
     }
 
-    /// A server that would have us offer first has nothing to wait for: pictures come on the other connection.
+    /// A viewer is connected once its subscriber connection is, even if the server makes the publisher the primary one.
     @Test func aViewerWaitsForItsPictures() {
         var driver = watching(.with { $0.subscriberPrimary = false })
         _ = driver.take()
@@ -442,7 +442,7 @@ struct RoomMachineTests {
         var driver = watching(join)
         driver.tell(.peerConnected(.subscriber))
         _ = driver.take()
-        // Somebody else's leaving is nothing.
+        // Another participant's leaving has no effect.
         var stranger = RoomDriver.worker
         (stranger.sid, stranger.state) = ("PA_other", .disconnected)
         driver.server(.update(.with { $0.participants = [stranger] }))
@@ -453,7 +453,8 @@ struct RoomMachineTests {
         #expect(driver.failures().map(\.isPermanent) == [false])
     }
 
-    /// Between two generations the pictures are away, and the viewer stays. Who leaves without them is the session's end.
+    /// The output track disappears between two generations, and the viewer stays. The session ends when the worker
+    /// leaves without tracks.
     @Test func betweenGenerationsTheViewerStays() {
         var join = RoomDriver.join
         join.otherParticipants = [RoomDriver.worker]

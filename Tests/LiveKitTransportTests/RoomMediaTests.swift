@@ -6,7 +6,7 @@ import SwiftProtobuf
 import Testing
 import WebRTCTransport
 
-/// Sound in a room, and a picture that is withdrawn: what is told to the server, and in which order.
+/// Audio in a room, and video that is unpublished: messages to the server and their order.
 @Suite("A room's tracks", .timeLimit(.minutes(1)))
 struct RoomMediaTests {
     private let both = MediaWish(video: true, audio: true)
@@ -71,7 +71,7 @@ struct RoomMediaTests {
         #expect(driver.take().last == .makeOffer([.video]))
         driver.tell(.offerMade(sdp: "1"))
         driver.server(published("microphone", "TR_m"))
-        // One offer at a time.
+        // Only one offer may be in flight.
         #expect(!driver.take().contains(.makeOffer([.video, .audio])))
         driver.server(.answer(.with { $0.sdp = "a" }))
         #expect(driver.take() == [.applyAnswer(sdp: "a"), .makeOffer([.video, .audio])])
@@ -105,7 +105,7 @@ struct RoomMediaTests {
         #expect(driver.take() == [.makeOffer([])])
         driver.server(.answer(.with { $0.sdp = "b" }))
         _ = driver.take()
-        // Of what is gone already.
+        // A confirmation for a track that is gone already has no effect.
         driver.server(.trackUnpublished(.with { $0.trackSid = "" }))
         #expect(driver.take() == [])
         driver.tell(.wish(MediaWish()))
@@ -116,7 +116,7 @@ struct RoomMediaTests {
         #expect(track.cid == "camera")
         driver.server(published("camera", "TR_again"))
         #expect(driver.take() == [.makeOffer([.video])])
-        // The server lets go of it by itself.
+        // The server unpublishes the track by itself.
         driver.server(.answer(.with { $0.sdp = "c" }))
         _ = driver.take()
         driver.server(.trackUnpublished(.with { $0.trackSid = "TR_again" }))
@@ -125,7 +125,7 @@ struct RoomMediaTests {
         #expect(driver.take() == [.makeOffer([.video])])
     }
 
-    /// Nothing is offered, and what comes to us is enough to be connected; the picture may come later.
+    /// Without video the machine makes no offer and is connected once the subscriber is; video may be added later.
     @Test func aPictureThatIsWithheldFromTheStart() {
         var driver = RoomDriver()
         driver.tell(.wish(MediaWish(video: false)))

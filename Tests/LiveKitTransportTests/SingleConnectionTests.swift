@@ -6,7 +6,7 @@ import SwiftProtobuf
 import Testing
 import WebRTCTransport
 
-/// A room by way of one connection for both directions.
+/// A room with one peer connection for both directions.
 @Suite("A room's one connection", .timeLimit(.minutes(1)))
 struct SingleConnectionTests {
     private let both = MediaWish(video: true, audio: true)
@@ -23,7 +23,7 @@ struct SingleConnectionTests {
         .mediaSectionsRequirement(.with { ($0.numVideos, $0.numAudios) = (videos, audios) })
     }
 
-    /// To the request to join.
+    /// Walks to the request to join.
     private func asking(_ wish: MediaWish = MediaWish()) throws -> (RoomDriver, LiveKitJoinRequest) {
         var driver = RoomDriver(link: .single)
         driver.tell(.wish(wish))
@@ -60,7 +60,7 @@ struct SingleConnectionTests {
     @Test func wholeStayInOrder() throws {
         var (driver, _) = try asking()
         driver.tell(.opened)
-        // Too early.
+        // The answer arrives before the join response, so it is ignored.
         driver.server(.answer(description("answer", "their answer", 1)))
         #expect(driver.take() == [.note("Ignored: an answer without an offer")])
         var join = RoomDriver.join
@@ -88,7 +88,7 @@ struct SingleConnectionTests {
         #expect(driver.take() == [.makeOffer([.video])])
         driver.tell(.offerMade(sdp: "our second"))
         #expect(driver.take() == [.send(.offer(description("offer", "our second", 2)))])
-        // One offer at a time; an answer to another one is none.
+        // Only one offer may be in flight; an answer with another ID is ignored.
         driver.server(needs(videos: .max, audios: 1))
         #expect(driver.take() == [.addLines([.video: 16, .audio: 1])])
         driver.server(.answer(description("answer", "late", 1)))
@@ -102,7 +102,7 @@ struct SingleConnectionTests {
         #expect(machine.isWanted(mid: "3", msid: "PA_worker|camera TR_out") && !machine.isWanted(mid: "3", msid: nil))
     }
 
-    /// The room's name for the picture is told, whatever comes first.
+    /// The track's SID is reported even if it comes after the answer.
     @Test func aNameThatComesAfterTheAnswer() throws {
         var driver = try connected()
         #expect(driver.machine.trackSID == nil)
@@ -124,7 +124,7 @@ struct SingleConnectionTests {
         driver.server(needs())
         _ = driver.take()
         driver.server(.answer(description("answer", "second", 2)))
-        // The server has something to send on it now.
+        // The server now has a track to send on the added m-line.
         #expect(driver.take() == [.applyAnswer(sdp: "second"), .makeOffer([.video, .audio])])
         driver.tell(.offerMade(sdp: "3"))
         driver.server(.answer(description("answer", "third", 3)))
@@ -144,7 +144,7 @@ struct SingleConnectionTests {
         #expect(driver.take() == [.makeOffer([.video])])
     }
 
-    /// What changes while the room is being joined is in the next offer.
+    /// A change during the join is part of the next offer.
     @Test func aChangeOfMindBeforeTheAnswer() throws {
         var (driver, _) = try asking(both)
         driver.tell(.wish(MediaWish()))
@@ -158,7 +158,7 @@ struct SingleConnectionTests {
         .failed(SessionError(.server, "no", stage: .media, httpStatus: status))
     }
 
-    /// A server of older days: two connections, at once, and asked as if there had been nothing before.
+    /// An older server without this feature: the machine switches to two connections at once and joins from scratch.
     @Test func aServerWithoutIt() throws {
         var (driver, _) = try asking(both)
         driver.tell(refused(404))

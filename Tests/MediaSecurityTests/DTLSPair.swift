@@ -1,7 +1,7 @@
 import Glibc
 import MediaSecurity
 
-/// Two ends of one association, joined in memory.
+/// Both endpoints of a DTLS association, joined in memory.
 final class DTLSPair {
     let client: DTLSConnection
     let server: DTLSConnection
@@ -51,7 +51,7 @@ final class DTLSPair {
         note(datagram.withUnsafeBytes { connection.receive($0) }, client: toClient)
     }
 
-    /// What is outgoing at one end, with the largest noted.
+    /// Returns one endpoint's outgoing datagrams and records the largest size.
     func take(fromClient: Bool) -> [[UInt8]] {
         let connection = fromClient ? client : server
         var taken: [[UInt8]] = []
@@ -68,12 +68,12 @@ final class DTLSPair {
         note(client.start(), client: true)
     }
 
-    /// Hands over everything that is outgoing until both are silent.
+    /// Delivers outgoing datagrams until neither endpoint has any.
     func run() {
         while step() {}
     }
 
-    /// One exchange; false when both were silent.
+    /// Delivers once in each direction; false if neither endpoint had outgoing datagrams.
     func step() -> Bool {
         let fromClient = take(fromClient: true)
         for datagram in fromClient { deliver(datagram, toClient: false) }
@@ -82,7 +82,7 @@ final class DTLSPair {
         return !fromClient.isEmpty || !fromServer.isEmpty
     }
 
-    /// Fires the earlier one of the retransmission timers when it is due. False when no timer runs.
+    /// Fires the retransmission timer that is due first. Returns false if no timer runs.
     func fireTimer() -> Bool {
         let due = [true, false].compactMap { isClient in
             (isClient ? client : server).nextTimeout.map { (isClient: isClient, left: $0) }
@@ -94,10 +94,10 @@ final class DTLSPair {
         return true
     }
 
-    /// Blocks for as long as the connection says that its timer still has to run: OpenSSL's timer knows no other clock than
-    /// the machine's. False when no timer runs, or when it is not due after that.
+    /// Blocks until the connection's timer is due, because OpenSSL's timer uses the system clock only. Returns false if
+    /// no timer runs, or if it is still not due afterwards.
     static func waitUntilDue(_ connection: DTLSConnection) -> Bool {
-        // A signal may end a pause early, and the rest of it is rounded: a few pauses.
+        // usleep may return early on a signal, and the rest is rounded: repeat it.
         for _ in 0..<10 {
             guard let left = connection.nextTimeout else { return false }
             if left == .zero { return true }
@@ -111,6 +111,6 @@ final class DTLSPair {
 }
 
 extension DTLSRetransmission {
-    /// For tests in which nothing is lost: however slow the machine, no timer interferes.
+    /// For tests without loss: no timer interferes, however slow the machine.
     static let never = DTLSRetransmission(first: .seconds(50), limit: .seconds(50))
 }

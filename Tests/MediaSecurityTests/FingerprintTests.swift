@@ -46,7 +46,7 @@ struct FingerprintTests {
         #expect(Fingerprint(sdpValue: first.fingerprint.sdpValue) == first.fingerprint)
     }
 
-    /// Whose fingerprint is wrong: the one that the client checks, or the one that the server checks.
+    /// The argument selects the wrong fingerprint: the one that the client checks, or the one that the server checks.
     @Test(arguments: [true, false])
     func mismatchFailsAndGivesNoKeys(clientIsDeceived: Bool) throws {
         let pair = try DTLSPair(fingerprints: false)
@@ -58,11 +58,11 @@ struct FingerprintTests {
         let deceived = clientIsDeceived ? pair.clientError : pair.serverError
         #expect(deceived?.code == .fingerprintMismatch)
         #expect((clientIsDeceived ? pair.clientKeys : pair.serverKeys) == nil)
-        // The alert reaches the other side too, which gets no keys either.
+        // The alert reaches the other endpoint too, which gets no keys either.
         #expect((clientIsDeceived ? pair.serverError : pair.clientError)?.code == .handshake)
         #expect(pair.clientKeys == nil)
         #expect(pair.serverKeys == nil)
-        // And stays so.
+        // A later correct fingerprint changes nothing.
         #expect(!pair.client.setRemoteFingerprints([pair.serverCertificate.fingerprint]).isEstablished)
         #expect(!pair.server.setRemoteFingerprints([pair.clientCertificate.fingerprint]).isEstablished)
     }
@@ -78,7 +78,7 @@ struct FingerprintTests {
         #expect(pair.isEstablished)
     }
 
-    /// The ClientHello, and a whole handshake, may come before the signalling has said who the peer is.
+    /// The ClientHello, and even a whole handshake, may arrive before signalling delivers the peer's fingerprint.
     @Test(arguments: [true, false])
     func lateFingerprint(clientIsLate: Bool) throws {
         let pair = try DTLSPair(fingerprints: false)
@@ -122,11 +122,11 @@ struct FingerprintTests {
         pair.start()
         pair.run()
         #expect(!pair.isEstablished)
-        // The client, to whom nobody was announced, waits without keys.
+        // Without a fingerprint the client waits and exports no keys.
         #expect(pair.clientKeys == nil)
     }
 
-    /// A server that sends no certificate request would leave the client unknown; ours insists on one.
+    /// A fingerprint with another hash function, sha-512, is compared as well.
     @Test
     func otherHashes() throws {
         let pair = try DTLSPair(fingerprints: false)

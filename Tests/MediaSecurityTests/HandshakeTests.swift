@@ -90,7 +90,7 @@ struct HandshakeTests {
         (fromClient ? pair.client : pair.server).close()
         pair.run()
         #expect(fromClient ? pair.serverClosed : pair.clientClosed)
-        // And again, to nobody: harmless.
+        // Closing again, after the peer has gone, is harmless.
         pair.client.close()
         pair.server.close()
         pair.run()
@@ -122,7 +122,7 @@ struct HandshakeTests {
         #expect(pair.client.counters.datagramsDropped == 1)
     }
 
-    /// The first flight may arrive before the server's owner has started it.
+    /// The first flight may arrive before the owner calls `start` on the server.
     @Test
     func aServerStartsWithTheFirstDatagram() throws {
         let pair = try DTLSPair()

@@ -1,12 +1,12 @@
 import MediaSecurity
 import Testing
 
-/// Nothing that a peer sends may trap, hang or make memory grow.
+/// No datagram of a peer may trap, hang or let memory grow.
 @Suite(.timeLimit(.minutes(2)))
 struct HostileDatagramTests {
     enum Phase: CaseIterable { case idle, started, halfway, unverified, established, closed }
 
-    /// A server, and for `client` a client, that has come so far; with certificates that cost nothing to make again.
+    /// Returns a pair walked to `phase`, with reused certificates, because generating them is slow.
     static func pair(in phase: Phase, _ certificates: (DTLSCertificate, DTLSCertificate)) throws -> DTLSPair {
         let pair = try DTLSPair(
             client: certificates.0, server: certificates.1, fingerprints: phase != .unverified)
@@ -28,7 +28,7 @@ struct HostileDatagramTests {
         return pair
     }
 
-    /// Every length, every first byte that the demultiplexer may hand over, and others too.
+    /// Tests every length with every first byte that the demux accepts for DTLS, and with others.
     @Test(arguments: Phase.allCases)
     func lengthSweep(phase: Phase) throws {
         let certificates = (try DTLSCertificate.generate(), try DTLSCertificate.generate())
@@ -41,7 +41,7 @@ struct HostileDatagramTests {
             for first in firstBytes {
                 var datagram = Array(noise[Int(generator.next() % 6_000)...].prefix(length))
                 if length > 0 { datagram[0] = first }
-                // Every other one looks like a record: else all of them end at the first check.
+                // Every other datagram looks like a record; otherwise all of them fail at the first check.
                 if length >= 13, length % 2 == 0 { Self.dress(&datagram, epoch: UInt8(length / 2 % 2)) }
                 pair.deliver(datagram, toClient: length % 3 == 0)
             }
@@ -55,7 +55,7 @@ struct HostileDatagramTests {
         #expect(received >= 1_500 * firstBytes.count)
     }
 
-    /// Real datagrams with single bytes changed, cut at every length.
+    /// Real datagrams with single bytes changed, truncated at every length.
     @Test
     func mutatedHandshakes() throws {
         let certificates = (try DTLSCertificate.generate(), try DTLSCertificate.generate())
@@ -109,7 +109,7 @@ struct HostileDatagramTests {
         #expect(pair.server.counters.datagramsDropped == 50_000)
     }
 
-    /// A peer whose handshake never ends is given up.
+    /// A handshake that never ends fails.
     @Test
     func endlessHandshakeIsGivenUp() throws {
         let pair = try DTLSPair()
@@ -125,7 +125,7 @@ struct HostileDatagramTests {
         #expect(datagrams <= 2_001)
     }
 
-    /// Few datagrams, each of them as large as UDP carries: 256 KiB are the bound, and below it a handshake goes on.
+    /// A few datagrams of UDP's maximum size: the limit is 256 KiB, and below it the handshake continues.
     @Test(arguments: [4, 5])
     func handshakesAreBoundedInBytesToo(datagrams: Int) throws {
         let pair = try DTLSPair()
@@ -143,7 +143,7 @@ struct HostileDatagramTests {
         }
     }
 
-    /// 100,000 datagrams of each kind in each phase: memory stays where it was.
+    /// Memory must not grow with 100,000 random datagrams in each phase.
     @Test(arguments: [Phase.started, .halfway, .established])
     func floodKeepsMemoryBounded(phase: Phase) throws {
         let certificates = (try DTLSCertificate.generate(), try DTLSCertificate.generate())
@@ -163,12 +163,12 @@ struct HostileDatagramTests {
             pair.deliver(kinds[number % kinds.count], toClient: false)
             if number % 64 == 0 { _ = pair.take(fromClient: false) }
         }
-        // Other tests run beside this one; a kept datagram each would be 60 MB.
+        // Other tests run concurrently, hence the margin; one kept datagram each would amount to 60 MB.
         #expect(ResidentMemory.bytes() - before < 32 << 20)
         if phase == .established { #expect(!pair.hasFailed) }
     }
 
-    /// The owner forgot to drain.
+    /// Tests an owner that does not drain the outgoing datagrams.
     @Test
     func outgoingIsBounded() throws {
         let pair = try DTLSPair()
@@ -186,7 +186,7 @@ struct HostileDatagramTests {
         [type, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 9, UInt8(body.count >> 8), UInt8(body.count & 255)] + body
     }
 
-    /// Puts a plausible record header over a datagram's first bytes.
+    /// Writes a plausible record header over a datagram's first bytes.
     static func dress(_ datagram: inout [UInt8], epoch: UInt8) {
         let length = datagram.count - 13
         datagram.replaceSubrange(

@@ -3,8 +3,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct LossyHandshakeTests {
-    /// Loss, duplicates and disorder from a seed. OpenSSL gives up after 12 unanswered flights, which half the datagrams
-    /// lost may bring about now and then: then it must say so.
+    /// Seeded loss, duplication and reordering. OpenSSL fails after 12 unanswered flights, which can happen at 50 %
+    /// loss; then the connection must report it.
     @Test(arguments: [0, 10, 20, 50])
     func handshakeUnder(lossPercent: Int) throws {
         let certificates = (try DTLSCertificate.generate(), try DTLSCertificate.generate(.rsa2048))
@@ -30,7 +30,7 @@ struct LossyHandshakeTests {
                         pair.deliver(datagram, toClient: !fromClient)
                     }
                 }
-                // A server whose keys are there has no timer; the client's drives the rest.
+                // A server with keys runs no timer; the client's timer drives the rest.
                 if !moved, !pair.isEstablished { #expect(pair.fireTimer()) }
             }
             if pair.isEstablished {
@@ -44,7 +44,7 @@ struct LossyHandshakeTests {
         #expect(established >= (lossPercent < 50 ? 10 : 7), "\(established) of 10")
     }
 
-    /// Nobody answers: a few retransmissions, each after its time, then a failure with a reason.
+    /// Without any answer, the client retransmits on its timer a few times, then fails with a reason.
     @Test
     func silenceEndsInATimeout() throws {
         let pair = try DTLSPair(
@@ -61,8 +61,8 @@ struct LossyHandshakeTests {
         #expect(pair.client.nextTimeout == nil)
     }
 
-    /// The answer comes after the timer has run out but before anybody looked at it, as on a slow path: no second round
-    /// of timers is needed.
+    /// The answer arrives after the timer was due but before it was handled, as on a slow path: no second timeout is
+    /// needed.
     @Test(arguments: [true, false])
     func answersAfterTheTimer(timerIsHandled: Bool) throws {
         let pair = try DTLSPair(retransmission: DTLSRetransmission(first: .milliseconds(20), limit: .milliseconds(20)))
@@ -80,7 +80,7 @@ struct LossyHandshakeTests {
         pair.note(pair.client.start(), client: true)
         let left = try #require(pair.client.nextTimeout)
         #expect(left <= .milliseconds(50))
-        // Too early: nothing happens.
+        // The timer is not due yet: nothing happens.
         _ = pair.take(fromClient: true)
         if left > .milliseconds(20) {
             pair.note(pair.client.handleTimeout(), client: true)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct MessageAuthenticationTests {
-    /// RFC 4231 §4.3 and §4.7: a short key, and one longer than a block.
+    /// Test vectors of RFC 4231 4.3 and 4.7: a short key, and one longer than a block.
     @Test func knownAnswers() throws {
         let short = try #require(
             MessageAuthentication.sha256(key: Array("Jefe".utf8), message: Array("what do ya want for nothing?".utf8)))

@@ -1,7 +1,7 @@
 import Glibc
 
 enum ResidentMemory {
-    /// What /proc says this process holds in memory.
+    /// Resident memory of this process according to /proc.
     static func bytes() -> Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }

@@ -61,7 +61,7 @@ struct SRTPTests {
         #expect(right.counters == SRTPCounters())
     }
 
-    /// What was released begins anew, and nothing else does.
+    /// A forgotten SSRC starts again without replay state; others keep theirs.
     @Test(arguments: SRTPProfile.allCases)
     func aForgottenSourceHasNoState(profile: SRTPProfile) throws {
         let (left, right) = try Self.ends(profile)
@@ -93,7 +93,7 @@ struct SRTPTests {
         #expect(right.counters.unprotectRefused == 1_001)
     }
 
-    /// Late packets within the window pass; the same number twice does not leave.
+    /// Late packets within the replay window pass; the sender refuses to protect a sequence number twice.
     @Test
     func disorderAndRepetition() throws {
         let (left, right) = try Self.ends(.aeadAES128GCM)
@@ -120,7 +120,7 @@ struct SRTPTests {
             changed[index] ^= 0x01
             #expect(Self.apply(changed, room: 0) { right.unprotectRTCP($0, length: $1) } == nil, "byte \(index)")
         }
-        // What was refused did not spoil the state.
+        // Rejected packets leave the state unchanged.
         #expect(Self.apply(media, room: 0) { right.unprotectRTP($0, length: $1) } != nil)
         #expect(Self.apply(control, room: 0) { right.unprotectRTCP($0, length: $1) } != nil)
     }
@@ -129,13 +129,13 @@ struct SRTPTests {
     func otherKeysAreRejected() throws {
         let (left, _) = try Self.ends(.aeadAES128GCM)
         let packet = try #require(Self.apply(Self.rtp(1)) { left.protectRTP($0, length: $1) })
-        // Its own direction's keys are not the other's.
+        // A transform's outbound keys do not unprotect its own packets.
         #expect(Self.apply(packet, room: 0) { left.unprotectRTP($0, length: $1) } == nil)
         let (other, _) = try Self.ends(.aes128CMSHA1_80)
         #expect(Self.apply(packet, room: 0) { other.unprotectRTP($0, length: $1) } == nil)
     }
 
-    /// Every length of every kind, dressed as RTP, RTCP or neither; and through `protect` as well.
+    /// Every length of every kind, with an RTP header, an RTCP header or neither; also through `protect`.
     @Test(arguments: SRTPProfile.allCases)
     func lengthSweep(profile: SRTPProfile) throws {
         let (left, right) = try Self.ends(profile)
@@ -159,7 +159,7 @@ struct SRTPTests {
         #expect(Self.apply(media, room: 0) { right.unprotectRTP($0, length: $1) } != nil)
     }
 
-    /// A caller's own mistakes are refused too.
+    /// Rejects a caller's mistakes too.
     @Test
     func lengthsThatDoNotFit() throws {
         let (left, _) = try Self.ends(.aeadAES128GCM)
@@ -179,7 +179,7 @@ struct SRTPTests {
         #expect(left.unprotectRTCP(empty, length: 0) == nil)
     }
 
-    /// The RTP and the RTCP thread use one transform at the same time (trap D3).
+    /// The RTP thread and the RTCP thread use one transform concurrently.
     @Test(arguments: SRTPProfile.allCases)
     func concurrency(profile: SRTPProfile) async throws {
         let (left, right) = try Self.ends(profile)
@@ -207,8 +207,8 @@ struct SRTPTests {
         #expect(counts == [2_000, 2_000, 2_000, 2_000])
     }
 
-    /// RFC 5764 §4.2 gives the order of the exported block: client's key, server's key, client's salt, server's salt. Each
-    /// end sends with its own; two ends of ours that swapped them alike would still understand each other.
+    /// RFC 5764 4.2 orders the exported block: client key, server key, client salt, server salt. Each endpoint sends
+    /// with its own key. The keys are fixed, because two endpoints of ours with the same mix-up would interoperate.
     @Test(arguments: SRTPProfile.allCases)
     func exportedKeysBelongToTheirRoles(profile: SRTPProfile) throws {
         let clientKey = [UInt8](repeating: 0xc1, count: profile.keyLength)
@@ -227,7 +227,7 @@ struct SRTPTests {
         #expect(SRTPKeyMaterial(profile: profile, exported: block + [0], role: .client) == nil)
     }
 
-    /// A handshake's keys, and not only made-up ones, carry media both ways.
+    /// Keys exported by a real handshake protect media in both directions.
     @Test
     func keysOfAHandshake() throws {
         let pair = try DTLSPair()

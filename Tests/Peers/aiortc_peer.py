@@ -1,6 +1,6 @@
 """A WebRTC peer on aiortc, driven by JSON lines (peer_common.py lists them). The generation-1 service is one of these.
 
-No STUN or TURN server is used but those in --ice-servers: aiortc's own default would ask a public one.
+It uses only the STUN and TURN servers of --ice-servers: aiortc's own default is a public STUN server.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ CLOCK = fractions.Fraction(1, 90000)
 
 
 class Paced(VideoStreamTrack):
-    """Frames at a constant rate on a clock that starts with the first of them."""
+    """Emits frames at a constant rate; the clock starts with the first one."""
 
     def __init__(self, fps):
         super().__init__()
@@ -66,13 +66,13 @@ class Paced(VideoStreamTrack):
 
 
 class Pattern(Paced):
-    """A white square that wanders over one colour, so that loss, freezing and colour are all easy to see."""
+    """A white square that moves over a solid colour, so that loss, freezing and wrong colours are easy to detect."""
 
     def __init__(self, options):
         super().__init__(options.fps)
         self.width, self.height = options.width, options.height
         red, green, blue = (int(options.background[at:at + 2], 16) for at in (0, 2, 4))
-        # BT.601, limited range: what RFC 6386 means by VP8's colour space 0.
+        # BT.601, limited range: VP8's colour space 0 (RFC 6386 9.2).
         self.luma = round(16 + 0.257 * red + 0.504 * green + 0.098 * blue)
         self.chroma = (round(128 - 0.148 * red - 0.291 * green + 0.439 * blue),
                        round(128 + 0.439 * red - 0.368 * green - 0.071 * blue))
@@ -93,7 +93,7 @@ class Pattern(Paced):
 
 
 class Echo(Paced):
-    """The newest frame that came in, at the pace at which they come."""
+    """Sends each received frame back when it arrives; the newest replaces an unsent one."""
 
     def __init__(self, fps):
         super().__init__(fps)
@@ -174,7 +174,7 @@ class Peer:
     # Description and candidates
 
     def add_transceivers(self, has_sound):
-        """Once each: later offers change what they do. aiortc cannot answer with one that the offer lacks."""
+        """Adds each transceiver once; later offers only change directions. aiortc cannot answer with extra ones."""
         kinds = {transceiver.kind for transceiver in self.connection.getTransceivers()}
         if "video" not in kinds:
             transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
@@ -244,7 +244,7 @@ class Peer:
     # Media
 
     def watch(self):
-        """Count what goes through the sender and the receiver: aiortc's own statistics do not tell it."""
+        """Wraps sender and receiver to count RTCP feedback and RTP packets, which aiortc's statistics lack."""
         for transceiver in self.connection.getTransceivers():
             sender, receiver = transceiver.sender, transceiver.receiver
             if transceiver.kind != "video":
@@ -361,7 +361,7 @@ class Peer:
                 if message.get("type") == "quit":
                     break
                 await self.handle(message)
-            except Exception as problem:  # A referee reports every fault of either side and goes on.
+            except Exception as problem:  # Reports every error of either peer and continues.
                 emit("error", message=f"{type(problem).__name__}: {problem}")
         await asyncio.wait_for(self.connection.close(), timeout=3)
 
@@ -393,7 +393,7 @@ def mean_colour(frame):
 def main():
     options = common.parse_arguments(__doc__.splitlines()[0], codecs=["vp8", "h264"])
     if options.address:
-        # aioice lists every interface but loopback; a test's own namespace may have nothing else.
+        # aioice ignores loopback, and a test's namespace may have no other interface.
         aioice.ice.get_host_addresses = lambda use_ipv4, use_ipv6: [
             address for address in options.address if use_ipv6 if ":" in address] + [
             address for address in options.address if use_ipv4 if ":" not in address]
@@ -403,7 +403,7 @@ def main():
     except Exception as problem:
         emit("error", message=f"{type(problem).__name__}: {problem}")
         status = 1
-    # Decoder threads that still hold a frame must not keep the process.
+    # Decoder threads that still hold a frame must not keep the process alive.
     sys.stdout.flush()
     os._exit(status)
 

@@ -1,9 +1,10 @@
-"""The stand-in against the last official SDK of the protocol's first generation (`decart` 0.0.39, on aiortc).
+"""Tests the stand-in with the last official SDK of the protocol's first generation (`decart` 0.0.39, on aiortc).
 
-That SDK needs all candidates of the service inside the answer: it cannot apply one that comes as a message.
+That SDK needs all of the service's candidates in the answer: it cannot apply one that arrives as a message.
 
-Runs in a network namespace of its own, for aiortc leaves the loopback interface out, and the SDK names a public STUN
-server that must not be reached. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, as test.sh reads it.
+Runs in a network namespace of its own, because aiortc ignores the loopback interface, and the SDK configures a public
+STUN server that must not be contacted. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the format
+that test.sh reads.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from check_rooms import ADDRESS, PORT, RELEASE, enter_namespace
 
 WIDTH, HEIGHT = 640, 352
 URL = f"ws://{ADDRESS}:{PORT}"
-# Chroma of a grey frame is 128; the codec's error stays below this.
+# A grey frame has chroma 128; the codec's error stays below this.
 GREY = 8
 
 
@@ -27,7 +28,7 @@ class Failed(Exception):
 
 
 class Complaints(logging.Handler):
-    """Everything that the SDK logs as a warning or an error."""
+    """Collects all warnings and errors that the SDK logs."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -37,12 +38,12 @@ class Complaints(logging.Handler):
         self.lines.append(record.getMessage())
 
     def unexpected(self):
-        """The SDK knows no message `status`; everything else that the stand-in sends it must know."""
+        """All except those about `status`, the only message of the stand-in that the SDK does not know."""
         return [line for line in self.lines if "Input tag 'status'" not in line]
 
 
 def camera():
-    """Blue frames, 20 a second."""
+    """Returns a track with blue frames, 20 a second."""
     import av
     import numpy
     from aiortc import VideoStreamTrack
@@ -61,7 +62,7 @@ def camera():
 
 
 class Screen:
-    """Counts the frames of the track that comes back, and knows the colour of the latest one."""
+    """Counts the frames of the returned track and records size and colour of the latest one."""
 
     def __init__(self):
         self.frames = 0
@@ -105,7 +106,7 @@ class Screen:
 
 
 def png(width=64, height=64):
-    """A red square."""
+    """Returns a red square as PNG."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -128,7 +129,7 @@ async def connect(screen, model, prompt=None):
 
 
 async def publish():
-    """The first prompt, frames, a later prompt, ticks."""
+    """Checks the first prompt, frames, a later prompt and ticks."""
     screen = Screen()
     client = await connect(screen, "lucy-restyle-2", "Noir film")
     try:
@@ -149,7 +150,7 @@ async def publish():
 
 
 async def refuse():
-    """A refused prompt reaches the caller; the session and its look go on."""
+    """Checks that a refused prompt raises an error, while the session and its look continue."""
     from decart.errors import DecartSDKError
     screen = Screen()
     client = await connect(screen, "lucy-restyle-2", "Noir film")
@@ -166,7 +167,7 @@ async def refuse():
 
 
 async def image():
-    """No state at first, then a reference image."""
+    """Connects without a state, then sets a reference image."""
     screen = Screen()
     client = await connect(screen, "lucy-2.1")
     try:
@@ -178,7 +179,7 @@ async def image():
 
 
 async def watch():
-    """A viewer, by the token of the one that publishes."""
+    """Joins as a viewer with the publisher's subscribe token."""
     from decart.realtime.client import RealtimeClient
     from decart.realtime.subscribe import SubscribeOptions
     screen, viewed = Screen(), Screen()
@@ -206,7 +207,7 @@ CHECKS = [
 
 
 def check(body):
-    """- Returns: why it failed; None where it did not."""
+    """Returns the reason of the failure, or None."""
     complaints = Complaints()
     logger = logging.getLogger("decart")
     logger.addHandler(complaints)
@@ -223,7 +224,7 @@ def check(body):
         if standin.poll() is not None:
             return f"the stand-in ended with {standin.returncode}"
         return None
-    except Exception as error:  # pylint: disable=broad-exception-caught  # whatever the SDK raises is this check's failure
+    except Exception as error:  # pylint: disable=broad-exception-caught  # any exception of the SDK fails this check
         complaints = "; ".join(complaints.unexpected()).replace("\n", " ")[:1000]
         return f"{type(error).__name__}: {error} (the SDK's log: {complaints})".replace("\n", " ")
     finally:

@@ -1,7 +1,7 @@
-"""The stand-in's room against LiveKit's own SDK: publish, subscribe, count transformed pictures; then its faults.
+"""Tests the stand-in's room with LiveKit's own SDK: publish, subscribe, count transformed frames, then faults.
 
-Runs in a network namespace of its own, for libwebrtc leaves the loopback interface out and a machine may have no other
-address. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, as test.sh reads it.
+Runs in a network namespace of its own, because libwebrtc ignores the loopback interface and a machine may have no other
+address. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the format that test.sh reads.
 """
 
 import ctypes
@@ -18,14 +18,14 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 
 def both_streams(log):
-    """The SDK sends two at 640 x 352."""
+    """True if both simulcast layers arrived; the SDK sends two at 640 x 352."""
     return "stream h of a simulcast" in log and "stream q of a simulcast" in log
 
 
-# By /rtc: the SDK asks for /rtc/v1, one connection for both directions, first.
+# Forces /rtc with two connections: the SDK first tries /rtc/v1, one connection for both directions.
 TWO = ["--no-single-connection"]
 
-# Name, options of the stand-in, options of the SDK, whether the SDK is to be content, what else must hold.
+# Name, options of the stand-in, options of the SDK peer, whether the peer must succeed, additional condition.
 CHECKS = [
     ("VP8", TWO, [], True, lambda report: report["size"] == [640, 352]),
     ("H.264", TWO, ["--codec", "h264"], True, None),
@@ -66,7 +66,7 @@ def enter_namespace():
 
 
 def check(standin_options, peer_options, is_good, condition):
-    """- Returns: why it failed; None where it did not."""
+    """Returns the reason of the failure, or None."""
     log = tempfile.TemporaryFile("w+")
     standin = subprocess.Popen(
         [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), *standin_options],

@@ -62,7 +62,7 @@ class Session:
 
 
 async def publish(source, until):
-    """Blue pictures with a white bar that moves, 20 a second."""
+    """Captures blue frames with a moving white bar, 20 a second."""
     number = 0
     while not until.is_set():
         picture = numpy.empty((HEIGHT, WIDTH, 4), numpy.uint8)
@@ -75,7 +75,7 @@ async def publish(source, until):
 
 
 async def sing(source, frequency):
-    """A sine in pieces of 10 ms; the source itself keeps the time."""
+    """Captures a sine in frames of 10 ms; `capture_frame` keeps the pace."""
     number = 0
     while True:
         at = numpy.arange(number * 480, (number + 1) * 480)
@@ -85,7 +85,7 @@ async def sing(source, frequency):
 
 
 def pitch(frame):
-    """Hz; None where it is silent."""
+    """Returns the pitch in Hz, None for silence."""
     samples = numpy.frombuffer(frame.data, numpy.int16)[::frame.num_channels].astype(int)
     if len(samples) < 100 or abs(samples).max() < 2000:
         return None
@@ -93,14 +93,14 @@ def pitch(frame):
 
 
 def mean_colour(frame):
-    """Of the upper half, where there is no bar: red, green, blue."""
+    """Returns the mean red, green and blue of the upper half, which has no bar."""
     rgb = frame.convert(rtc.VideoBufferType.RGB24)
     picture = numpy.frombuffer(rgb.data, numpy.uint8).reshape(rgb.height, rgb.width, 3)
     return [round(float(value)) for value in picture[: rgb.height // 2].reshape(-1, 3).mean(axis=0)]
 
 
 def watch_stream(options, room_name):
-    """What a viewer is told: where the room is, and a token that lets it take and not publish."""
+    """Requests a viewer's room info: the room's URL, and a token that permits subscribing but not publishing."""
     url = options.url.replace("ws", "http", 1) + "/watch-stream/" + room_name
     request = urllib.request.Request(url, data=b"", method="POST", headers={"x-api-key": "x"})
     with urllib.request.urlopen(request, timeout=10) as answer:
@@ -108,7 +108,7 @@ def watch_stream(options, room_name):
 
 
 async def watch(options, room_name, report):
-    """A viewer: counts pictures, and tells whether it could publish."""
+    """Joins as a viewer, counts frames and reports whether they are grey."""
     told = await asyncio.to_thread(watch_stream, options, room_name)
     room = rtc.Room()
     done = asyncio.Event()
@@ -148,7 +148,7 @@ async def run(options):
         async for event in rtc.AudioStream(track, sample_rate=48000, num_channels=1, frame_size_ms=100):
             pitches.append(pitch(event.frame))
             report["pitch"] = pitches[-1] and round(pitches[-1])
-            # Half a second of it.
+            # Half a second of the tone.
             if all(value and abs(value - options.tone) < 30 for value in pitches[-5:]) and len(pitches) > 5:
                 heard.set()
 
@@ -229,7 +229,7 @@ def main():
     except (Exception, asyncio.TimeoutError) as error:  # pylint: disable=broad-except
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
         return 1
-    # Noir is grey: what was blue has no colour any more.
+    # The noir look is grey: the blue input must have lost its colour.
     colour = report.get("colour", BLUE)
     report["is_grey"] = max(colour) - min(colour) < 12
     print(json.dumps(report))

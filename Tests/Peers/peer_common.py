@@ -1,6 +1,6 @@
-"""What both referees share: their command line, their JSON lines, and the edits they make to an SDP.
+"""Code shared by both independent peers: command line, JSON lines, and edits of an SDP.
 
-Knows no WebRTC library, and needs nothing but Python's standard library.
+Knows no WebRTC library and needs only Python's standard library.
 
 Lines in (one JSON object each):
     {"type": "offer" | "answer", "sdp": "..."}
@@ -25,7 +25,7 @@ _output = threading.Lock()
 
 
 def emit(kind, **fields):
-    """Write one line. Any thread."""
+    """Writes one line. Any thread may call it."""
     line = json.dumps({"type": kind, **fields})
     with _output:
         try:
@@ -58,7 +58,7 @@ def parse_arguments(description, codecs):
         sys.exit(2)
     options.width, options.height = (int(value) for value in options.size.split("x"))
     options.ice_servers = json.loads(options.ice_servers)
-    # A referee that outlives its test would disturb the next one, so the limit does not depend on any event loop.
+    # A peer that outlives its test would disturb the next one, so the limit is independent of any event loop.
     timer = threading.Timer(options.lifetime, expire)
     timer.daemon = True
     timer.start()
@@ -85,7 +85,7 @@ def first_mid(sdp):
 
 
 def with_wrong_fingerprint(sdp):
-    """Turn the last hexadecimal digit of every fingerprint: the right length and form, but of no certificate."""
+    """Changes the last hexadecimal digit of every fingerprint: still well-formed, but of no certificate."""
     def turn(line):
         if not line.startswith("a=fingerprint:"):
             return line
@@ -94,7 +94,7 @@ def with_wrong_fingerprint(sdp):
 
 
 def payload_types(sdp, encoding_name):
-    """The payload types that the SDP's first video section gives to a codec, in its order of preference."""
+    """Returns the payload types of a codec in the first video section, in order of preference."""
     video = re.search(r"^m=video \S+ \S+ ([0-9 ]+)", sdp, re.MULTILINE)
     order = video.group(1).split() if video else []
     mapped = dict(re.findall(r"^a=rtpmap:(\d+) ([^/\s]+)/90000", sdp, re.MULTILINE))

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Driven:
-    """A peer process and the lines that it has written."""
+    """A peer process and the lines that it wrote."""
 
     def __init__(self, script, *arguments):
         self.process = subprocess.Popen(
@@ -29,7 +29,7 @@ class Driven:
         self.errors = []
 
     def forward(self, other):
-        """Carry descriptions and candidates to the other peer, and keep the rest."""
+        """Forwards descriptions and candidates to the other peer, and keeps the other lines."""
         def run():
             for line in self.process.stdout:
                 message = json.loads(line)
@@ -86,7 +86,7 @@ def near(colour, wanted):
 
 
 def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
-    """Both sides decode thirty frames of the other's colour, the size is right, a key-frame request arrives."""
+    """Checks that both peers decode thirty frames of the other's colour and size, and keyframe requests arrive."""
     blue, red = (0x28, 0x78, 0xC8), (0xC0, 0x40, 0x30)
     offerer, answerer = connect(
         script, codec, offerer_options, ["--background", "c04030", "--size", "320x240", *answerer_options])
@@ -128,7 +128,7 @@ def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
 
 
 def wrong_fingerprint(script, liar):
-    """Nobody may accept media from a side that states a wrong fingerprint."""
+    """Checks that a peer accepts no media from a remote peer with a wrong fingerprint."""
     options = ["--wrong-fingerprint"]
     offerer, answerer = connect(script, "vp8", options if liar == "offer" else (), options if liar == "answer" else ())
     honest = answerer if liar == "offer" else offerer
@@ -156,7 +156,7 @@ def cases():
         yield f"{name} without trickle", lambda s=script: media(s, "vp8", ["--no-trickle"], ["--no-trickle"])
         yield f"{name} on loopback", lambda s=script: media(
             s, "vp8", ["--address", "127.0.0.1"], ["--address", "127.0.0.1"])
-    # Not of webrtcbin: 1.22 compares no fingerprints and accepts media from anybody. It can still be the liar.
+    # Not with webrtcbin: 1.22 compares no fingerprints and accepts any media. It can still send a wrong one.
     for liar in ("offer", "answer"):
         yield f"aiortc wrong fingerprint in the {liar}", lambda l=liar: wrong_fingerprint("aiortc_peer.py", l)
     yield "aiortc as DTLS server", lambda: media("aiortc_peer.py", "vp8", (), ["--dtls-role", "passive"])

@@ -1,10 +1,10 @@
 """A WebRTC peer on GStreamer's webrtcbin, driven by JSON lines (peer_common.py lists them).
 
-No STUN or TURN server is used but those in --ice-servers. Three things decide its shape:
-- webrtcbin's sink pads block until DTLS is up, so a leaky queue stands before each;
-- in a promise's reply the description is read as reply["offer"] (get_value() gives an empty message), and it dies
-  with the reply: its text is taken at once;
-- everything but the counters happens on the thread of the main loop; webrtcbin's own threads only hand work to it.
+It uses only the STUN and TURN servers of --ice-servers. Three facts determine its structure:
+- webrtcbin's sink pads block until DTLS is connected, so a leaky queue precedes each of them;
+- reply["offer"] reads the description from a promise's reply (get_value() returns an empty message). It is freed with
+  the reply, so its text is copied at once;
+- everything except the counters runs on the main loop's thread; webrtcbin's threads only schedule work on it.
 """
 
 import ctypes
@@ -47,13 +47,13 @@ DECODERS = {
     "H264": ["rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! avdec_h264",
              "rtph264depay wait-for-keyframe=true request-keyframe=true ! h264parse ! openh264dec"],
 }
-# Without it an offer would mean packetization-mode 0 (RFC 6184 8.1), which the payloader does not keep to.
+# Without it an offer implies packetization-mode 0 (RFC 6184 8.1), which the payloader violates.
 FORMATS = {"h264": ",packetization-mode=(string)1"}
 FEEDBACK = "rtcp-fb-nack=true,rtcp-fb-nack-pli=true,rtcp-fb-ccm-fir=true,rtcp-fb-transport-cc=true"
 
 
 def usable(descriptions):
-    """The first description all of whose elements are installed."""
+    """Returns the first description whose elements are all installed."""
     for description in descriptions:
         names = [part.strip().split(" ")[0] for part in description.split("!") if "/" not in part.split(",")[0]]
         if all(Gst.ElementFactory.find(name) for name in names):
@@ -89,7 +89,7 @@ class Peer:
         self.appsrc = None
         self.encoder_pad = None
         self.decoder_pads = []
-        # Counters, written by streaming threads: each by one of them only.
+        # Counters; each is written by a single streaming thread.
         self.frames_decoded = 0
         self.frames_sent = 0
         self.bytes_received = 0
@@ -124,10 +124,10 @@ class Peer:
                     self.webrtc.emit("add-turn-server", f"{scheme}://{user}:{credential}@{rest}")
 
     def use_addresses(self):
-        """webrtcbin 1.22 has no way to name local addresses, and libnice ignores loopback: tell its agent directly."""
+        """Adds local addresses to the libnice agent: webrtcbin 1.22 has no API for it; libnice ignores loopback."""
         if not self.options.address:
             return
-        # The wrapper is kept: PyGObject 3.42 loses a reference of this object when it goes.
+        # Keep the wrapper: PyGObject 3.42 drops one reference too many of this object when it frees the wrapper.
         self.ice = self.webrtc.get_property("ice-agent")
         self.agent = self.ice.get_property("agent")
         nice = ctypes.CDLL(ctypes.util.find_library("nice") or "libnice.so.10")
@@ -152,7 +152,7 @@ class Peer:
         text = message.get("candidate")
         if text:
             self.webrtc.emit("add-ice-candidate", message.get("sdpMLineIndex") or 0, text.removeprefix("a="))
-        # webrtcbin 1.22 takes no end-of-candidates.
+        # webrtcbin 1.22 does not accept end-of-candidates.
 
     def add_early_candidates(self):
         waiting, self.early_candidates = self.early_candidates, None
@@ -208,7 +208,7 @@ class Peer:
         self.webrtc.emit("set-remote-description", description(kind, sdp), self.promise(done))
 
     def promise(self, then, field=None):
-        """A promise whose reply is handled on the main loop. Errors in it are reported instead."""
+        """Returns a promise that calls `then` on the main loop with the reply's `field`, or reports its error."""
         def changed(promise):
             reply = promise.get_reply()
             if promise.wait() != Gst.PromiseResult.REPLIED:
@@ -223,7 +223,7 @@ class Peer:
     def use_local(self, sdp):
         self.mid = common.first_mid(sdp)
         self.described = True
-        # Out before it is set, for setting starts gathering: descriptions come before candidates.
+        # Sent before it is set, because setting starts gathering, and the description must precede the candidates.
         if not self.options.no_trickle:
             self.emit_sdp(sdp)
         self.webrtc.emit("set-local-description", description(self.options.role, sdp), self.promise(lambda _: None))
@@ -295,8 +295,8 @@ class Peer:
             emit("error", message=f"received {name}")
             return
         pad.add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.BUFFER_LIST, self.on_packets)
-        # One branch for the counters (leaky: it must not hold up the echo), and the small picture for the mean colour.
-        # webrtcbin may put its own sender's sprop-parameter-sets into the caps of what it receives: take them out.
+        # One branch scales frames down for the mean colour (leaky, so that it cannot block the echo), the other echoes.
+        # webrtcbin may copy its own sender's sprop-parameter-sets into the received stream's caps: remove them.
         caps = (f"application/x-rtp,media=video,clock-rate=90000,encoding-name={name},"
                 f"payload={received.get_int('payload')[1]}")
         branch = Gst.parse_bin_from_description(
@@ -344,7 +344,7 @@ class Peer:
     def on_whole(self, sink):
         sample = sink.emit("pull-sample")
         if self.appsrc is not None:
-            # The stamps of the receiving side mean nothing to the sending one: appsrc makes new ones.
+            # Received timestamps are meaningless to the sender: appsrc sets new ones.
             copy = sample.get_buffer().copy()
             copy.pts = copy.dts = Gst.CLOCK_TIME_NONE
             self.appsrc.emit("push-sample", Gst.Sample.new(copy, sample.get_caps(), None, None))
@@ -354,10 +354,10 @@ class Peer:
         for pad in self.decoder_pads:
             pad.push_event(GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0))
 
-    # Numbers
+    # Statistics
 
     def stats(self):
-        """webrtcbin's own statistics come by promise; ours are added when they are there."""
+        """Requests webrtcbin's statistics by promise and emits them together with ours."""
         def changed(promise):
             reply = promise.get_reply() if promise.wait() == Gst.PromiseResult.REPLIED else None
             counted = rtp_counts(reply) if reply is not None else {}
@@ -402,7 +402,7 @@ class Peer:
                 self.request_keyframe()
             else:
                 emit("warning", message=f"unknown line: {kind}")
-        except Exception as problem:  # A referee reports every fault of either side and goes on.
+        except Exception as problem:  # Reports every error of either peer and continues.
             emit("error", message=f"{type(problem).__name__}: {problem}")
         return False
 
@@ -415,7 +415,7 @@ class Peer:
 
 
 def rtp_counts(reply):
-    """The integer fields of the RTP streams in webrtcbin's statistics, by direction."""
+    """Sums the integer fields of the RTP streams in webrtcbin's statistics, by direction."""
     kinds = {
         GstWebRTC.WebRTCStatsType.INBOUND_RTP: "inbound",
         GstWebRTC.WebRTCStatsType.OUTBOUND_RTP: "outbound",
@@ -450,7 +450,7 @@ def main():
     except Exception as problem:
         emit("error", message=f"{type(problem).__name__}: {problem}")
         status = 1
-    # webrtcbin's wrappers form cycles that Python would take apart in an unlucky order.
+    # webrtcbin's wrappers form reference cycles, which Python would free in an unsafe order.
     sys.stdout.flush()
     os._exit(status)
 

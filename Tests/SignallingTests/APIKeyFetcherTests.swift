@@ -4,7 +4,7 @@ import Glibc
 import Signalling
 import Testing
 
-/// A fresh key from a backend that says exactly what the test wants.
+/// Fetches keys from a backend whose response each test scripts.
 @Suite("Fresh keys", .timeLimit(.minutes(1)))
 struct APIKeyFetcherTests {
     static let query = "token=canary-query-5f3a"
@@ -146,13 +146,13 @@ struct APIKeyFetcherTests {
                 return
             }
             #expect(error.code == .connectionTimeout && !error.isPermanent)
-            // Without the time-out it were the configured 10 s.
+            // Without the explicit timeout it would be the default of 10 s.
             #expect(ContinuousClock.now - start < .seconds(9))
         }
     }
 
     @Test func nobodyListens() async throws {
-        // Bound and not listening: nobody else can get the port meanwhile.
+        // Bound but not listening, so that no other process can take the port.
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         var address = sockaddr_in()
@@ -190,7 +190,7 @@ struct APIKeyFetcherTests {
         }
     }
 
-    // MARK: What reaches the request
+    // MARK: Requests
 
     @Test(arguments: [
         ("http://backend.example/k", false), ("http://localhost:1/k", true), ("http://[::1]:1/k", true),

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A channel whose owner is busy", .timeLimit(.minutes(1)))
 struct BacklogTests {
-    /// Messages of 10 KiB without end, and an owner that deals with none of them for a while: the peer is made to wait,
-    /// and is not taken for dead, although its pongs wait behind its messages.
+    /// The server sends 10 KiB messages without end while the owner handles none for a while. The channel stops
+    /// reading, so the pongs wait behind the messages, and yet the peer must not count as dead.
     @Test(arguments: [WebSocketChannel.Messages.text, .binary]) func readingStopsAndGoesOn(
         messages: WebSocketChannel.Messages
     ) async throws {
@@ -21,7 +21,7 @@ struct BacklogTests {
             }
             let events = client.open()
             #expect(await events.next()?.isOpened == true)
-            // A dead peer is given up after two pings.
+            // A dead peer would be dropped after two pings.
             let pings = await server.waitForFrames { $0.count { $0.opcode == 9 } >= 6 }
             #expect(pings, "the channel does not live on")
             var told = 0
@@ -33,7 +33,7 @@ struct BacklogTests {
             #expect(told == 257, "only \(told) messages came")
             let waiting = server.frames.count { $0.opcode == 9 }
             #expect(await server.waitForFrames { $0.count { $0.opcode == 9 } >= waiting + 3 })
-            // What one turn of the network brought is all that is there.
+            // Only messages of one event loop turn are left.
             client.channel.close()
             var rest = 0
             while case .text? = await events.next().map(asText) { rest += 1 }

@@ -3,7 +3,7 @@ import DecartSession
 import Signalling
 import Testing
 
-/// What a room's signalling needs of the channel: binary messages, and the token in a header.
+/// LiveKit signalling needs binary messages, and the token in a header.
 @Suite("A binary channel", .timeLimit(.minutes(1)))
 struct BinaryChannelTests {
     private static let token = "canary-token-of-a-room"

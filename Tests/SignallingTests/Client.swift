@@ -3,7 +3,7 @@ import DecartSession
 import Signalling
 import Testing
 
-/// A channel and what it told, in order.
+/// A channel and its events, in order.
 final class Client: Sendable {
     static let key = "canary+key&with=odd#chars%/?é"
 
@@ -40,14 +40,14 @@ final class Client: Sendable {
         return events
     }
 
-    /// Everything until the end; for channels that end by themselves.
+    /// Returns all events until the end, for channels that end by themselves.
     func run(
         timeout: Duration = .seconds(50), sourceLocation: SourceLocation = #_sourceLocation
     ) async -> [SignallingEvent] {
         await open(timeout: timeout).rest(sourceLocation: sourceLocation)
     }
 
-    /// The error that ended it.
+    /// The error that ended the channel.
     func failure(
         timeout: Duration = .seconds(50), sourceLocation: SourceLocation = #_sourceLocation
     ) async -> SessionError? {

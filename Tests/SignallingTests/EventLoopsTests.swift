@@ -27,7 +27,7 @@ struct EventLoopsTests {
         }
     }
 
-    /// Nil: no connected IPv4 socket.
+    /// Remote port; nil if the descriptor is no connected IPv4 socket.
     private static func farPort(of descriptor: CInt) -> Int? {
         var address = sockaddr_in()
         var size = socklen_t(MemoryLayout<sockaddr_in>.size)

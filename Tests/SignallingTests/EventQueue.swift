@@ -2,8 +2,8 @@ import Dispatch
 import Synchronization
 import Testing
 
-/// Events in their order, for one reader. Each wait has a time-out: what does not come fails the test by its name and ends
-/// the queue, so that a test which goes on nevertheless waits for nothing else.
+/// Events in order, for one reader. Each wait has a timeout, which records an issue with its name and ends the queue,
+/// so that a test that continues does not wait again.
 final class EventQueue<Element: Sendable>: Sendable {
     private enum Next: Sendable {
         case element(Element)
@@ -14,7 +14,7 @@ final class EventQueue<Element: Sendable>: Sendable {
     private struct State {
         var elements: [Element] = []
         var isFinished = false
-        /// Counts the waits, so that the time-out of an earlier one ends no later one.
+        /// Counts the waits, so that the timeout of an earlier wait cannot end a later one.
         var waits = 0
         var reader: CheckedContinuation<Next, Never>?
 
@@ -81,14 +81,14 @@ final class EventQueue<Element: Sendable>: Sendable {
         reader?.resume(returning: .timedOut)
     }
 
-    /// Everything until the end.
+    /// Returns all events until the end.
     func rest(sourceLocation: SourceLocation = #_sourceLocation) async -> [Element] {
         var all: [Element] = []
         while let element = await next("the end, after \(all)", sourceLocation: sourceLocation) { all.append(element) }
         return all
     }
 
-    /// The next one that fits; others are dropped.
+    /// Returns the next matching event and drops those before it.
     func first(
         _ what: String, sourceLocation: SourceLocation = #_sourceLocation, where fits: (Element) -> Bool
     ) async -> Element? {

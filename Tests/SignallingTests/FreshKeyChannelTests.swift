@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Channels with fresh keys", .timeLimit(.minutes(1)))
 struct FreshKeyChannelTests {
-    /// A channel, its events, and the keys that it was made with.
+    /// A channel, its events, and the keys that its inner channels were made with.
     final class Fixture: Sendable {
         let channel: FreshKeyChannel
         let events = EventQueue<SignallingEvent>()
@@ -39,7 +39,7 @@ struct FreshKeyChannelTests {
         var usedKeys: [String] { keys.all.withLock { $0 } }
 
         func run(sourceLocation: SourceLocation = #_sourceLocation) async -> [SignallingEvent] {
-            // Who lets a channel go hears no more of it.
+            // A released channel reports no more events.
             defer { withExtendedLifetime(channel) {} }
             return await events.rest(sourceLocation: sourceLocation)
         }
@@ -145,13 +145,13 @@ struct FreshKeyChannelTests {
         }
     }
 
-    /// Wherever the close falls, there is one end, and it is the last event.
+    /// Whenever `close` is called, exactly one end is reported, as the last event.
     @Test func closedAtAnyMoment() async throws {
         try await withServers { backend, service in
             for round in 0..<60 where !Task.isCancelled {
                 let fixture = try Fixture(backend: backend.port, service: service.port)
                 fixture.channel.open(timeout: .seconds(10))
-                // Work instead of a pause: the moment wanders through fetch, making and upgrade.
+                // Computes instead of sleeping, so that the close falls into fetching, creation or upgrade in turn.
                 var sum = 0
                 for index in 0..<(round * round * 400) { sum &+= index ^ sum }
                 withExtendedLifetime(sum) {}

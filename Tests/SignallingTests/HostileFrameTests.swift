@@ -3,15 +3,15 @@ import DecartSession
 import Signalling
 import Testing
 
-/// RFC 6455 against a server that breaks it; after the categories that WebSocket test suites use.
+/// RFC 6455 against a server that violates it, by the categories of the common WebSocket test suites.
 @Suite("Frames", .timeLimit(.minutes(1)))
 struct HostileFrameTests {
     enum Want: Sendable, Equatable {
-        /// We close with this code, and the session hears of a broken protocol.
+        /// We close with this code, and the session receives a protocol error.
         case violation(Int)
-        /// The session hears of the peer's close.
+        /// The session receives the peer's close.
         case closed(Int?, String)
-        /// Messages arrive, then the end mark.
+        /// Messages arrive, then the end marker.
         case texts([String])
     }
 
@@ -144,7 +144,7 @@ struct HostileFrameTests {
             #expect(await events.next() == .text([65]))
             client.channel.send([66])
             #expect(await events.next() == .text([66]))
-            // The last one is answered; most of the others are not.
+            // The last ping is answered, most of the others are not (RFC 6455 5.5.3).
             let last = [UInt8(4_999 & 255)]
             #expect(await server.waitForFrames { $0.contains { $0.opcode == 10 && $0.payload == last } })
             #expect(server.frames.count { $0.opcode == 10 } < 500)
@@ -163,7 +163,7 @@ struct HostileFrameTests {
         }
     }
 
-    /// Nothing between the upgrade's answer and the end but a message, all in one read.
+    /// Upgrade response, at most one message, and the end arrive in one read.
     @Test(arguments: [false, true]) func closedRightAfterTheUpgrade(_ hasText: Bool) async throws {
         var script = Script()
         script.greet = hasText ? Self.f(1, "x") : []
@@ -179,11 +179,11 @@ struct HostileFrameTests {
         }
     }
 
-    /// Seeded damage to streams made of the rows above: an end, never a trap or a hang.
+    /// Seeded damage to streams built from the rows above: the channel ends, without a trap or a hang.
     @Test(arguments: 0..<8) func damagedStreams(_ block: Int) async throws {
         var seed = UInt64(block + 1)
         func random(_ bound: Int) -> Int {
-            // SplitMix64
+            // SplitMix64.
             seed &+= 0x9E37_79B9_7F4A_7C15
             var value = seed
             value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9

@@ -1,24 +1,24 @@
-// A server that says exactly the bytes a test wants: HTTP and WebSocket by hand, so that nothing of what is tested is
-// also what tests it. Loopback only.
+// A loopback server that sends exactly the bytes of a script. It implements HTTP and WebSocket by hand, so that no
+// tested code is part of the test.
 import Dispatch
 import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
 
-/// What a server does with one connection.
+/// Behaviour of the server on one connection.
 struct Script: Sendable {
-    /// Raw bytes in answer to the request head; nil: silence.
+    /// Returns the raw response to the request head; nil for none.
     var respond: @Sendable (_ request: String) -> [UInt8]? = { RawServer.upgrade($0) }
-    /// Raw bytes right after the answer.
+    /// Raw bytes directly after the response.
     var greet: [UInt8] = []
-    /// Raw bytes in answer to a frame of the client; nil: nothing.
+    /// Returns the raw response to a client frame; nil for none.
     var onFrame: @Sendable (ClientFrame) -> [UInt8]? = { RawServer.standardReply($0) }
-    /// Reads nothing after the request.
+    /// True: reads nothing after the request.
     var isDeaf = false
-    /// Close after the answer.
+    /// True: closes after the response.
     var closes = false
-    /// Keep on sending this after the answer until the client is gone.
+    /// Repeated after the response until the client disconnects.
     var endless: [UInt8]?
 }
 
@@ -41,7 +41,7 @@ final class RawServer: Sendable {
             var connections = 0
             var requests: [String] = []
             var frames: [ClientFrame] = []
-            /// Bytes of the application, after TLS.
+            /// Application bytes, decrypted.
             var bytes = 0
             var open: [any Channel] = []
         }
@@ -62,7 +62,7 @@ final class RawServer: Sendable {
             for (_, continuation) in done.values { continuation.resume(returning: true) }
         }
 
-        /// Until the condition holds; false after ten seconds.
+        /// Waits until the condition holds; false after ten seconds.
         func wait(on loop: any EventLoop, for condition: @escaping @Sendable (Content) -> Bool) async -> Bool {
             await withCheckedContinuation { continuation in
                 let key = nextWaiter.withLock { next in
@@ -73,7 +73,7 @@ final class RawServer: Sendable {
                 loop.scheduleTask(in: .seconds(10)) {
                     self.waiters.withLock { $0.removeValue(forKey: key) }?.1.resume(returning: false)
                 }
-                // It may hold already.
+                // Evaluates the condition at once, in case it already holds.
                 change { _ in }
             }
         }
@@ -106,7 +106,7 @@ final class RawServer: Sendable {
     var frames: [ClientFrame] { log.content.withLock { $0.frames } }
     var bytesReceived: Int { log.content.withLock { $0.bytes } }
 
-    /// Until the frames received fulfil a condition; false after ten seconds.
+    /// Waits until the received frames satisfy a condition; false after ten seconds.
     func waitForFrames(_ condition: @escaping @Sendable ([ClientFrame]) -> Bool) async -> Bool {
         await log.wait(on: group.next()) { condition($0.frames) }
     }
@@ -115,7 +115,7 @@ final class RawServer: Sendable {
         await log.wait(on: group.next()) { !$0.requests.isEmpty }
     }
 
-    /// Drops every connection without a word.
+    /// Closes every connection without a close frame.
     func cut() {
         for channel in log.content.withLock({ $0.open }) { channel.close(promise: nil) }
     }
@@ -126,7 +126,7 @@ final class RawServer: Sendable {
         try await group.shutdownGracefully()
     }
 
-    // MARK: Bytes
+    // MARK: HTTP and frames
 
     static func upgrade(_ request: String, extra: [String] = [], accept: String? = nil) -> [UInt8] {
         let key = header("Sec-WebSocket-Key", in: request) ?? ""
@@ -253,7 +253,7 @@ private final class RawHandler: ChannelInboundHandler {
     }
 }
 
-/// FIPS 180-4 §6.1, for the handshake's hash only.
+/// FIPS 180-4 6.1, for the hash in the handshake only.
 enum SHA1 {
     static func webSocketAccept(_ key: String) -> String {
         let digest = hash([UInt8]((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8))

@@ -126,7 +126,7 @@ struct RefusalTests {
         try await withServer(script) { server in
             let client = try Client(port: server.port)
             let error = await client.failure()
-            // By the limit, not by the clock.
+            // The size limit ends it, not the timeout.
             #expect(error?.code == .webSocket)
         }
     }
@@ -201,7 +201,7 @@ struct RefusalTests {
     }
 
     @Test func refusedConnection() async throws {
-        // Bound and not listening: the port is nobody else's while the test lasts.
+        // Bound but not listening, so that no other process can take the port during the test.
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         var address = sockaddr_in()
@@ -224,7 +224,7 @@ struct RefusalTests {
     }
 
     @Test func unknownHost() async throws {
-        // RFC 6761: never resolves; the local resolver may also be out of reach.
+        // RFC 6761: the name never resolves; the local resolver may also be unreachable.
         let client = try Client(port: 9, host: "nowhere.invalid")
         let error = try #require(await client.failure())
         #expect(error.stage == .resolve)

@@ -1,5 +1,4 @@
-// The controller and the real channel together, against a server that speaks the control channel by hand; only the
-// media path is played.
+// Controller and real channel together, against a scripted server of the control channel; the media path is a fake.
 import DecartProtocol
 import DecartSession
 import Dispatch
@@ -29,7 +28,7 @@ private final class PlayedMedia: MediaTransport {
 
 @Suite("A session over the real channel", .timeLimit(.minutes(1)))
 struct SessionOverWebSocketTests {
-    /// Status at once, an ack for every prompt, an answer to the offer.
+    /// Sends a status at once, an ack for every prompt, and an answer to the offer.
     static func service(refusing: String? = nil) -> Script {
         var script = Script()
         script.greet = text(.status("ready"))

@@ -1,5 +1,5 @@
-// Certificates made by the openssl command in a directory of the test's own. In every row that must fail, the server
-// counts the bytes of the application that came after the handshake: none, for the first of them would hold the key.
+// The openssl command makes the certificates in a temporary directory. In every row that must fail, the server checks
+// that no application data followed the handshake, because the first bytes would contain the key.
 import DecartProtocol
 import DecartSession
 import Glibc
@@ -7,7 +7,7 @@ import NIOSSL
 import Signalling
 import Testing
 
-/// Authorities and certificates for one test.
+/// Certificate authorities and certificates of one test.
 final class Certificates {
     let directory: String
 
@@ -34,8 +34,7 @@ final class Certificates {
         try #require(shell("openssl " + arguments) == 0, "openssl \(arguments)")
     }
 
-    /// A certificate signed by the authority, as a server's context.
-    /// - Parameters: dates as openssl's `ca` wants them are made from days relative to now.
+    /// Returns a server context with a certificate that the authority signed. `days` and `startDays` start today.
     func server(
         name: String, san: String, days: Int = 3, startDays: Int = 0, signedBy authority: String = "ca",
         key: String = "ec -pkeyopt ec_paramgen_curve:P-256", digest: String = "sha256", includesChain: Bool = false,
@@ -78,7 +77,7 @@ struct TLSTests {
         try await server.shutdown()
     }
 
-    /// Runs into the error, and checks that nothing was said.
+    /// Expects the error, and that the client sent no application data.
     private func refuse(
         _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains words: String,
         permanent: Bool = true
@@ -175,7 +174,7 @@ struct TLSTests {
             privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.path("self.key"), format: .pem)))
         let tls = try NIOSSLContext(configuration: configuration)
         try await refuse(tls, trust: .system, contains: "not trusted")
-        // The positive twin: trusted by name.
+        // Positive counterpart: the same certificate is accepted if trusted explicitly.
         try await serve(tls) { server in
             let trust = TLSTrust.only(file: certificates.path("self.pem"))
             let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }

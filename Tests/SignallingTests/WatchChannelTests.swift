@@ -3,14 +3,14 @@ import DecartSession
 import Signalling
 import Testing
 
-/// A viewer's request for a room, against a service that says exactly what the test wants.
+/// A viewer's request for a room, against a scripted service.
 @Suite("Rooms to watch", .timeLimit(.minutes(1)))
 struct WatchChannelTests {
     private static let key = "canary-key-1234+/"
     private static let answer =
         #"{"livekit_url":"wss://room.example","token":"canary-token","room_name":"a/b","session_id":"s","more":[1]}"#
 
-    /// Opens a channel and hears it to its end, which comes with the first text or failure.
+    /// Opens a channel and collects its events; the first text or failure ends it.
     private func ask(
         _ bytes: [UInt8]?, room: String = "a/b ?", timeout: Duration = .seconds(5), closes: Bool = false,
         _ check: (RawServer, [SignallingEvent]) throws -> Void
@@ -55,7 +55,7 @@ struct WatchChannelTests {
             #expect(request.hasPrefix("POST /base/watch-stream/a%2Fb%20%3F HTTP/1.1\r\n"))
             #expect(RawServer.header("x-api-key", in: request) == Self.key)
             #expect(RawServer.header("Content-Length", in: request) == "0")
-            // The key stands in the header only.
+            // The key is in the header only.
             #expect(request.split(separator: "canary").count == 2)
         }
     }

@@ -3,7 +3,7 @@ import DecartSession
 import Signalling
 import Testing
 
-/// Makes a server, lends it, and sees it off.
+/// Runs `body` with a server and shuts it down afterwards.
 func withServer(
     _ script: Script = Script(), host: String = "127.0.0.1", _ body: (RawServer) async throws -> Void
 ) async throws {
@@ -153,7 +153,7 @@ struct HonestServerTests {
             let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(300) }
             let events = client.open()
             _ = await events.next()
-            // Three pings and more, each answered, and then it still echoes.
+            // The channel still works after at least three answered pings.
             #expect(await server.waitForFrames { frames in frames.count { $0.opcode == 9 } >= 3 })
             client.channel.send([UInt8]("x".utf8))
             #expect(await events.next() == .text([UInt8]("x".utf8)))
@@ -173,7 +173,7 @@ struct HonestServerTests {
     }
 
     @Test func closeIsPromptInEveryPhase() async throws {
-        // Idle, connecting, upgrading, open, and again when closed.
+        // Closes while idle, connecting, upgrading and open, and again when closed.
         var silent = Script()
         silent.respond = { _ in nil }
         for script in [Script(), silent] {
@@ -205,7 +205,7 @@ struct HonestServerTests {
             let client = try Client(port: server.port)
             let events = client.open()
             _ = await events.next()
-            // More than queue and sockets hold.
+            // More data than the queue and the socket buffers hold.
             let message = [UInt8](repeating: 0x20, count: 64 << 10)
             for _ in 0..<500 { client.channel.send(message) }
             let rest = await events.rest()

@@ -3,7 +3,7 @@ import Glibc
 import StandInServer
 import Testing
 
-/// Faults up to the open WebSocket, as bytes and statuses.
+/// Faults before the WebSocket is open, verified by bytes and status codes.
 @Suite(.timeLimit(.minutes(1)))
 struct AdmissionFaultTests {
     @Test(arguments: [

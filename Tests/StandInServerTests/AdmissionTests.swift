@@ -23,7 +23,7 @@ struct AdmissionTests {
         }
     }
 
-    /// Browsers name the page's origin with each WebSocket: pages of others must not open sessions or watch them.
+    /// Browsers send the page's origin with each WebSocket: foreign pages must not open sessions or view them.
     @Test(arguments: [
         ("localhost:9001", nil, true), ("127.0.0.1:9001", "http://localhost:3000", true),
         ("[::1]:9001", "http://[::1]:9001", true), ("127.0.0.1:9001", "ws://127.0.0.1:9001", true),
@@ -56,7 +56,7 @@ struct AdmissionTests {
         }
     }
 
-    /// Where other machines are served, they may know this one by any name.
+    /// A stand-in that serves other machines may be reached under any host name.
     @Test func otherMachinesMayUseAnyName() throws {
         var configuration = StandInConfiguration()
         configuration.host = "0.0.0.0"

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct ControlChannelTests {
-    /// The chunks of a PNG of one pixel; what is in them does not matter here.
+    /// Chunks of a PNG of one pixel; their content does not matter here.
     static func pngBytes(padding: Int = 0) -> [UInt8] {
         func number(_ value: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
         func chunk(_ name: String, _ data: [UInt8]) -> [UInt8] {
@@ -141,7 +141,7 @@ struct ControlChannelTests {
         }
     }
 
-    /// The first m-line that is not refused has the candidates (RFC 9143 7.3.3).
+    /// The first m-line that is not rejected has the candidates (RFC 9143 7.3.3).
     private static let offer = "v=0\r\nm=audio 0 UDP/TLS/RTP/SAVPF 0\r\n\(accepted)m=audio 9 UDP/TLS/RTP/SAVPF 111\r\n"
     private static let accepted = "m=video 9 UDP/TLS/RTP/SAVPF 96\r\na=mid:0\r\n"
     private static func answer(to words: String, end: String = "a=end-of-candidates\r\n") -> String {
@@ -163,7 +163,7 @@ struct ControlChannelTests {
         }
     }
 
-    /// The later candidate, and the end, come as messages.
+    /// Later candidates and their end follow as messages.
     @Test func theAnswerDoesNotWaitForCandidatesForEver() throws {
         try TestServer.run { server in
             server.engine.endsCandidates = false
@@ -194,8 +194,8 @@ struct ControlChannelTests {
             try client.send(.iceCandidate(late))
             try client.send(.iceCandidate(nil))
             #expect(try client.next() == .message(.answer(sdp: Self.answer(to: "answer to "))))
-            // A later one is for the same media; its answer tells that everything before it was dealt with, and that
-            // no candidate came as a message.
+            // A later offer uses the same media. Its answer shows that everything before it was handled, and that no
+            // candidate was sent as a message.
             try client.send(.offer(sdp: Self.offer))
             #expect(try client.next() == .message(.answer(sdp: Self.answer(to: "answer to later "))))
             #expect(server.engine.sessions.count == 1)
@@ -219,7 +219,7 @@ struct ControlChannelTests {
         }
     }
 
-    /// Those that come before the offer are kept until then.
+    /// Candidates that arrive before the offer are queued, except giant ones.
     @Test func giantCandidatesAreDropped() throws {
         try TestServer.run { server in
             let client = try server.connect()
@@ -235,7 +235,7 @@ struct ControlChannelTests {
         }
     }
 
-    /// What the record keeps of a session is bounded in bytes; the latest is kept, and all is counted.
+    /// A session's record is bounded in bytes: it keeps the latest entries and counts all.
     @Test func theRecordOfASessionIsBounded() throws {
         try TestServer.run { server in
             let (client, _) = try server.negotiate()
@@ -280,7 +280,7 @@ struct ControlChannelTests {
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
             #expect(try client.next() == .message(.generationTick(seconds: 2)))
             media.onEvent(.failed("the peer is gone"))
-            // On a busy machine another tick may have been on its way.
+            // Another tick may already be in flight on a busy machine.
             var event = try client.next()
             var seconds = 2.0
             while event == .message(.generationTick(seconds: seconds + 1)) {
@@ -294,7 +294,7 @@ struct ControlChannelTests {
             #expect(record.tickCount == Int(seconds))
             #expect(record.mediaFailure == "the peer is gone")
 
-            // The session lives on: a new offer gets new media.
+            // The session continues: a new offer gets new media.
             try client.send(.offer(sdp: "second"))
             #expect(try client.next() == .message(.answer(sdp: "answer to second")))
             client.close()

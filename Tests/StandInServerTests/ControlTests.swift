@@ -126,7 +126,7 @@ struct ControlTests {
         }
     }
 
-    /// A page whose name was made to mean this machine (DNS rebinding) sends that name.
+    /// A DNS rebinding attack, which points its own host name at this machine, sends that name in `Host`.
     @Test(arguments: [
         ("Host: localhost:9002", 200), ("Host: LOCALHOST", 200), ("Host: 127.0.0.1:9002", 200), ("Host: 127.8.9.1", 200),
         ("Host: [::1]:9002", 200), ("Host: evil.example", 403), ("Host: evil.example:9002", 403),

@@ -3,12 +3,12 @@ import StandInServer
 import Synchronization
 import WebRTCTransport
 
-/// Media that do what the test says.
+/// A media engine that the test controls.
 final class FakeMediaEngine: MediaEngine {
     private let made = Mutex<[FakeMediaSession]>([])
     private let ends = Mutex(true)
 
-    /// False: gathering never ends.
+    /// False: candidate gathering never ends.
     var endsCandidates: Bool {
         get { ends.withLock { $0 } }
         set { ends.withLock { $0 = newValue } }
@@ -61,7 +61,7 @@ final class FakeMediaEngine: MediaEngine {
     }
 }
 
-/// Media of a room: an offer that says "video" has some, and one that says "spare" has m-lines for what goes back.
+/// Fake room media: an offer containing "video" has video, one containing "spare" has m-lines for sending back.
 final class FakeRoomMedia: RoomMedia {
     let msid: String
     let audioMSID: String
@@ -81,7 +81,7 @@ final class FakeRoomMedia: RoomMedia {
         self.onEvent = onEvent
     }
 
-    /// What it was told, in order.
+    /// Calls in order.
     var told: [String] { calls.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
     private func note(_ call: String) { calls.withLock { $0.append(call) } }
@@ -117,10 +117,10 @@ final class FakeRoomMedia: RoomMedia {
         completion()
     }
 
-    /// One picture through the painter.
+    /// Passes one frame through the painter.
     func paint() {
         let picture = TestPicture.gradient()
-        // The frame borrows the picture's memory.
+        // The frame borrows the image's memory.
         withExtendedLifetime(picture) {
             if let frame = picture.frame { painter.paint(frame) }
         }
@@ -143,7 +143,7 @@ final class FakeMediaSession: MediaSession {
     }
 
     var remoteCandidates: [CandidateMessage?] { candidates.withLock { $0 } }
-    /// What it was told of answers and restarts, in order.
+    /// Calls about answers and restarts, in order.
     var told: [String] { calls.withLock { $0 } }
     var addedFaults: [Fault] { added.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
@@ -168,7 +168,7 @@ final class FakeMediaSession: MediaSession {
         completion()
     }
 
-    /// One picture through the painter.
+    /// Passes one frame through the painter.
     func paint() -> [[UInt8]] {
         let picture = TestPicture.gradient()
         if let frame = picture.frame { painter.paint(frame) }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct FaultParsingTests {
-    /// The catalogue, written out: a name that users have in their scripts does not change by accident.
+    /// All fault names, written out, so that names in users' scripts do not change by accident.
     static let names =
         [
             "refuse", "rst_on_accept", "tls_bad_expired", "tls_bad_host", "tls_bad_ca", "tls_bad_old", "http_200html",
@@ -44,7 +44,7 @@ struct FaultParsingTests {
         var bytes = [UInt8](repeating: 0, count: 1 << 20)
         bytes.removeLast(bytes.count - fread(&bytes, 1, bytes.count, file))
         let text = String(decoding: bytes, as: UTF8.self)
-        // Families of close codes share their rows.
+        // Close codes share one row per family.
         for kind in FaultKind.all where !kind.name.hasPrefix("close_") {
             #expect(text.contains("`\(kind.name)`"), "\(kind.name)")
         }
@@ -109,7 +109,7 @@ struct FaultParsingTests {
     ] as [(String, [UInt?])])
     func connectionsAreCounted(spec: String, outcomes: [UInt?]) throws {
         try withFaults(spec) { server in
-            // Twice: a new plan counts anew.
+            // Twice, because a new plan starts its count again.
             for _ in 0..<2 {
                 for status in outcomes {
                     if let status {

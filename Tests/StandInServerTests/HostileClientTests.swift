@@ -3,7 +3,7 @@ import NIOWebSocket
 import StandInServer
 import Testing
 
-/// Frames that a good client never sends.
+/// Frames that a correct client never sends.
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct HostileClientTests {
     @Test(arguments: [
@@ -109,7 +109,7 @@ struct HostileClientTests {
     }
 
     @Test func tooLargeAMessageEndsTheConnection() throws {
-        // Room for the largest image, 10 MiB in base64; too slow to try out in a debug build.
+        // Large enough for an image of 10 MiB in Base64; testing that size would be too slow in a debug build.
         #expect(StandInConfiguration().maximumMessageSize == 16 << 20)
         var configuration = StandInConfiguration()
         configuration.maximumMessageSize = 1 << 15

@@ -7,7 +7,7 @@ struct LatencyMarkerTests {
     @Test func layoutIsTheProtocols() throws {
         let picture = TestPicture.flat(120, width: 320, height: 64)
         #expect(LatencyMarker.stamp(0x1234, onto: try #require(picture.luma)))
-        // Sync 1010, then 0001 0010 0011 0100, then 1 ^ 2 ^ 3 ^ 4 = 4 = 0100.
+        // Sync 1010, then 0001 0010 0011 0100, then the checksum 1 ^ 2 ^ 3 ^ 4 = 4 = 0100.
         let expected = "1010" + "0001001000110100" + "0100"
         let luma = picture.planes[0]
         for y in 0..<64 {
@@ -58,7 +58,7 @@ struct LatencyMarkerTests {
         let picture = TestPicture.flat(120, width: 320, height: 64)
         LatencyMarker.stamp(0x0f0f, onto: try #require(picture.luma))
         let luma = picture.planes[0]
-        // Row 1 of the blocks: data inverted, sync as it was.
+        // Row 1 of the blocks: data inverted, sync unchanged.
         picture.fill(
             luma: { x, y in
                 let value = Int(luma[y * 320 + x])
@@ -73,7 +73,7 @@ struct LatencyMarkerTests {
         let picture = TestPicture.flat(120, width: 192, height: 32)
         LatencyMarker.stamp(7, onto: try #require(picture.luma))
         let luma = picture.planes[0]
-        // One data column inverted in all rows: the checksum tells.
+        // One data column is inverted in all rows, so the checksum fails.
         picture.fill(
             luma: { x, y in (64..<72).contains(x) ? 250 - Int(luma[y * 192 + x]) : Int(luma[y * 192 + x]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })

@@ -14,7 +14,7 @@ struct LookTests {
     }
 
     @Test func anyOtherPromptTurnsTheHueByItsHash() {
-        #expect(StableHash.fnv1a("a".utf8) == 0xaf63_dc4c_8601_ec8c)  // from the FNV test vectors
+        #expect(StableHash.fnv1a("a".utf8) == 0xaf63_dc4c_8601_ec8c)  // From the FNV test vectors.
         let degrees = 60 + Int(StableHash.fnv1a("a garden".utf8) % 241)
         #expect(Look(prompt: "a garden", imageHash: nil).style == .hue(degrees: degrees))
         #expect(Look(prompt: "A garden", imageHash: nil).style != Look(prompt: "a garden", imageHash: nil).style)
@@ -66,7 +66,7 @@ struct LookTests {
     @Test(arguments: prompts, [(80, 48), (17, 33), (1, 1), (2, 15), (16, 16)])
     func samplesStayInLimitedRangeAndInsideTheRows(prompt: String, size: (Int, Int)) throws {
         let picture = TestPicture(width: size.0, height: size.1)
-        // Full-range extremes as the worst input.
+        // Full-range extremes are the worst input.
         picture.fill(
             luma: { x, y in (x + y) % 3 == 0 ? 0 : 255 }, blue: { x, _ in x % 2 == 0 ? 0 : 255 },
             red: { _, y in y % 2 == 0 ? 255 : 0 })
@@ -99,7 +99,7 @@ struct LookTests {
         let before = picture.planes[0]
         Look(style: .mosaic).apply(to: try #require(picture.frame))
         let luma = picture.planes[0]
-        // The inside of the second brick in the second row: one value, the mean of what was there.
+        // The inside of the second brick in the second row has one value, the mean of the original.
         var inside = Set<UInt8>()
         var sum = 0
         for y in 16..<32 {
@@ -139,7 +139,7 @@ struct LookTests {
         picture.fill(luma: { _, _ in 100 }, blue: { _, _ in 168 }, red: { _, _ in 128 })
         Look(style: .hue(degrees: 90)).apply(to: try #require(picture.frame))
         #expect(Set(picture.planes[0]) == [100])
-        // (40, 0) turned by 90° is (0, 40); the cast adds 20 in the same direction.
+        // (40, 0) rotated by 90° is (0, 40); the tint adds 20 in the same direction.
         #expect(picture.planes[1].allSatisfy { abs(Int($0) - 128) <= 1 })
         #expect(picture.planes[2].allSatisfy { abs(Int($0) - 188) <= 1 })
     }

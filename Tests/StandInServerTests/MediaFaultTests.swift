@@ -4,7 +4,7 @@ import StandInServer
 import Testing
 import WebRTCTransport
 
-/// Faults of real media, over loopback.
+/// Faults of real media over loopback.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct MediaFaultTests {
     private let lego = ClientMessage.prompt(PromptMessage(text: "film noir", enhance: false))
@@ -28,7 +28,7 @@ struct MediaFaultTests {
         try withPeer("media_silent:at=1") { peer, server in
             try peer.negotiate()
             #expect(peer.waitForFrames(5))
-            // Painted ones go on, sent ones do not.
+            // Frames are still painted but no longer sent.
             #expect(
                 server.wait(milliseconds: 15_000) { records in
                     records.first.map { $0.frameCount >= $0.sentFrameCount + 20 } ?? false
@@ -45,7 +45,7 @@ struct MediaFaultTests {
             try peer.negotiate()
             var last: [[UInt8]] = []
             var lastCount = 0
-            // Snow never stands still; two pictures in a row that hardly differ are frozen ones.
+            // The snow pattern changes with each frame: two consecutive frames that hardly differ are frozen.
             #expect(
                 peer.waitForFrame { planes in
                     defer { (last, lastCount) = (planes, peer.frameCount) }
@@ -63,14 +63,14 @@ struct MediaFaultTests {
     }
 
     @Test func picturesAreDamaged() throws {
-        // Much of it, and all grey: colour comes from what was spoilt.
+        // High-rate grey video: colour can only come from damage.
         try withPeer("media_garbage:at=0.5", pattern: "snow") { peer, server in
             try peer.negotiate()
             #expect(peer.waitForFrames(3))
             let isSpoilt = peer.waitForFrame(seconds: 6) { planes in
                 planes.count == 3 && planes[1].count { abs(Int($0) - 128) > 8 } > 100
             }
-            // Or the decoder takes none of it.
+            // Otherwise the decoder must have rejected the frames.
             #expect(isSpoilt || (server.sessions.first?.sentFrameCount ?? 0) > peer.frameCount + 20)
         }
     }
@@ -91,7 +91,7 @@ struct MediaFaultTests {
         }
     }
 
-    /// Beside the sound that is offered with it, and refused.
+    /// Also with audio offered alongside, which the stand-in rejects.
     @Test(arguments: [MediaDirection.sendrecv, nil])
     func packetsAreRepeatedAndDeliveredOnce(audio: MediaDirection?) throws {
         try withPeer("media_replay:n=3") { peer, _ in
@@ -101,7 +101,7 @@ struct MediaFaultTests {
             #expect(peer.waitForFrames(10))
             let statistics = peer.connection.statistics()
             #expect(peer.connection.videoDirection == .sendrecv && peer.connection.audioDirection == nil)
-            // Of three copies one is taken and two are refused.
+            // SRTP accepts one of three copies and rejects two as replays.
             #expect(statistics.packetsReceived >= 10)
             #expect(statistics.packetsRefused > statistics.packetsReceived)
         }
@@ -113,7 +113,7 @@ struct MediaFaultTests {
             try peer.client.send(.offer(sdp: try peer.connection.createOffer()))
             try peer.pump { if case .answer = $0 { true } else { false } }
             #expect(peer.states.waitForICE())
-            // The old one is answered with an alert; the others leave the client waiting.
+            // The old version causes an alert; with the others the client keeps waiting.
             if spec == "dtls_old_version" { #expect(peer.states.waitForFailure()) }
             peer.client.ping([7])
             _ = try peer.client.next { $0 == .pong([7]) }

@@ -5,8 +5,8 @@ import StandInServer
 import Synchronization
 import WebRTCTransport
 
-/// A client with media: control channel and peer connection of a real session, a test picture out, planes back.
-// @unchecked: the mutex guards what changes; GStreamer objects lock themselves.
+/// A client with media: control channel and peer connection of a real session; sends a test pattern, keeps the planes.
+// @unchecked: the mutex guards the mutable state; GStreamer objects have their own locks.
 final class MediaPeer: @unchecked Sendable {
     let client: TestClient
     let connection: PeerConnection
@@ -14,7 +14,7 @@ final class MediaPeer: @unchecked Sendable {
     private let width: Int
     private let height: Int
     private let pattern: String
-    /// Stamped into every frame that is sent, counting up, when set before media start.
+    /// True: every sent frame carries a latency marker with an increasing number.
     let stampsMarker: Bool
 
     private struct Seen {
@@ -67,20 +67,20 @@ final class MediaPeer: @unchecked Sendable {
         try pump { $0.isAck }
     }
 
-    /// Offer, answer, candidates, media; returns when the stand-in says that it generates.
+    /// Negotiates and starts media; returns when the stand-in reports the generation.
     func negotiate() throws {
         try client.send(.offer(sdp: try connection.createOffer()))
         try pump { $0 == .generationStarted }
     }
 
-    /// A later offer, and its answer.
+    /// Sends a later offer and applies its answer.
     func renegotiate(audio: MediaDirection?) throws {
         connection.setMedia(video: .sendrecv, audio: audio)
         try client.send(.offer(sdp: try connection.createOffer()))
         try pump { if case .answer = $0 { true } else { false } }
     }
 
-    /// Does what the messages say until one fits.
+    /// Handles messages until one matches.
     func pump(until fits: (ServerMessage) -> Bool) throws {
         while true {
             guard case .message(let message) = try client.next() else {
@@ -188,7 +188,7 @@ final class MediaPeer: @unchecked Sendable {
     /// Numbers read from returned frames, and the last one sent.
     var markers: (read: [UInt16], sent: UInt16) { seen.withLock { ($0.numbers, $0.sent) } }
 
-    /// Waits until a returned frame fits.
+    /// Waits for a returned frame that matches.
     func waitForFrame(seconds: Int = 15, where fits: ([[UInt8]]) -> Bool) -> Bool {
         let waiter = DispatchSemaphore(value: 0)
         let deadline = DispatchTime.now() + .seconds(seconds)
@@ -221,7 +221,7 @@ extension ServerMessage {
     }
 }
 
-/// How far the client's peer connection came.
+/// Progress of the client's peer connection.
 final class PeerStates: Sendable {
     private let events = Mutex<(iceIsUp: Bool, failure: PeerConnectionError?)>((false, nil))
     private let changed = DispatchSemaphore(value: 0)
@@ -239,7 +239,7 @@ final class PeerStates: Sendable {
 
     var failure: PeerConnectionError? { events.withLock(\.failure) }
 
-    /// For one waiting thread.
+    /// Supports one waiting thread.
     func waitForICE(seconds: Int = 10) -> Bool { wait(seconds) { $0.iceIsUp } }
     func waitForFailure(seconds: Int = 10) -> Bool { wait(seconds) { $0.failure != nil } }
 

@@ -4,7 +4,7 @@ import StandInServer
 import Testing
 import WebRTCTransport
 
-/// Real sessions: WebSocket, ICE, DTLS, SRTP, codecs and looks over loopback.
+/// Real sessions over loopback: WebSocket, ICE, DTLS, SRTP, codecs and looks.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct MediaTests {
     private static let codecs: [VideoCodec] = {
@@ -23,7 +23,7 @@ struct MediaTests {
 
     private func prompt(_ text: String) -> ClientMessage { .prompt(PromptMessage(text: text, enhance: false)) }
 
-    /// How far the chroma planes are from grey, in code values.
+    /// Mean distance of the chroma planes from grey, in code values.
     private func colourfulness(_ planes: [[UInt8]]) -> Double {
         planes.count == 3 ? difference([planes[1]], [[UInt8](repeating: 128, count: planes[1].count)]) : -1
     }
@@ -71,7 +71,7 @@ struct MediaTests {
             try peer.negotiate()
             #expect(peer.waitForFrames(20))
             let (read, sent) = peer.markers
-            // Every frame that came back carries a number that was sent, and they come in order.
+            // Every returned frame carries a number that was sent, in order.
             #expect(read.count >= 18)
             #expect(read == read.sorted())
             #expect(read.allSatisfy { (1...sent).contains($0) })

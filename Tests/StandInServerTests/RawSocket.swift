@@ -1,7 +1,7 @@
 import Glibc
 import StandInServer
 
-/// A TCP client that shows every byte and how the connection ends. Blocking, each read with a limit.
+/// A TCP client that exposes every byte and the kind of the connection's end. Reads block, each with a timeout.
 final class RawSocket {
     enum End: Equatable { case finished, reset, timedOut, failed(Int32) }
 
@@ -20,7 +20,7 @@ final class RawSocket {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        // The descriptor is closed by deinit, which runs all the same.
+        // deinit closes the descriptor even if `init` throws here.
         guard result == 0 else { throw ConnectError(code: errno) }
     }
 
@@ -30,7 +30,7 @@ final class RawSocket {
         Glibc.close(descriptor)
     }
 
-    /// An upgraded WebSocket; what came after the head is in `received`.
+    /// Opens a WebSocket; bytes after the response head are in `received`.
     static func webSocket(port: Int, target: String = TestServer.target) throws -> RawSocket {
         let client = try RawSocket(port: port)
         client.request(target)
@@ -60,7 +60,7 @@ final class RawSocket {
         _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 
-    /// Reads until the condition holds (nil), the peer ends, or the time is over.
+    /// Reads until the condition holds (returns nil), the peer closes, or the time is over.
     @discardableResult
     func read(seconds: Double = 5, until condition: ([UInt8]) -> Bool = { _ in false }) -> End? {
         let deadline = ContinuousClock.now + .seconds(seconds)
@@ -86,7 +86,7 @@ final class RawSocket {
         return nil
     }
 
-    /// Whole frames of `received` in order: first byte, whether masked, payload length, payload as far as it is there.
+    /// Frames in `received`, in order: first byte, mask flag, payload length, payload as far as received.
     var frames: [(first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])] {
         var frames: [(first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])] = []
         var rest = received[...]
@@ -108,7 +108,7 @@ final class RawSocket {
     }
 }
 
-/// A server with these faults.
+/// Runs `body` with a server that has these faults.
 func withFaults(_ specs: String..., body: (TestServer) throws -> Void) throws {
     var configuration = StandInConfiguration()
     configuration.faults = try FaultPlan(parsing: specs).faults

@@ -5,22 +5,22 @@ import StandInServer
 import SwiftProtobuf
 import Testing
 
-/// A participant by hand: it says what the test wants and keeps whatever comes.
+/// A scripted room participant: it sends what the test requests and keeps all responses.
 struct RoomClient {
     let client: TestClient
 
-    /// - Parameter query: further items, each with its `&`.
+    /// - Parameter query: additional query items, each with its `&`.
     init(port: Int, token: String, query: String = "") throws {
         client = try TestClient(port: port, target: "/rtc?access_token=\(token)&protocol=16&sdk=rust" + query)
     }
 
-    /// With one connection for both directions.
+    /// Joins with one peer connection for both directions.
     init(port: Int, token: String, single join: LiveKitJoinRequest) throws {
         let text = try Self.text { $0.joinRequest = try join.serializedBytes() }
         client = try TestClient(port: port, target: "/rtc/v1?access_token=\(token)&join_request=\(text)")
     }
 
-    /// A `join_request`.
+    /// Encodes a `join_request`.
     static func text(_ body: (inout LiveKitWrappedJoinRequest) throws -> Void) throws -> String {
         let bytes: [UInt8] = try LiveKitWrappedJoinRequest.with(body).serializedBytes()
         let digits = Base64.encode(bytes, alphabet: .url)
@@ -32,13 +32,13 @@ struct RoomClient {
         client.send(.binary, bytes)
     }
 
-    /// The next response; anything else that comes is an error.
+    /// Returns the next response; throws if another event comes.
     func next() throws -> LiveKitSignalResponse.OneOf_Message {
         guard case .binary(let bytes) = try client.next() else { throw TestClient.TimedOut() }
         return try #require(LiveKitSignalResponse(serializedBytes: bytes).message)
     }
 
-    /// Skips responses until one fits.
+    /// Skips responses until one matches.
     func next<Result>(_ fits: (LiveKitSignalResponse.OneOf_Message) -> Result?) throws -> Result {
         while true {
             if let result = fits(try next()) { return result }
@@ -53,7 +53,7 @@ struct RoomClient {
         try next { if case .leave(let leave) = $0 { leave } else { nil } }
     }
 
-    /// What a client does when it publishes a camera: told of, offered, answered.
+    /// Publishes a camera as a client does: announces the track, then offers.
     func publish(cid: String = "camera-1") throws {
         try send {
             $0.addTrack = .with {
@@ -78,7 +78,7 @@ struct RoomClient {
 extension TestServer {
     static let roomTarget = target + "&livekit_early_room_info=true"
 
-    /// A control channel that has asked for a room.
+    /// Opens a control channel and requests a room.
     func askForRoom(_ join: LiveKitJoin = LiveKitJoin()) throws -> (control: TestClient, info: LiveKitRoomInfo) {
         let control = try connect(Self.roomTarget)
         try control.send(.livekitJoin(join))

@@ -17,7 +17,7 @@ struct RoomFaultTests {
             let room = try server.join(info)
             #expect(try room.leave().action == action)
             try room.expectClosed()
-            // Once: who comes again may stay.
+            // The fault applies once: the client may stay when it joins again.
             let again = try server.join(info)
             _ = try again.offer()
             try again.send { $0.ping = 1 }
@@ -38,7 +38,7 @@ struct RoomFaultTests {
         }
     }
 
-    /// The output's track leaves the room with the generation and comes back with it.
+    /// The output track leaves the room when the generation ends and returns with the next one.
     @Test(arguments: [Fault.Output.same, .republish, .newMID, .newSID])
     func theOutputComesBack(output: Fault.Output) throws {
         try TestServer.run { server in
@@ -58,7 +58,7 @@ struct RoomFaultTests {
             let media = try #require(server.engine.rooms.first)
             media.paint()
             #expect(try control.next() == .message(.generationStarted))
-            // The answer has arrived.
+            // The pong proves that the answer has arrived.
             try room.send { $0.ping = 1 }
             _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
             let before = media.told.count
@@ -72,7 +72,7 @@ struct RoomFaultTests {
             if output != .same {
                 let again = try #require(tracks().first)
                 #expect((again.sid == track.sid) == (output != .newSID) && again.sid.hasPrefix("TR_"))
-                // Nothing is offered that is not asked for.
+                // A track without a subscription is not offered.
                 try subscribe(again)
                 _ = try room.offer()
             }
@@ -102,7 +102,7 @@ struct RoomFaultTests {
         }
     }
 
-    /// The room comes at the end of the queue.
+    /// The room info is sent after the queue.
     @Test func queue() throws {
         try withFaults("queue_n:n=2,interval=0.1") { server in
             let control = try server.connect(TestServer.roomTarget)
@@ -151,7 +151,7 @@ struct RoomFaultTests {
         }
     }
 
-    /// A session takes two connections, and faults count sessions.
+    /// A session uses two connections; faults count sessions.
     @Test func countedBySession() throws {
         try withFaults("room_token_refused:after=2,count=1") { server in
             let first = try server.askForRoom()

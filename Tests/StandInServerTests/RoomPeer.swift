@@ -6,14 +6,14 @@ import SwiftProtobuf
 import Synchronization
 import WebRTCTransport
 
-/// A participant with media: the signalling by hand, a tone and a test picture out, and what comes back.
-// @unchecked: used by one thread; GStreamer objects lock themselves.
+/// A room participant with media and scripted signalling: sends a tone and a test pattern, and counts what returns.
+// @unchecked: used by one thread; GStreamer objects have their own locks.
 final class RoomPeer: @unchecked Sendable {
     let room: RoomClient
     let publisher: PeerConnection
     let subscriber: PeerConnection
     let tone = Tone()
-    /// Pictures that came back.
+    /// Frames received.
     let pictures = Atomic<Int>(0)
     private let pipeline = Pipeline()
     private var sendsPicture = false
@@ -45,7 +45,7 @@ final class RoomPeer: @unchecked Sendable {
         pipeline.setState(.playing)
     }
 
-    /// Announces both or one, and offers.
+    /// Announces video, optionally audio too, and offers.
     func publish(audio: Bool) throws {
         let tracks: [(String, LiveKitTrackType, LiveKitTrackSource)] =
             [("camera", .video, .camera)] + (audio ? [("microphone", .audio, .microphone)] : [])
@@ -58,7 +58,7 @@ final class RoomPeer: @unchecked Sendable {
         try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", sdp, offerID) } }
     }
 
-    /// Does what the messages say until one fits.
+    /// Handles messages until one matches.
     func pump(until fits: (LiveKitSignalResponse.OneOf_Message) -> Bool) throws {
         while true {
             let message = try room.next()

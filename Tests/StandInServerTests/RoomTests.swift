@@ -40,7 +40,7 @@ struct RoomTests {
             #expect(published.cid == "camera-1" && published.track.sid.hasPrefix("TR_"))
             guard case .answer(let answer) = try room.next() else { throw TestClient.TimedOut() }
             #expect(answer.sdp == "answer to video" && answer.id == 7)
-            // Told of before it is offered.
+            // The track is announced before it is offered.
             guard case .update(let update) = try room.next() else { throw TestClient.TimedOut() }
             let track = try #require(update.participants.first?.tracks.first)
             #expect(update.participants.first?.sid == other.sid && track.type == .video)
@@ -68,7 +68,7 @@ struct RoomTests {
         }
     }
 
-    /// The sound is told of and offered while there is some, one offer after the other.
+    /// Audio is announced and offered as long as the client sends it, with one offer in flight at a time.
     @Test func soundComesAndGoes() throws {
         try TestServer.run { server in
             let (control, info) = try server.askForRoom()
@@ -77,7 +77,7 @@ struct RoomTests {
             try room.answer(first)
             try room.publish()
             let second = try room.offer()
-            // While the second is not answered there is no third.
+            // No third offer while the second is unanswered.
             try room.send {
                 $0.addTrack = .with { ($0.cid, $0.type, $0.source) = ("voice-1", .audio, .microphone) }
             }
@@ -95,7 +95,7 @@ struct RoomTests {
             let third = try room.offer()
             #expect(media.told.last == "track and sound")
             try room.answer(third)
-            // Withdrawn: it has to be announced anew.
+            // Unpublished audio must be announced again.
             try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 9) } }
             let unpublished = try room.next { if case .trackUnpublished(let gone) = $0 { gone.trackSid } else { nil } }
             #expect(unpublished.hasPrefix("TR_"))
@@ -105,7 +105,7 @@ struct RoomTests {
         }
     }
 
-    /// The state may come with the join, and is then acknowledged before the room is named.
+    /// The initial state may be part of the join; it is then acknowledged before the room info.
     @Test func stateInTheJoin() throws {
         try TestServer.run { server in
             let control = try server.connect(TestServer.roomTarget)
@@ -136,7 +136,7 @@ struct RoomTests {
             #expect(words.contains("livekit_join"))
             control.close()
         }
-        // Both: an old client is greeted and served as ever.
+        // With both transports enabled, an old client is served as before.
         try TestServer.run { server in _ = try server.negotiate().client.close() }
     }
 
@@ -153,9 +153,9 @@ struct RoomTests {
             func join(_ text: String) -> UInt? { status("/rtc/v1?access_token=\(token)&join_request=\(text)") }
             let text = try RoomClient.text { $0.joinRequest = Data([0x0a, 0]) }
             #expect(join("") == 400 && join("AAAA") == 400 && text.hasSuffix("="))
-            // LiveKit's servers want the padding.
+            // LiveKit's servers require the Base64 padding.
             #expect(join(text.replacing("=", with: "")) == 400)
-            // An empty request by gzip, whole, cut off, and with another checksum.
+            // An empty request compressed with gzip: complete, truncated, and with a wrong checksum.
             for (tail, answer) in [([0, 0, 0, 0], nil), ([], 400), ([1, 0, 0, 0], 400)] as [([UInt8], UInt?)] {
                 let packed: [UInt8] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0] + tail
                 let text = try RoomClient.text { ($0.compression, $0.joinRequest) = (.gzip, Data(packed)) }
@@ -167,21 +167,21 @@ struct RoomTests {
             #expect(status("/rtc") == 401)
             #expect(status("/rtc?access_token=") == 401)
             #expect(status("/rtc?access_token=\(token.dropLast(2))AA") == 401)
-            // The claims of one token under the signature of another.
+            // The claims of one token with the signature of another.
             let other = try server.askForRoom()
             let parts = token.split(separator: ".")
             let claims = other.info.token.reveal().split(separator: ".")
             #expect(status("/rtc?access_token=\(parts[0]).\(claims[1]).\(parts[2])") == 401)
             #expect(status("/rtc?access_token=\(String(repeating: "a.", count: 5000))") == 401)
             other.control.close()
-            // The session's end is the room's.
+            // The room ends with the session.
             control.close()
             #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
             #expect(status("/rtc?access_token=\(token)") == 401)
         }
     }
 
-    // MARK: One connection
+    // MARK: Single connection
 
     private func single(_ sdp: String) -> LiveKitJoinRequest {
         .with {
@@ -191,7 +191,7 @@ struct RoomTests {
         }
     }
 
-    /// The participant offers, also for the track that it is to get.
+    /// The participant offers, including an m-line for the track that it receives.
     @Test(arguments: [true, false]) func oneConnection(hasSpare: Bool) throws {
         try TestServer.run { server in
             let (control, info) = try server.askForRoom()
@@ -243,7 +243,7 @@ struct RoomTests {
         }
     }
 
-    /// Without auto_subscribe the track is offered when it is asked for.
+    /// Without auto_subscribe the track is offered after the client subscribes.
     @Test func subscriptionByHand() throws {
         try TestServer.run { server in
             let (control, info) = try server.askForRoom()
@@ -295,7 +295,7 @@ struct RoomTests {
             #expect(leave.reason == .duplicateIdentity && leave.action == .disconnect)
             try first.expectClosed()
             _ = try second.offer()
-            // The socket is closed before its end is told: a turn of the event loop.
+            // The stand-in records the end one event loop turn after the socket has closed.
             try second.send { $0.ping = 1 }
             _ = try second.next { if case .pong(let time) = $0 { time } else { nil } }
             #expect(server.engine.rooms.count == 2)
@@ -308,7 +308,7 @@ struct RoomTests {
         }
     }
 
-    /// Nothing is left to go on with: the client is asked to come anew.
+    /// There is no state to resume, so the server asks for a full reconnect.
     @Test func resumingIsRefusedPolitely() throws {
         try TestServer.run { server in
             let (control, info) = try server.askForRoom()
@@ -334,7 +334,7 @@ struct RoomTests {
             #expect(server.server.wait(milliseconds: 5000) { $0.first?.malformedCount == 3 })
             room.client.sendText("{}".utf8)
             #expect(try room.client.next { $0 == .closeFrame(code: 1003) } == .closeFrame(code: 1003))
-            // The session goes on.
+            // The session continues.
             #expect(try server.join(info).offer().sdp == "offer 1")
             control.close()
         }

@@ -26,18 +26,18 @@ struct RoomTokenTests {
         #expect(RoomTokens().grant(in: token, now: 1000) == nil)
     }
 
-    /// One changed byte anywhere.
+    /// Changes each byte in turn.
     @Test func nothingMayBeChanged() throws {
         let tokens = RoomTokens()
         let token = Array(try #require(tokens.token(for: grant, now: 1000)).reveal().utf8)
         for index in token.indices {
             var changed = token
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
-            // The last digit of 32 bytes carries two bits that mean nothing.
+            // The last Base64 digit of 32 bytes contains two unused bits.
             if index == token.count - 1 { continue }
             #expect(tokens.grant(in: String(decoding: changed, as: UTF8.self), now: 1000) == nil, "\(index)")
         }
-        // No signature at all (RFC 8725 §3.1).
+        // Token without a signature (RFC 8725 3.1).
         let header = Base64.encode(Array(#"{"alg":"none","typ":"JWT"}"#.utf8), alphabet: .url)
         let parts = String(decoding: token, as: UTF8.self).split(separator: ".")
         #expect(tokens.grant(in: "\(header).\(parts[1]).", now: 1000) == nil)

@@ -19,7 +19,7 @@ struct ServerTests {
                     try TestClient(
                         port: server.port, target: "/v1/stream?model=m", trust: certificate.chain)
                 }
-                // Without TLS there is nothing to talk to, and the others do not notice.
+                // A connection without TLS fails and does not disturb the others.
                 #expect(throws: (any Error).self) { try server.connect() }
                 try client.send(.setImage(.passthrough))
                 #expect(try client.next() == .message(.setImageAck(SetImageAck(success: true))))
@@ -78,7 +78,7 @@ struct ServerTests {
     }
 }
 
-/// A self-signed certificate for localhost in a folder of its own, removed afterwards.
+/// A self-signed certificate for localhost in a temporary directory, removed afterwards.
 struct TemporaryCertificate {
     let chain: String
     let key: String

@@ -308,7 +308,7 @@ struct SessionFaultTests {
         }
     }
 
-    /// What the client gets until a ping is answered, and what the media get.
+    /// Returns the candidates that the client got before the pong, and those that the media got.
     private func candidates(
         _ spec: String
     ) throws -> (client: [CandidateMessage?], media: [CandidateMessage?], offer: String, answer: String) {
@@ -378,7 +378,7 @@ struct SessionFaultTests {
             #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: reason)))
             client.ping([1])
             #expect(try client.next() == .pong([1]))
-            // The session stays, and its media with it; they only paint nothing.
+            // Session and media stay; the media only stop painting.
             #expect(media.stopCount == 0 && media.told.isEmpty)
             #expect(server.server.sessions.first?.isGenerating == false)
             client.close()
@@ -396,7 +396,7 @@ struct SessionFaultTests {
             if output == .offer || output == .newMID {
                 #expect(try client.next() == .message(.offer(sdp: "own offer")))
                 try client.send(.answer(sdp: "yes"))
-                // One answer to one offer.
+                // An offer accepts one answer only.
                 try client.send(.answer(sdp: "yes again"))
                 guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
                 #expect(media.told == ["restart \(output.rawValue)", "answer yes"])
@@ -404,14 +404,14 @@ struct SessionFaultTests {
             } else {
                 #expect(media.told == ["restart \(output.rawValue)"])
             }
-            // It goes on counting where it was.
+            // The tick counter continues across generations.
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
             #expect(media.stopCount == 0)
             client.close()
         }
     }
 
-    /// Between end and start the session answers as ever, and what is not running does not end again.
+    /// Between end and start the session replies as usual, and a generation that is not running cannot end again.
     @Test func betweenGenerations() throws {
         try withFaults("generation_restart:at=0.1,delay=60") { server in
             let (client, media) = try server.negotiate()

@@ -6,10 +6,10 @@ import Synchronization
 import Testing
 import WebRTCTransport
 
-/// Sound comes back as it went out, by either way, and may come later than the picture.
+/// Audio is echoed unchanged over both transports, and may be added after the video.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct SoundTests {
-    /// Asks every 20 ms.
+    /// Polls every 20 ms.
     private func waits(seconds: Int = 20, _ condition: () -> Bool) -> Bool {
         let deadline = DispatchTime.now() + .seconds(seconds)
         let tick = DispatchSemaphore(value: 0)
@@ -46,7 +46,7 @@ struct SoundTests {
             try tone.listen(to: peer.connection, in: peer.pipeline)
             try tone.send(440, through: peer.connection, in: peer.pipeline)
             #expect(waits { tone.hears(440) })
-            // Away, and back again, while pictures go on.
+            // Audio is removed and added again while video continues.
             try peer.renegotiate(audio: nil)
             #expect(peer.connection.audioDirection == .inactive)
             let frames = peer.frameCount
@@ -67,7 +67,7 @@ struct SoundTests {
             try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
             let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
             defer { peer.stop() }
-            // The picture first; its track is offered when it is answered.
+            // Video first; the output track is offered once the first offer is answered.
             try peer.pump { if case .offer = $0 { true } else { false } }
             try peer.publish(audio: false)
             try peer.pump { if case .offer = $0 { true } else { false } }

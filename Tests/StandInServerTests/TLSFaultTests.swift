@@ -5,7 +5,7 @@ import NIOSSL
 import StandInServer
 import Testing
 
-/// With a throwaway authority, and against a client that verifies everything.
+/// Certificates of a temporary authority, against a client with full verification.
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct TLSFaultTests {
     private func withAuthority(_ body: (StandInServer, Int, String) throws -> Void) throws {
@@ -20,7 +20,7 @@ struct TLSFaultTests {
         try body(server, port, file)
     }
 
-    /// What the handshake ends with; nil: it was complete.
+    /// Returns the error that ended the handshake; nil if it completed.
     private func handshake(port: Int, trust: String, seconds: Int64 = 5) throws -> String? {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.trustRoots = .file(trust)

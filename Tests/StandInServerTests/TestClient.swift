@@ -8,7 +8,7 @@ import NIOWebSocket
 import StandInServer
 import Synchronization
 
-/// A WebSocket client without opinions: it sends any frame and keeps whatever comes. Blocking, each wait with a limit.
+/// A WebSocket client without checks: it sends any frame and keeps every event. Calls block, each with a timeout.
 final class TestClient: Sendable {
     enum Event: Sendable, Equatable {
         case message(ServerMessage)
@@ -23,7 +23,7 @@ final class TestClient: Sendable {
         let status: UInt
     }
 
-    /// What had come until then tells where it stopped.
+    /// `received` shows how far the exchange came.
     struct TimedOut: Error {
         var received: [String] = []
     }
@@ -98,7 +98,7 @@ final class TestClient: Sendable {
         send(.ping, bytes)
     }
 
-    /// The next event in order, whatever it is.
+    /// Returns the next event in order, of any kind.
     func next(milliseconds: Int = 20_000) throws -> Event {
         guard let event = inbox.take(within: .milliseconds(milliseconds)) else {
             throw TimedOut(received: inbox.history)
@@ -106,7 +106,7 @@ final class TestClient: Sendable {
         return event
     }
 
-    /// Skips events until one fits.
+    /// Skips events until one matches.
     func next(where fits: (Event) -> Bool) throws -> Event {
         while true {
             let event = try next()
@@ -126,13 +126,13 @@ final class TestClient: Sendable {
     }
 }
 
-/// Events from the client's event loop to the test's thread.
+/// Passes events from the client's event loop to the test's thread.
 private final class Inbox: Sendable {
     private let events = Mutex<[TestClient.Event]>([])
     private let names = Mutex<[String]>([])
     private let arrived = DispatchSemaphore(value: 0)
 
-    /// The kinds of all events so far.
+    /// Kinds of all messages so far.
     var history: [String] { names.withLock { $0 } }
 
     func put(_ event: TestClient.Event) {

@@ -1,6 +1,6 @@
 import StandInServer
 
-/// A picture in memory of its own, with strides wider than the picture so that a kernel that mixes them up is caught.
+/// A frame in its own memory. Its strides exceed its width, so that a kernel that confuses them fails.
 final class TestPicture {
     let width: Int
     let height: Int
@@ -9,7 +9,7 @@ final class TestPicture {
     private let chromaStride: Int
     private let chromaWidth: Int
     private let chromaHeight: Int
-    /// What the padding behind every row is filled with.
+    /// Value of the padding after every row.
     static let padding: UInt8 = 7
 
     init(width: Int, height: Int) {
@@ -54,7 +54,7 @@ final class TestPicture {
         }
     }
 
-    /// The three planes' samples, without padding.
+    /// Samples of the three planes, without padding.
     var planes: [[UInt8]] {
         let start = lumaStride * height
         return [
@@ -80,7 +80,7 @@ final class TestPicture {
             }
     }
 
-    /// A slanted gradient with colour, so that every kernel has edges, levels and hues to work on.
+    /// A coloured diagonal gradient, so that every kernel meets edges, levels and hues.
     static func gradient(width: Int = 208, height: Int = 48) -> TestPicture {
         let picture = TestPicture(width: width, height: height)
         picture.fill(

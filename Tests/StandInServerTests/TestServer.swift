@@ -2,7 +2,7 @@ import DecartProtocol
 import StandInServer
 import Synchronization
 
-/// A running stand-in with fake media and a captured log; stopped when the body is left.
+/// A running stand-in with fake media and a captured log; stopped when the body returns.
 struct TestServer {
     let server: StandInServer
     let engine: FakeMediaEngine
@@ -11,7 +11,7 @@ struct TestServer {
 
     static let target = "/v1/stream?api_key=test-key&model=lucy-2.5"
 
-    /// Port and log of the configuration are the test server's own.
+    /// Overrides the configuration's port and log.
     static func run(
         _ configuration: StandInConfiguration = StandInConfiguration(), _ body: (TestServer) throws -> Void
     ) throws {
@@ -32,7 +32,7 @@ struct TestServer {
         try TestClient(port: port, target: target)
     }
 
-    /// Connected, greeted, offered and answered: as far as a client comes before media flow.
+    /// Connects, receives the greeting, and exchanges offer and answer: the state before media flow.
     func negotiate() throws -> (client: TestClient, media: FakeMediaSession) {
         let client = try connect()
         _ = try client.expectGreeting()

@@ -2,7 +2,7 @@ import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-/// A tone out, and the pitch of what comes back.
+/// Sends a tone and measures the pitch of the received audio.
 final class Tone: Sendable {
     private struct Heard {
         var buffers = 0
@@ -10,7 +10,7 @@ final class Tone: Sendable {
     }
     private let heard = Mutex(Heard())
 
-    /// Sends through `connection` from now on.
+    /// Starts sending through `connection`.
     func send(_ frequency: Int, through connection: PeerConnection, in pipeline: Pipeline) throws {
         guard let parameters = connection.audioSendParameters, let sink = connection.bin.staticPad("audio_rtp_sink") else {
             throw TestClient.TimedOut()

@@ -3,7 +3,7 @@ import LiveKitProtocol
 import StandInServer
 import Testing
 
-/// Who watches a session of the stand-in, with fake media.
+/// Viewers of a stand-in session, with fake media.
 @Suite(.timeLimit(.minutes(1)))
 struct ViewerTests {
     private func post(_ server: TestServer, _ path: String, key: String = "k", method: String = "POST") throws -> String
@@ -31,7 +31,7 @@ struct ViewerTests {
             let room = try server.join(viewed)
             guard case .join(let join) = try room.next() else { throw TestClient.TimedOut() }
             #expect(join.room.name == name && join.participant.identity.hasPrefix("viewer-"))
-            // The track is there before it is asked for.
+            // The track exists before it is subscribed to.
             let track = try #require(join.otherParticipants.first?.tracks.first)
             #expect(
                 server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
@@ -43,7 +43,7 @@ struct ViewerTests {
             try room.publish()
             let refusal = try room.next { if case .requestResponse(let words) = $0 { words } else { nil } }
             #expect(refusal.reason == .notAllowed)
-            // Another one comes beside it, and takes nobody's place.
+            // A second viewer joins alongside and replaces none.
             let second = try server.join(try info(try post(server, "/watch-stream/\(name)")))
             #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 2 })
             second.client.close()

@@ -25,7 +25,7 @@ package final class LoopbackSocket: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Datagrams that have arrived and wait to be read.
+    /// True if received data waits to be read.
     package func hasReceived() -> Bool {
         var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&item, 1, 0) > 0

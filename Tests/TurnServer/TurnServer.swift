@@ -1,16 +1,16 @@
 import Glibc
 package import ICE
 
-/// coturn on loopback, with its own ports and files; ends with the object.
+/// coturn on loopback, with its own ports and files; deinit ends it.
 package final class TurnServer: @unchecked Sendable {
-    // Written in init, read afterwards.
+    // @unchecked: `init` alone writes the properties.
     private let process: pid_t
     private let output: Int32
     private let directory: String
     package let port: UInt16
-    /// TLS, where a certificate was asked for; 0 otherwise.
+    /// Port for TLS; 0 without a certificate.
     package let tlsPort: UInt16
-    /// Who signed that certificate: itself.
+    /// PEM file of the certificate's issuer: the self-signed certificate itself.
     package var authority: String { "\(directory)/cert.pem" }
 
     private static let path = "/usr/bin/turnserver"
@@ -22,8 +22,8 @@ package final class TurnServer: @unchecked Sendable {
     private let credential: String
 
     /// - Parameters:
-    ///   - name: for TLS with a certificate for this subject, "DNS:…" or "IP:…".
-    ///   - temporaryUser: credentials as services hand them out: a time and a name, and Base64 of a hash.
+    ///   - name: enables TLS with a certificate for this subject, "DNS:…" or "IP:…".
+    ///   - temporaryUser: selects temporary credentials, as services issue them: expiry time and name, and an HMAC.
     package init(tls name: String? = nil, temporaryUser: String? = nil) throws {
         var template = Array("/tmp/decart-turn-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw CannotStart() }
@@ -88,7 +88,7 @@ package final class TurnServer: @unchecked Sendable {
         rmdir(directory)
     }
 
-    /// Keeps it from answering; its sockets stay open.
+    /// Suspends the server: it stops answering while its sockets stay open.
     package func freeze() { kill(process, SIGSTOP) }
 
     package func server(_ transport: String) throws -> ICEServer {

@@ -2,7 +2,7 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// createAnswer to offers of others, through the connection itself.
+/// Tests `createAnswer` through the connection, with offers in the style of other implementations.
 extension Transport {
     @Suite(.timeLimit(.minutes(1)))
     struct AnswerTests {
@@ -36,7 +36,7 @@ extension Transport {
         }
 
         @Test func soundIsTakenWhereItIsWanted() throws {
-            // As libwebrtc has it: several codecs, transport attributes on the first m-line of the bundle alone.
+            // Like libwebrtc's offers: several audio codecs, and transport attributes only in the first m-line.
             let many = SampleOffer.audio.replacing("SAVPF 111", with: "SAVPF 63 111 9 0")
                 .replacing("a=rtpmap:111 ", with: "a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:9 G722/8000\r\na=rtpmap:111 ")
             let bare = SampleOffer.video(without: ["a=ice-ufrag", "a=ice-pwd", "a=fingerprint", "a=setup"])
@@ -47,7 +47,7 @@ extension Transport {
             #expect(sound.formats == ["111"] && sound.values("rtpmap") == ["111 opus/48000/2"])
             #expect(sound.values("fmtp") == ["111 minptime=10;useinbandfec=1"])
             #expect(sound.has("sendrecv") && sound.has("rtcp-mux") && sound.values("ssrc").count == 1)
-            // One stream and one CNAME, so that the far side keeps lips in step.
+            // The remote peer synchronises audio and video (lip sync) only if they share a stream ID and a CNAME.
             let streams = first.media.map { $0.value("msid")?.split(separator: " ").first }
             let names = first.media.map { $0.value("ssrc")?.split(separator: " ").last }
             #expect(streams[0] == streams[1] && names[0] == names[1] && names[0]?.hasPrefix("cname:") == true)
@@ -92,7 +92,7 @@ extension Transport {
             #expect(remote.video?.codec.codec == .vp8 && remote.video?.mediaIndex == 1)
         }
 
-        /// Whole connections out of damaged offers: agents, RTP session and answer are made from what was let through.
+        /// Creates whole connections from damaged offers: each accepted offer gets an agent and an RTP session.
         @Test func damagedOffers() throws {
             var mutator = TextMutator(seed: 77)
             let seed = Array(SampleOffer.browser.utf8)

@@ -5,7 +5,7 @@ import ICE
 import Testing
 import WebRTCTransport
 
-/// Sound beside the picture on one connection: from the start, later, refused, and away again.
+/// Audio alongside video on one connection: from the start, added later, refused, and removed again.
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct AudioTests {
@@ -15,7 +15,7 @@ extension Transport {
             return configuration
         }
 
-        /// Two peers whose pictures flow.
+        /// Two connected peers with flowing video.
         private func withPair(
             _ first: MediaDirection?, _ second: MediaDirection?, mangleOffer: (String) -> String = { $0 },
             _ body: (TestPeer, TestPeer) throws -> Void
@@ -47,7 +47,7 @@ extension Transport {
                 let statistics = a.connection.statistics()
                 let audio = try #require(statistics.audio)
                 #expect(audio.packetsSent > 10 && audio.packetsReceived > 10)
-                // The picture's own figures are without the sound.
+                // The other counters are the video's alone.
                 #expect(statistics.packetsRefused == 0 && statistics.bytesSent > audio.bytesSent)
             }
         }
@@ -66,7 +66,7 @@ extension Transport {
             }
         }
 
-        /// In a process of its own, for threads are the whole process's.
+        /// Runs in a child process, because other tests in this process start and end threads too.
         @Test func threads() throws {
             guard getenv("DECART_TEST_SOUND_THREADS") == nil else { return try countThreads() }
             let output = Watched<[String]>([])
@@ -91,7 +91,7 @@ extension Transport {
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
-                // RTCP, and the jitter buffer with its timer, a peer; and its test source.
+                // Each peer may add four threads: RTCP, jitter buffer, its timer, and the audio test source.
                 let added = Self.mediaThreads.subtracting(before)
                 #expect(added.count <= 2 * 4, "\(added)")
                 print("threads of sound: \(added.sorted())")
@@ -103,7 +103,7 @@ extension Transport {
                 #expect(a.connection.audioDirection == nil && a.connection.audioSendParameters == nil)
                 #expect(a.connection.videoDirection == .sendrecv)
                 #expect(picturesGoOn(a, b))
-                // It stays refused, at its place.
+                // A later offer repeats the rejected m-line with port 0, at the same index (RFC 8829 5.2.2).
                 let offer = try SDPDescription(parsing: a.connection.createOffer())
                 #expect(offer.media.map(\.kind) == ["video", "audio"] && offer.media[1].port == 0)
             }
@@ -127,7 +127,7 @@ extension Transport {
                 a.connection.setMedia(video: .sendrecv, audio: nil)
                 try renegotiate(a, b)
                 #expect(a.connection.audioDirection == .inactive && b.connection.audioDirection == .inactive)
-                // What was on its way arrives; then there is nothing.
+                // Packets in flight still arrive; after that the counter stays constant.
                 let packets = settled { b.connection.statistics().audio?.packetsReceived }
                 #expect(picturesGoOn(a, b))
                 #expect(b.connection.statistics().audio?.packetsReceived == packets)
@@ -149,7 +149,7 @@ extension Transport {
                 #expect(a.connection.videoDirection == .recvonly && b.connection.videoDirection == .sendonly)
                 _ = settled { b.connection.statistics().packetsReceived }
                 let (frames, back, heard) = (b.frames, a.frames, b.heard.value.buffers)
-                // The other way, and the sound, go on.
+                // Video in the other direction and the audio continue.
                 #expect(a.waitForFrames(back + 30) && b.heard.wait(.seconds(20)) { $0.buffers > heard + 20 })
                 #expect(b.frames <= frames + 1)
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
@@ -158,7 +158,7 @@ extension Transport {
             }
         }
 
-        /// An answer that never comes is forgotten; the same again succeeds.
+        /// `forgetOffer` rolls an unanswered offer back: a late answer is refused, and the same offer then succeeds.
         @Test func anOfferIsForgotten() throws {
             try withPair(nil, .sendrecv) { a, b in
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
@@ -176,7 +176,7 @@ extension Transport {
             }
         }
 
-        /// Where sound and picture have one payload type, the SSRC decides, and where none is declared, the mid.
+        /// If audio and video have the same payload type, the demuxer uses the SSRC, or the mid if no SSRC is declared.
         @Test(arguments: [true, false])
         func onePayloadTypeForBoth(declaresSources: Bool) throws {
             let mangle = { (offer: String) in
@@ -193,7 +193,7 @@ extension Transport {
             }
         }
 
-        /// A value that stays the same for half a second.
+        /// Returns the value once it has not changed for half a second, or its last value after 5 s.
         private func settled(_ value: () -> UInt64?) -> UInt64? {
             var (last, since) = (value(), ContinuousClock.now)
             _ = settles(within: .seconds(5)) {
@@ -204,7 +204,7 @@ extension Transport {
             return last
         }
 
-        /// The process's threads but for those of Swift and Dispatch, which come and go as they like.
+        /// Threads of the process, except unnamed ones (Swift, Dispatch): they have the process name, and come and go.
         private static var mediaThreads: Set<String> {
             guard let folder = opendir("/proc/self/task") else { return [] }
             defer { closedir(folder) }

@@ -2,12 +2,12 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// Packets of one bundle go to the RTP session that they belong to, whatever SSRCs the remote peer uses.
+/// Each packet of a bundle goes to the RTP session of its kind, whatever SSRCs the remote peer uses.
 @Suite(.timeLimit(.minutes(1)))
 struct BundleRouterTests {
     init() { GStreamerRuntime.initialise() }
 
-    /// Video is payload type 96 with RTX 97, audio is 111.
+    /// Returns a router for video with payload type 96 and RTX 97, and audio with 111.
     private func router() throws -> BundleRouter {
         var choice = RemoteDescription.Choice()
         choice.takesAudio = true
@@ -35,7 +35,7 @@ struct BundleRouterTests {
         }
     }
 
-    /// RTPFB with FMT 15 is about the packets of the video's session alone.
+    /// Transport-wide feedback (RTPFB, FMT 15) goes to the video session only.
     @Test func transportFeedbackIsTheVideosAlone() throws {
         let router = try router()
         let report: [UInt8] = [0x80, 201, 0, 1, 0, 0, 0, 9]

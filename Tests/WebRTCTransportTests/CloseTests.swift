@@ -5,11 +5,11 @@ import Synchronization
 import Testing
 import WebRTCTransport
 
-/// The end may come at any moment and from any thread, and leaves nothing behind.
+/// A connection may be closed at any moment and from any thread, and releases everything.
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct CloseTests {
-        /// Runs `body` and expects everything of its two peers to be gone afterwards.
+        /// Runs `body` and expects both peers' objects to be freed afterwards.
         private func withPair(_ body: (TestPeer, TestPeer) throws -> Void) throws {
             let connections = Mutex<[Weak]>([])
             try autoreleased {
@@ -28,7 +28,7 @@ extension Transport {
         }
 
         private struct Weak: @unchecked Sendable {
-            // Weak references are read and cleared atomically.
+            // Unchecked, because weak references are read and cleared atomically.
             private weak var connection: PeerConnection?
             init(_ connection: PeerConnection) { self.connection = connection }
             var isGone: Bool { connection == nil }
@@ -66,10 +66,10 @@ extension Transport {
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 a.connection.close()
                 #expect(a.seen.wait(.seconds(1)) { $0.state == .closed })
-                // close_notify tells the other side at once.
+                // The DTLS alert close_notify informs the remote peer at once.
                 #expect(b.seen.wait(.seconds(1)) { $0.failed != nil })
                 #expect(b.error?.code == .dtls)
-                // Statistics of a connection that is over are an answer, not a crash.
+                // Statistics of a closed connection still return its last values.
                 #expect(a.connection.statistics().packetsSent > 0)
             }
         }
@@ -101,17 +101,17 @@ extension Transport {
             }
         }
 
-        /// One offer; answers to as many as come on the same transport.
+        /// A connection has one offer in flight, and answers any number of offers that keep the transport.
         @Test func negotiatesOnce() throws {
             try withPair { a, b in
                 let offer = try a.connection.createOffer()
                 #expect(throws: PeerConnectionError.self) { try a.connection.createOffer() }
                 #expect(throws: PeerConnectionError.self) { try a.connection.createAnswer(to: offer) }
                 #expect(throws: PeerConnectionError.self) { try b.connection.setAnswer(offer) }
-                // What cannot be read does not use up the one attempt.
+                // An unreadable offer leaves the connection usable for the next one.
                 #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: "v=0\r\n") }
                 let answer = try b.connection.createAnswer(to: offer)
-                // The same again changes nothing; other credentials would be another connection.
+                // The same offer again changes nothing. Other ICE credentials would need another connection.
                 #expect(try b.connection.createAnswer(to: offer).hasPrefix("v=0"))
                 #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: SampleOffer.browser) }
                 try a.connection.setAnswer(answer)
@@ -153,7 +153,7 @@ extension Transport {
             try withPair { a, b in
                 let closing = Watched(false)
                 try join(a, b)
-                // On the network thread, between ICE and DTLS or later.
+                // Called on the network thread; the first candidates come between the start of ICE and DTLS.
                 a.trickle { [weak a] _ in
                     a?.connection.close()
                     closing.change { $0 = true }

@@ -10,14 +10,14 @@ struct CongestionEstimatorTests {
         for step in 0..<100 { window.add(1250, at: Int64(step) * 10_000) }
         let rate = window.bitrate(at: 990_000) ?? 0
         #expect(abs(rate - 1_000_000) < 30_000)
-        // Half of the window is empty, then all of it.
+        // Half of the window is empty at 1.25 s, all of it at 5 s.
         #expect(abs((window.bitrate(at: 1_250_000) ?? 0) - 500_000) < 50_000)
         #expect(window.bitrate(at: 5_000_000) == 0)
-        // A clock that goes back, or far ahead, harms nobody.
+        // Timestamps that go back or jump far ahead do no harm.
         window.add(1000, at: 10)
         window.add(1000, at: .max / 2)
         window.add(1000, at: -5_000_000)
-        // After a step back to a sane time it measures again.
+        // Measuring resumes after a step back to a sane time.
         for step in 0..<100 as Range<Int64> { window.add(1250, at: 20_000_000 + step * 10_000) }
         #expect(abs((window.bitrate(at: 20_990_000) ?? 0) - 1_000_000) < 30_000)
     }
@@ -31,7 +31,7 @@ struct CongestionEstimatorTests {
         let variation = groups.add(sendTime: 66_000, arrival: 126_000)
         #expect(variation == PacketGroups.Variation(send: 29, arrival: 28, time: 83_000))
         #expect(variation?.delay == -1)
-        // Reordered on the way: ignored.
+        // A group that was reordered in the network is ignored.
         #expect(groups.add(sendTime: 40_000, arrival: 127_000) == nil)
         #expect(groups.add(sendTime: 100_000, arrival: 150_000)?.arrival == 43)
     }
@@ -50,7 +50,7 @@ struct CongestionEstimatorTests {
         #expect(seen.allSatisfy { $0 == 0 })
     }
 
-    /// A delay that changes by `slope` ms a ms, groups 10 ms apart; the signals seen.
+    /// Returns the signals for groups 10 ms apart with a delay that changes by `slope` ms per ms.
     private func signals(slope: Double, groups: Int = 100) -> [OveruseDetector.Signal] {
         var filter = TrendlineFilter()
         var detector = OveruseDetector()
@@ -68,7 +68,7 @@ struct CongestionEstimatorTests {
         #expect(!signals(slope: 0.3).contains(.underuse))
         #expect(signals(slope: -0.3).contains(.underuse))
         #expect(!signals(slope: -0.3).contains(.overuse))
-        // Drift of a bad clock, 0.02 %.
+        // Clock drift of 0.02 % must not count as overuse.
         #expect(Set(signals(slope: 0.0002, groups: 1000)) == [.normal])
     }
 
@@ -105,7 +105,7 @@ struct CongestionEstimatorTests {
         #expect(found == after)
     }
 
-    /// `loss` in every report of 100 packets, four a second.
+    /// Adds reports of 100 packets each, four a second, with `loss` lost packets per report.
     private func lossController(start: Double, loss: Int, reports: Int) -> LossBasedController {
         var controller = LossBasedController(start: start, ceiling: 3e6)
         for report in 0..<reports {
@@ -124,17 +124,17 @@ struct CongestionEstimatorTests {
         #expect(lossController(start: 1e6, loss: 20, reports: 5).estimate < 0.91e6)
     }
 
-    /// draft-ietf-rmcat-gcc-02 section 6: down by half of the loss, 1 - 0.5 * 0.2.
+    /// draft-ietf-rmcat-gcc-02 section 6: the rate falls by half of the loss fraction, 1 - 0.5 * 0.2.
     @Test
     func oneReportOfLossIsOneStepByHalfOfIt() {
         #expect(lossController(start: 1e6, loss: 20, reports: 2).estimate == 1e6)
         #expect(lossController(start: 1e6, loss: 20, reports: 3).estimate == 0.9e6)
-        // The answer to it is still under way.
+        // No second decrease yet: this report still shows packets sent before the first one.
         #expect(lossController(start: 1e6, loss: 20, reports: 4).estimate == 0.9e6)
         #expect(lossController(start: 1e6, loss: 20, reports: 5).estimate == 0.81e6)
     }
 
-    /// Until a round trip has passed, what arrives cannot show yet what the last decrease has done.
+    /// Within a round trip, arrivals cannot yet show the effect of the last decrease.
     @Test(arguments: [(10_000, 50_000), (120_000, 120_000), (900_000, 200_000)] as [(Int64, Int64)])
     func overUseBacksOffOnceARoundTrip(roundTrip: Int64, pause: Int64) {
         var controller = DelayBasedController(start: 1e6)
@@ -151,7 +151,7 @@ struct CongestionEstimatorTests {
     @Test
     func lossThatDoesNotAnswerToTheRateIsNotChased() {
         #expect(lossController(start: 1e6, loss: 20, reports: 400).estimate == 0.6e6)
-        // A flood is: it goes on until the rate fits.
+        // Loss of 60 % is congestion: the estimate falls until the rate fits.
         #expect(lossController(start: 1e6, loss: 60, reports: 400).estimate < 0.1e6)
     }
 
@@ -176,7 +176,7 @@ struct CongestionEstimatorTests {
         #expect(
             controller.remoteEstimate(0, now: 3_000_000)
                 == BitrateTarget(target: 100_000, estimate: 0, reason: .floor, isLimitedByNetwork: true))
-        // Too soon after the last news; with the next tick it comes.
+        // Too soon after the last change; the next tick emits it.
         #expect(controller.remoteEstimate(600_000, now: 3_050_000) == nil)
         #expect(controller.tick(totalBytes: 0, now: 3_250_000)?.target == 600_000)
         #expect(controller.remoteEstimate(.max, now: 4_000_000)?.reason == .start)
@@ -206,7 +206,7 @@ struct CongestionEstimatorTests {
         }
         #expect(reasons.contains(.delay) && reasons.contains(.reports))
         #expect(controller.target.reason == .reports)
-        // A quarter after the silence, then up again.
+        // The rate falls to a quarter during the silence, then rises again.
         #expect(controller.target.target > 500_000)
     }
 

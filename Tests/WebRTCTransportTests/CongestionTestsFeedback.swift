@@ -8,7 +8,7 @@ struct TransportFeedbackTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let bytes: [UInt8]
-        /// nil = refused.
+        /// nil: the parser rejects the message.
         let expected: [Status]?
         init(_ name: String, _ bytes: [UInt8], _ expected: [Status]?) {
             (testDescription, self.bytes, self.expected) = (name, bytes, expected)
@@ -129,7 +129,7 @@ struct TransportFeedbackTests {
         let report: [UInt8] = [0x80, 201, 0, 1, 0, 0, 0, 9]
         #expect(FeedbackBytes.parse(report + Self.one + report + Self.one).count == 2)
         #expect(FeedbackBytes.parse(Self.one + [0x00, 205, 0, 1] + Self.one).count == 1)
-        // A message that is refused does not take the others with it.
+        // A rejected message does not prevent the others in the compound from being parsed.
         #expect(FeedbackBytes.parse(FeedbackBytes.message(base: 1, count: 9, chunks: [0x2009]) + Self.one).count == 1)
     }
 
@@ -141,7 +141,7 @@ struct TransportFeedbackTests {
         #expect(found.count == 2)
     }
 
-    /// Every length of every prefix, and seeded damage: no trap, bounded output.
+    /// Tests every length of every prefix, and seeded damage: no trap, bounded output.
     @Test
     func damageNeverTraps() {
         let seeds =
@@ -173,7 +173,7 @@ struct TransportFeedbackTests {
             _ = bytes.withUnsafeBytes(ReceptionReport.parse(compound:))
             _ = bytes.withUnsafeBytes { TransportSequence.number(in: $0, id: 3) }
         }
-        // Else the damage was too heavy to test anything behind the header.
+        // Otherwise the damage was too heavy to reach the code behind the header.
         #expect(parsed > 5_000)
     }
 
@@ -183,7 +183,7 @@ struct TransportFeedbackTests {
         let first = clock.microseconds(reference: 0xff_fffe)
         #expect(clock.microseconds(reference: 0xff_ffff) == first + 64_000)
         #expect(clock.microseconds(reference: 1) == first + 3 * 64_000)
-        // Reordered feedback steps back over the wrap, and forward again.
+        // Reordered feedback moves the clock back across the wrap, and the next moves it forward again.
         #expect(clock.microseconds(reference: 0xff_ffff) == first + 64_000)
         #expect(clock.microseconds(reference: 2) == first + 4 * 64_000)
     }
@@ -203,7 +203,7 @@ struct TransportFeedbackTests {
                 == ReceptionReport(
                     ssrc: 77, fractionLost: 64, highestSequence: 70_000, lastSenderReport: 0x1234_5678,
                     delaySinceLastSenderReport: 32_768))
-        // More blocks promised than there are.
+        // The header announces more report blocks than follow.
         let short: [UInt8] = [0x9f, 201, 0, 7, 0, 0, 0, 9] + block
         #expect(short.withUnsafeBytes(ReceptionReport.parse(compound:)).count == 1)
     }
@@ -218,7 +218,7 @@ struct TransportFeedbackTests {
             ssrc: 1, fractionLost: 0, highestSequence: 0, lastSenderReport: 0x1234_5678,
             delaySinceLastSenderReport: 32_768)
         #expect(times.roundTrip(of: answer, now: 1_600_000) == 100_000)
-        // Held longer than it was away: a lie.
+        // The delay since the last sender report exceeds the elapsed time: implausible, so no round-trip time.
         #expect(times.roundTrip(of: answer, now: 1_100_000) == nil)
         answer.lastSenderReport = 5
         #expect(times.roundTrip(of: answer, now: 1_600_000) == nil)

@@ -2,7 +2,7 @@ import WebRTCTransport
 
 /// Writes transport-cc feedback as a receiver would (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1).
 enum FeedbackBytes {
-    /// From whole chunks and deltas; `words` overrides the length field.
+    /// Builds a message from raw chunks and deltas; `words` overrides the length field.
     static func message(
         base: UInt16, count: UInt16, reference: UInt32 = 0, feedbackCount: UInt8 = 0, chunks: [UInt16],
         deltas: [UInt8] = [],
@@ -29,7 +29,7 @@ enum FeedbackBytes {
         return [0x80 | (hasPadding ? 0x20 : 0) | format, type] + big(UInt16(truncatingIfNeeded: length)) + body
     }
 
-    /// Of arrivals in µs (nil = lost) from `base` on; what a receiver with that clock would write.
+    /// Builds the message that a receiver writes for arrivals in µs (nil: lost) from sequence number `base` on.
     static func message(base: UInt16, arrivals: [Int64?], feedbackCount: UInt8) -> [UInt8] {
         let first = arrivals.lazy.compactMap { $0 }.first ?? 0
         let reference = first / 64_000
@@ -80,7 +80,7 @@ enum FeedbackBytes {
     static func big(_ value: UInt32) -> [UInt8] { big(UInt16(value >> 16)) + big(UInt16(value & 0xffff)) }
 }
 
-/// SplitMix64: the same numbers in every run.
+/// SplitMix64: the same numbers in every run, so that failures are reproducible.
 struct SeededNumbers: RandomNumberGenerator {
     private var state: UInt64
     init(seed: UInt64) { state = seed }

@@ -11,7 +11,7 @@ struct SentPacketHistoryTests {
             history.record(sequence: UInt16(truncatingIfNeeded: 64_000 + index), size: 100 + index, now: Int64(index))
         }
         #expect(history.totalBytes == (0..<5000).reduce(0) { $0 + 100 + UInt64($1) })
-        // The wrap lies within what is kept; what has been overwritten is not mistaken for its successor.
+        // The kept range contains a wrap; an overwritten sequence number must not match the entry that replaced it.
         #expect(history.entry(UInt16(truncatingIfNeeded: 64_000 + 4999))?.sendTime == 4999)
         #expect(
             history.entry(UInt16(truncatingIfNeeded: 64_000 + 5000 - SentPacketHistory.capacity))?.size
@@ -44,7 +44,7 @@ struct SentPacketHistoryTests {
             ])
         #expect((result.lost, result.received, result.recovered) == (1, 3, 0))
         #expect(result.newestSendTime == 3000)
-        // The same again is no news, but the lost one is when it came after all.
+        // Repeated feedback adds nothing, except that a packet first reported lost counts as recovered.
         let again = resolver.resolve(try feedback(10, [128_000, 140_000, 130_000, 131_000], count: 1), with: &history)
         #expect((again.lost, again.received, again.recovered) == (0, 1, 1))
         #expect(again.arrivals.map(\.sendTime) == [1000])
@@ -61,7 +61,7 @@ struct SentPacketHistoryTests {
         #expect((afterMissing.lost, afterMissing.received, afterMissing.unreportedBytes) == (0, 1, 3000))
     }
 
-    /// Feedback that another one has overtaken is taken for what it says; what lies between is not looked at again.
+    /// Late feedback counts only for its own packets; the gap before the overtaking feedback is not evaluated again.
     @Test
     func lateFeedbackMovesNothingBack() throws {
         var history = sent(10)
@@ -82,7 +82,7 @@ struct SentPacketHistoryTests {
         let result = resolver.resolve(try feedback(5000, [0, nil, 1000], count: 0), with: &history)
         #expect((result.lost, result.received, result.arrivals.count) == (0, 0, 0))
         #expect(result.newestSendTime == nil)
-        // Nor does a jump of the base make them lost.
+        // A jump of the base sequence number does not mark the packets in between as lost.
         let back = resolver.resolve(try feedback(10, [0, 1000], count: 1), with: &history)
         #expect((back.lost, back.received) == (0, 2))
     }

@@ -5,7 +5,7 @@ import WebRTCTransport
 struct DegradationLadderTests {
     typealias Level = DegradationLadder.Level
 
-    /// The level after `target` has been in force for `seconds`, told ten times a second.
+    /// Returns the level changes while `target` holds for `seconds`, with ten updates a second.
     private func settle(_ ladder: inout DegradationLadder, _ target: Int, from start: inout Duration, seconds: Int)
         -> [Level]
     {
@@ -40,7 +40,7 @@ struct DegradationLadderTests {
             let ladder = DegradationLadder(width: width, height: height, frameRate: rate)
             #expect(ladder.rungs.first?.level == Level())
             #expect(zip(ladder.rungs, ladder.rungs.dropFirst()).allSatisfy { $0.needs >= $1.needs })
-            // Frames before size.
+            // The frame rate falls first, then the size.
             let scales = ladder.rungs.map(\.level.scale.rawValue)
             #expect(scales == scales.sorted())
             #expect(
@@ -56,13 +56,13 @@ struct DegradationLadderTests {
             ])
     }
 
-    /// An encoder that follows the ladder: `make` tells the bytes of a frame of its number and level.
+    /// An encoder that follows the ladder. `make` returns the bytes of a frame from its number and level.
     private struct Encoder {
         var now = Duration.zero
         var bytes: UInt64 = 0
         var frames = 0
 
-        /// The levels that the ladder changed to.
+        /// Encodes frames for `time` and returns the levels that the ladder changed to.
         @discardableResult mutating func run(
             _ ladder: inout DegradationLadder, target: Int, isLimitedByNetwork: Bool = true, for time: Duration,
             make: (Int, Level) -> Int
@@ -82,8 +82,8 @@ struct DegradationLadderTests {
         }
     }
 
-    /// A detailed picture of which the encoder makes 2.4 times what it was told: fewer frames bring it down, soon, and when
-    /// the link is free again they come back.
+    /// The encoder produces 2.4 times its target for detailed content: the ladder soon lowers the frame rate, and
+    /// restores it when the network no longer limits.
     @Test
     func whatTheEncoderCannotMakeSmaller() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
@@ -103,7 +103,7 @@ struct DegradationLadderTests {
         #expect(ladder.level == Level())
     }
 
-    /// The network carries what the encoder makes, be it more than the user's maximum: quality gives way, not frames.
+    /// If the network carries the encoder's overshoot, even above the user's maximum, the ladder drops no frames.
     @Test(arguments: [1.4, 2.4, 9])
     func anOvershootThatTheNetworkCarriesCostsNoFrame(ratio: Double) {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
@@ -114,7 +114,7 @@ struct DegradationLadderTests {
         #expect(steps.isEmpty, "\(steps)")
     }
 
-    /// A low maximum of the user's is met by a coarser quantizer.
+    /// The encoder meets a low maximum of the user with a coarser quantizer, not with fewer frames.
     @Test
     func aLowMaximumCostsNoFrame() {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
@@ -123,8 +123,8 @@ struct DegradationLadderTests {
         #expect(steps.isEmpty, "\(steps)")
     }
 
-    /// While the target rises from its start value the encoder makes too much, and a burst looks like a queue: whatever
-    /// that costs has come back some seconds after the network proved to carry the maximum.
+    /// The target lags behind the encoder during ramp-up, and a burst looks like a standing queue. The ladder restores
+    /// any step taken then, some seconds after the network has proven to carry the maximum.
     @Test
     func whatIsMeasuredDuringRampUpDoesNotLast() {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
@@ -136,7 +136,7 @@ struct DegradationLadderTests {
         #expect(ladder.level == Level())
     }
 
-    /// An encoder that makes half again as much as it is told at any frame rate: fewer frames do not help.
+    /// The encoder overshoots by half at any frame rate, so fewer frames do not help.
     @Test
     func aStepThatDidNotLowerTheBitrateIsTakenBack() {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
@@ -148,11 +148,11 @@ struct DegradationLadderTests {
         #expect(steps.count % 2 == 0 && steps.count <= 6, "\(steps)")
         for (number, level) in steps.enumerated() where number % 2 == 1 { #expect(level == Level()) }
         #expect(ladder.level == Level())
-        // Two frames of three, at least, in spite of the attempts.
+        // The attempts cost at most one frame in three.
         #expect(encoder.frames > 30 * 30 * 2 / 3)
     }
 
-    /// Cuts: every two seconds five pictures of six times their size.
+    /// Scene cuts: every two seconds, five frames of six times the usual size.
     @Test
     func aCutChangesNothing() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)

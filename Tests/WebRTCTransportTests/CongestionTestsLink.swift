@@ -1,33 +1,33 @@
 import WebRTCTransport
 
-/// A link, an encoder that follows the target and a receiver that sends feedback, on virtual time in steps of 1 ms.
+/// A link, an encoder that follows the target and a receiver that sends feedback, in virtual time with 1 ms steps.
 struct SimulatedCall {
     enum Feedback {
         case transport, reports
         case estimate(Int)
     }
 
-    // The link.
+    // Link. Times in µs, rates in bit/s.
     var capacity: (Int64) -> Int = { _ in 5_000_000 }
     var oneWay: Int64 = 50_000
     var queueLimit: Int64 = 300_000
     var loss = 0.0
-    /// ± this, each packet for itself; `keepsOrder` as on a radio link, or as on many paths at once.
+    /// Jitter of each packet, ±µs. With `keepsOrder` packets stay in order (a radio link), without it they may reorder.
     var jitter: Int64 = 0
     var keepsOrder = true
     var feedbackLoss = 0.0
-    /// No datagram passes either way in these µs.
+    /// No datagram passes in either direction during this time (µs).
     var outage: Range<Int64>?
-    // The encoder.
+    // Encoder.
     var isPaced = true
     var demand: (Int64) -> Int = { _ in .max }
-    /// What the encoder makes of each bit that it is told to make.
+    /// Bits produced for each bit of the target.
     var overshoot = 1.0
     var keyFrames: [Int64] = [0]
-    // The far side.
+    // Remote peer.
     var feedback = Feedback.transport
     var feedbackInterval: Int64 = 100_000
-    // The controller.
+    // Congestion controller under test.
     var range = 100_000...2_500_000
     var start = 2_500_000
     var seed: UInt64 = 1
@@ -35,12 +35,12 @@ struct SimulatedCall {
     struct Sample {
         var time: Int64
         var target: BitrateTarget
-        /// What is waiting in the link's queue, as time.
+        /// Queueing delay of the link, µs.
         var queueing: Int64
     }
     struct Result {
         var samples: [Sample] = []
-        /// Queueing time of each packet that the link delivered, by the time at which it entered.
+        /// Queueing delay (µs) of each delivered packet, with the time at which it entered the queue.
         var delays: [(time: Int64, delay: Int64)] = []
         var events: [(time: Int64, target: BitrateTarget)] = []
         var sentPackets = 0
@@ -53,12 +53,12 @@ struct SimulatedCall {
             let values = targets(range)
             return values.isEmpty ? 0 : values.reduce(0, +) / values.count
         }
-        /// µs.
+        /// Returns the queueing delay's percentile in µs.
         func delay(percentile: Double, _ range: Range<Int64>) -> Int64 {
             let values = delays.filter { range.contains($0.time) }.map(\.delay).sorted()
             return values.isEmpty ? 0 : values[min(values.count - 1, Int(Double(values.count) * percentile))]
         }
-        /// When, in µs after `from`, the target began to be as wanted and stayed so up to `until`.
+        /// Returns how long after `from` (µs) the target began to satisfy `holds` for good, up to `until`.
         func timeUntil(_ from: Int64, until: Int64, _ holds: (Int) -> Bool) -> Int64? {
             var since: Int64?
             for sample in samples where sample.time >= from && sample.time < until {
@@ -106,7 +106,7 @@ struct SimulatedCall {
         }
 
         for now in stride(from: Int64(0), to: end, by: 1000) {
-            // Encoder: a frame each 33 ms, its size around the target, debts paid back by the next ones.
+            // Encoder: a frame every 33 ms, sized around the target; an oversized frame makes the next ones smaller.
             if now >= frame * 1_000_000 / 30 {
                 let rate = min(controller.target.target, demand(now))
                 let share = overshoot * Double(rate) / 30 / 8
@@ -117,13 +117,13 @@ struct SimulatedCall {
                 debt = max(-share * 5, min(share * 10, debt))
                 let packets = Int((size / 1100).rounded(.up))
                 for index in 0..<packets {
-                    // A pacer sends at 2.5 times the rate.
+                    // The pacer sends at 2.5 times the target rate.
                     let delay = isPaced ? Int64(Double(index) * size / Double(packets) * 8e6 / (2.5 * Double(rate))) : 0
                     outbox.append((now + delay, Int(size / Double(packets)) + 20))
                 }
                 frame += 1
             }
-            // Out of the door, into the queue.
+            // Sender to the link's queue.
             let isOut = outage?.contains(now) ?? false
             let bitrate = capacity(now)
             let limit = Int(queueLimit) * (bitrate / 8) / 1_000_000
@@ -140,7 +140,7 @@ struct SimulatedCall {
                 }
                 sequence &+= 1
             }
-            // Through the bottleneck.
+            // Bottleneck.
             let perStep = Double(bitrate) / 8000
             credit = queue.isEmpty ? 0 : credit + perStep
             var spent = 0.0
@@ -158,7 +158,7 @@ struct SimulatedCall {
                     keepsOrder ? max(lastArrival, leaves + oneWay + jitter + wobble) : leaves + oneWay + jitter + wobble
                 arrivals.append((first, lastArrival))
             }
-            // The far side; its clock began elsewhere.
+            // Remote peer; its clock has another epoch.
             for arrival in arrivals where arrival.time <= now {
                 received[arrival.packet.sequence] = arrival.time + 7_000_000_000
                 if Int16(bitPattern: arrival.packet.sequence &- nextReported) < 0 {
@@ -171,7 +171,7 @@ struct SimulatedCall {
                 let lostOnTheWay = Double.random(in: 0..<1, using: &random) < feedbackLoss || isOut
                 switch feedback {
                 case .transport:
-                    // Up to the newest that came, from the oldest that was called lost too early.
+                    // Report up to the newest received packet, starting at the oldest late one that was reported lost.
                     let newest = received.keys.max {
                         Int16(bitPattern: $0 &- nextReported) < Int16(bitPattern: $1 &- nextReported)
                     }
@@ -199,7 +199,7 @@ struct SimulatedCall {
                 case .estimate(let bitrate): note(controller.remoteEstimate(bitrate, now: now), now)
                 }
             }
-            // Back at the sender.
+            // Feedback arrives at the sender.
             while let first = returning.first, first.time <= now {
                 returning.removeFirst()
                 for message in FeedbackBytes.parse(first.bytes) {

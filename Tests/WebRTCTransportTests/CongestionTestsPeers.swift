@@ -5,8 +5,8 @@ import WebRTCTransport
 
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct CongestionPeerTests {
-    /// Two of our own peers on loopback. With transport-cc its feedback is understood; without it the receiver reports
-    /// are. Either way the target stays near what the test picture's few bits are evidence for.
+    /// Two of our own peers on loopback. The sender reads transport-cc feedback, or receiver reports without it.
+    /// In either case the target stays close to the low bit rate that the test pattern proves.
     @Test(arguments: [true, false])
     func theFarSidesWordIsHeard(usesTransportCC: Bool) throws {
         GStreamerRuntime.initialise()
@@ -38,7 +38,7 @@ struct CongestionPeerTests {
         } else {
             #expect(target.reason == .reports)
         }
-        // Five seconds' bytes, and half as many again; a key frame at the beginning is in them.
+        // 150 frames take five seconds, so the bound is 3.75 times the mean bit rate. The bytes include a keyframe.
         #expect(target.target < Int(statistics.bytesSent) * 8 / 4 * 3)
     }
 }

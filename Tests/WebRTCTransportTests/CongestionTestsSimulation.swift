@@ -1,12 +1,12 @@
 import Testing
 import WebRTCTransport
 
-/// The whole controller on a simulated link, on virtual time: RTT 100 ms, a drop-tail queue of 300 ms.
+/// Tests the whole controller on a simulated link in virtual time: RTT 100 ms, drop-tail queue of 300 ms.
 @Suite(.timeLimit(.minutes(1)))
 struct CongestionSimulationTests {
     static let seeds: [UInt64] = [1, 2, 3, 4]
 
-    /// Seed, pacing and feedback interval vary together.
+    /// A seed also selects pacing and feedback interval.
     static func call(_ seed: UInt64) -> SimulatedCall {
         var call = SimulatedCall()
         call.seed = seed
@@ -27,12 +27,12 @@ struct CongestionSimulationTests {
         let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 550_000 })
         #expect(down <= 5 * second)
         #expect(result.delay(percentile: 0.95, (10 * second + down)..<(40 * second)) < 400_000)
-        // The first seconds drain the queue; afterwards it is short.
+        // The queue drains during the first seconds and stays short afterwards.
         #expect(result.delay(percentile: 0.95, (15 * second)..<(40 * second)) < 150_000)
         #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
         let up = try #require(result.timeUntil(40 * second, until: 80 * second) { $0 >= 2_000_000 })
         #expect(up <= 30 * second)
-        // Recovery is slow: nowhere more than half again within a second.
+        // Recovery is gradual: the target never rises by more than half within a second.
         for sample in result.samples where sample.time >= 40 * second && sample.time < 79 * second {
             #expect(result.target(at: sample.time + second) <= sample.target.target * 3 / 2)
         }
@@ -40,7 +40,7 @@ struct CongestionSimulationTests {
         #expect(reasons.contains(.delay) && reasons.contains(.ceiling))
     }
 
-    /// The network limits from the dip on until it has proven to carry the maximum again.
+    /// The network counts as the limit from the dip until it has proven to carry the maximum again.
     @Test(arguments: seeds)
     func theNetworkLimitsDuringTheDipAlone(seed: UInt64) throws {
         var call = Self.call(seed)
@@ -53,7 +53,7 @@ struct CongestionSimulationTests {
         #expect(samples.last?.target.isLimitedByNetwork == false)
     }
 
-    /// The encoder makes twice the user's maximum, more than the network carries: the standing queue tells.
+    /// The encoder produces twice the user's maximum, more than the network carries: only the standing queue shows it.
     @Test(arguments: seeds)
     func aQueueAtTheMaximumIsALimitOfTheNetwork(seed: UInt64) {
         var call = Self.call(seed)
@@ -64,12 +64,12 @@ struct CongestionSimulationTests {
         let result = call.run(until: 20 * second)
         let queueing = result.samples.filter { $0.time > 2 * second && $0.queueing > 150_000 }
         #expect(!queueing.isEmpty)
-        // Half a second and a round trip pass before it is certain that a queue stands.
+        // A queue counts as standing after half a second and a round trip.
         let limited = queueing.filter(\.target.isLimitedByNetwork)
         #expect(limited.count * 2 > queueing.count, "\(limited.count) of \(queueing.count)")
     }
 
-    /// A queue of 1.6 s: at the rate that the path carries it would stay.
+    /// A queue of 1.6 s would persist at exactly the rate of the path.
     @Test(arguments: seeds)
     func aLongQueueDrains(seed: UInt64) throws {
         var call = Self.call(seed)
@@ -78,7 +78,7 @@ struct CongestionSimulationTests {
         let result = call.run(until: 40 * second)
         #expect(result.delay(percentile: 1, (10 * second)..<(12 * second)) > 400_000)
         #expect(result.delay(percentile: 1, (14 * second)..<(40 * second)) < 400_000)
-        // What was held back for it comes back.
+        // The reduction made to drain the queue is reverted.
         #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
     }
 
@@ -98,7 +98,7 @@ struct CongestionSimulationTests {
         let result = call.run(until: 60 * second)
         #expect(result.target(at: 59 * second) < 1_800_000)
         #expect(result.samples.allSatisfy { $0.target.target >= 100_000 })
-        // And does not give up: the loss is not ours.
+        // The target does not collapse, because the sender does not cause this loss.
         #expect(result.target(at: 59 * second) > 300_000)
     }
 
@@ -145,7 +145,7 @@ struct CongestionSimulationTests {
         call.outage = (10 * second)..<(13 * second)
         let result = call.run(until: 45 * second)
         #expect(result.target(at: 12_900_000) <= 1_300_000)
-        // Two halvings and no more, whatever was lost meanwhile.
+        // At most two halvings, however many packets were lost.
         #expect(result.targets((10 * second)..<(20 * second)).min() ?? 0 >= 620_000)
         #expect(result.target(at: 44 * second) >= 2_000_000)
     }
@@ -164,7 +164,7 @@ struct CongestionSimulationTests {
     func afterCongestionIdleTimeIsNoEvidence(seed: UInt64) {
         var call = Self.call(seed)
         call.capacity = Self.dip
-        // The encoder has little to say after the dip.
+        // The encoder produces little after the dip.
         call.demand = { $0 < 38 * second ? .max : 200_000 }
         let result = call.run(until: 90 * second)
         #expect(result.target(at: 89 * second) <= 700_000)

@@ -5,7 +5,7 @@ import ICE
 import Testing
 import WebRTCTransport
 
-/// Connect, stream, stop, again and again: in a process of its own, for threads and files are the whole process's.
+/// Connects, streams and stops repeatedly. In a child process, because threads and files are counted per process.
 extension Transport {
     @Suite(.timeLimit(.minutes(3)))
     struct CycleTests {
@@ -34,14 +34,14 @@ extension Transport {
 
         private func work() throws {
             GStreamerRuntime.initialise()
-            // libvpx, Dispatch and the heap's arenas settle within the first ones.
+            // libvpx, Dispatch and the heap's arenas reach a steady state within the first cycles.
             let witness = try Element(factory: "fakesink")
             #expect(Footprint.now.objects["GstFakeSink"] == 1, "the tracer does not count")
             for _ in 0..<10 { try cycle() }
             let before = Footprint.now
             for _ in 10..<Self.cycles { try cycle() }
             var after = Footprint.now
-            // The last agent's sockets go a moment after it.
+            // The last agent's sockets close a moment after the agent is freed.
             _ = settles(within: .seconds(3)) {
                 after = Footprint.now
                 return after.files <= before.files && after.threads <= before.threads
@@ -50,7 +50,7 @@ extension Transport {
             #expect(after.files <= before.files)
             #expect(after.threads <= before.threads)
             #expect(after.kilobytes - before.kilobytes < 8 * 1024)
-            // The witness and its pad: of the peers not one object, event, buffer or caps is left.
+            // Only the witness and its pad are left: no object, event, buffer or caps of the peers.
             #expect(after.objects == ["GstFakeSink": 1, "GstPad": 1])
             #expect(witness.name.hasPrefix("fakesink"))
         }
@@ -70,7 +70,7 @@ extension Transport {
     }
 }
 
-/// What this process holds.
+/// Resources that this process holds.
 private struct Footprint: CustomStringConvertible {
     var files = 0
     var threads = 0
@@ -82,7 +82,7 @@ private struct Footprint: CustomStringConvertible {
         var footprint = Footprint()
         footprint.files = entries("/proc/self/fd")
         footprint.threads = entries("/proc/self/task")
-        // What is free goes back to the system: how the arenas of many threads are filled is chance, 10 MiB of it.
+        // Returns free memory to the system: how the arenas of many threads fill up is random, by up to 10 MiB.
         if let trim = dlsym(nil, "malloc_trim") { _ = unsafeBitCast(trim, to: (@convention(c) (Int) -> CInt).self)(0) }
         if let file = fopen("/proc/self/statm", "r") {
             var (size, resident) = (0, 0)
@@ -106,7 +106,7 @@ private struct Footprint: CustomStringConvertible {
         return count
     }
 
-    /// By GType, from GStreamer's "leaks" tracer.
+    /// Live objects per GType, from GStreamer's "leaks" tracer.
     private static func liveObjects() -> [String: Int] {
         var counts: [String: Int] = [:]
         var item = gst_tracing_get_active_tracers()
@@ -130,7 +130,7 @@ private struct Footprint: CustomStringConvertible {
                     counts[String(cString: g_type_name(decart_type_of_value(object))), default: 0] += 1
                 }
             }
-            // GStreamer 1.22 puts the objects into it without references of their own: to free it would take ours away.
+            // GStreamer 1.22 stores the objects without references of their own: freeing the structure would drop ours.
             g_value_unset(&instance)
         }
         return counts

@@ -3,7 +3,7 @@ import MediaSecurity
 import Testing
 import WebRTCTransport
 
-/// Offers and answers as text: what is taken, what is refused and with which words. No agent, no socket.
+/// Parses offers and answers as text: accepted and refused ones, and their error messages. No agent, no socket.
 @Suite(.timeLimit(.minutes(1)))
 struct DescriptionTests {
     init() { GStreamerRuntime.initialise() }
@@ -147,13 +147,13 @@ struct DescriptionTests {
         #expect(remote.candidates.first == "candidate:1 1 udp 2113937151 127.0.0.1 50000 typ host")
     }
 
-    /// Sizes that a description of 64 KiB has room for; the suite's time limit is many times what they take.
+    /// Lists as long as a description of 64 KiB allows; the suite's time limit is many times their parsing time.
     @Test func longListsTakeLinearTime() throws {
         let types = Array(repeating: "96", count: 20_000).joined(separator: " ")
         let repeated = SampleOffer.video().replacing("SAVPF 96 97 98 99 102 103", with: "SAVPF \(types)")
         let remote = try offer(SampleOffer.session + repeated.replacing("a=fmtp:97 apt=96", with: "a=fmtp:97 apt=95"))
         #expect(remote.video?.codec.payloadType == 96 && remote.video?.codec.retransmissionPayloadType == nil)
-        // Every payload type is a codec, and each of its lines comes many times.
+        // Every payload type is a codec, and each of its attributes occurs many times.
         let all = (0...127).map(String.init).joined(separator: " ")
         for line in ["rtcp-fb:* x", "rtcp-fb:9 x", "fmtp:97 apt=", "rtpmap:9 VP8/", "extmap:3 x", "ssrc:"] {
             let lines = (0..<2000).map { "a=\(line)\($0)\r\n" }.joined()
@@ -172,7 +172,7 @@ struct DescriptionTests {
         #expect(code(SampleOffer.session + SampleOffer.video(adding: fewer)) == nil)
     }
 
-    /// Errors reach terminals and logs: short, and without control characters of the remote peer's.
+    /// Errors reach terminals and logs: they are short and contain no control characters of the remote peer.
     @Test func errorsHoldNoWordsThatHarm() {
         let escape = "\u{1b}]0;owned\u{7}"
         let whole = SampleOffer.session + SampleOffer.video()
@@ -194,7 +194,7 @@ struct DescriptionTests {
         }
     }
 
-    /// Seeded, so that a failure comes again. None may trap, and none may take longer than its share.
+    /// Seeded, so that failures are reproducible. No description may trap or exceed its share of the time.
     @Test func mutatedDescriptions() {
         var mutator = TextMutator(seed: 20_261_121)
         let seeds = [
@@ -213,7 +213,7 @@ struct DescriptionTests {
                 refused += 1
             }
         }
-        // Both ways were exercised.
+        // Both outcomes must occur often.
         #expect(taken > 1000 && refused > 1000, "\(taken) taken, \(refused) refused")
     }
 }

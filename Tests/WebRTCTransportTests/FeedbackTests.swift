@@ -11,14 +11,14 @@ struct FeedbackTests {
         #expect(packet.count == 8 + 24)
         #expect(packet.count % 4 == 0)
         let read = try #require(estimate(packet))
-        // 18 bits of mantissa, cut off.
+        // The mantissa has 18 bits; the rest is truncated.
         #expect(read <= max(0, bitrate))
         #expect(Double(read) >= Double(max(0, bitrate)) * (1 - 1.0 / 131_072))
         #expect(Array(packet[28...]) == [0xff, 0xfe, 0xfd, 0xfc])
     }
 
     @Test func knownBytes() {
-        // RR, then REMB of 0x26b4a << 4 bit/s.
+        // RR, then a REMB of 0x26b4a << 4 bit/s.
         let bytes: [UInt8] = [0x80, 201, 0, 1, 1, 2, 3, 4, 0x8f, 206, 0, 5, 1, 2, 3, 4, 0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42, 1, 0x12, 0x6b, 0x4a, 9, 9, 9, 9]
         #expect(estimate(bytes) == 2_536_608)
     }
@@ -46,7 +46,7 @@ struct FeedbackTests {
         for length in 0...good.count { _ = estimate(Array(good.prefix(length))) }
     }
 
-    /// A REMB whose header claims 16 bytes ends before its bit rate; what follows belongs to the next packet.
+    /// A REMB whose header claims 16 bytes ends before its bit rate; the bytes after it belong to the next packet.
     @Test func anEstimateThatIsCutOffByItsOwnLength() {
         let short: [UInt8] = [0x8f, 206, 0, 3, 1, 2, 3, 4, 0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42]
         #expect(estimate(short) == nil)
@@ -55,7 +55,7 @@ struct FeedbackTests {
         #expect(estimate(short + whole) == 100_000)
     }
 
-    /// As the implementation, over an array, whose bounds are checked.
+    /// A reference parser: the same algorithm on an array, whose bounds are checked.
     private func reference(_ bytes: [UInt8]) -> Int? {
         var (rest, found) = (bytes[...], Int?.none)
         while rest.count >= 4 {
@@ -72,7 +72,7 @@ struct FeedbackTests {
         return found
     }
 
-    /// Random compounds of true REMB packets, cut, damaged and with lying lengths, give what the reference reads.
+    /// Random compounds of valid REMB packets, truncated, damaged or with wrong lengths, match the reference's result.
     @Test func anyBytesOfAnyLength() {
         var generator = SeededGenerator(seed: 11)
         var estimates = 0
@@ -86,13 +86,13 @@ struct FeedbackTests {
             for _ in 0..<(round % 4) where !bytes.isEmpty {
                 bytes[Int.random(in: 0..<bytes.count, using: &generator)] = UInt8(truncatingIfNeeded: generator.next())
             }
-            // The length of the REMB after the first report.
+            // Byte 11 is in the length field of the REMB after the first report.
             if round % 8 < 3, bytes.count > 12 { bytes[11] = UInt8.random(in: 0...8, using: &generator) }
             let read = estimate(bytes)
             #expect(read == reference(bytes), "\(bytes)")
             if read != nil { estimates += 1 }
         }
-        // Both ways were exercised.
+        // Both outcomes must occur often.
         #expect((2000...18_000).contains(estimates), "\(estimates)")
     }
 
@@ -116,7 +116,7 @@ struct FeedbackTests {
         run(&estimator, from: 1, count: 100, losing: 5)
         let fallen = estimator.estimate
         #expect(fallen > 1_700_000 && fallen < 1_900_000)
-        // Between 2 and 10 % nothing changes.
+        // The estimate stays constant while the loss is between 2 and 10 %.
         run(&estimator, from: 101, count: 100, losing: 20)
         #expect(estimator.estimate == fallen)
         run(&estimator, from: 201, count: 100, losing: nil)

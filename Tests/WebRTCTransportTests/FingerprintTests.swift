@@ -2,7 +2,8 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// RFC 8827 6.5: a certificate that signalling did not promise ends the connection before any media, in either role.
+/// RFC 8827 6.5: a certificate without a matching signalled fingerprint ends the connection before any media, in
+/// either DTLS role.
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct FingerprintTests {
@@ -23,7 +24,7 @@ extension Transport {
                 a.stop()
                 b.stop()
             }
-            // An answerer is active but to an offer that insists on it.
+            // An answerer takes the active role unless the offer insists on it.
             let offererIsActive = wanted.honestIsActive != wanted.liarOffers
             try join(
                 a, b, mangleAnswer: { wanted.liarOffers ? $0 : withWrongFingerprint($0) },
@@ -51,7 +52,7 @@ extension Transport {
             #expect(theirs.packetsReceived == 0 && theirs.framesDecoded == 0)
         }
 
-        /// webrtcbin 1.22 is no referee here: it does not compare fingerprints at all.
+        /// Only aiortc: webrtcbin 1.22 does not compare fingerprints at all.
         @Test(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), arguments: [false, true])
         func weLieToAiortc(asOfferer: Bool) throws {
             let call = try Call(.aiortc, .vp8, peerOffers: !asOfferer, startMedia: false, mangleOurs: withWrongFingerprint)
@@ -71,7 +72,7 @@ extension Transport {
             let took = try #require(seen.failed) - #require(seen.iceConnected)
             #expect(took < .seconds(1))
             #expect(seen.connected == nil)
-            // Time for media to slip through, were there any.
+            // Leaves time for media to slip through.
             #expect(honest.seen.staysFalse(.milliseconds(300)) { $0.frames > 0 })
             let statistics = honest.connection.statistics()
             #expect(statistics.packetsSent == 0)
@@ -80,7 +81,7 @@ extension Transport {
     }
 }
 
-/// Turns the last hexadecimal digit of every fingerprint.
+/// Changes the last hexadecimal digit of every fingerprint.
 func withWrongFingerprint(_ sdp: String) -> String {
     sdp.split(separator: "\r\n" as Character, omittingEmptySubsequences: false).map { line in
         guard line.hasPrefix("a=fingerprint:"), let last = line.last else { return String(line) }

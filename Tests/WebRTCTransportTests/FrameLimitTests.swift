@@ -2,7 +2,7 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// The size that a frame claims is checked before a decoder makes room for it.
+/// The frame size in the bit stream is checked before a decoder allocates memory for it.
 extension Transport {
     @Suite(.timeLimit(.minutes(1)))
     struct FrameLimitTests {
@@ -11,7 +11,7 @@ extension Transport {
             mutating func put(_ value: Int, _ count: Int) {
                 for shift in (0..<count).reversed() { bits.append(UInt8(truncatingIfNeeded: value >> shift & 1)) }
             }
-            /// ue(v) (H.264 9.1).
+            /// Writes ue(v) (H.264 9.1).
             mutating func golomb(_ value: Int) {
                 let count = Int.bitWidth - (value + 1).leadingZeroBitCount
                 put(0, count - 1)
@@ -24,7 +24,7 @@ extension Transport {
             }
         }
 
-        /// The RTP payloads of a keyframe; behind the header is nothing that could be decoded.
+        /// Returns the RTP payloads of a keyframe that has a valid header and no decodable data.
         private static func keyFrame(_ codec: VideoCodec, _ width: Int, _ height: Int) -> [[UInt8]] {
             let rest = [UInt8](repeating: 0x55, count: 200)
             switch codec {
@@ -53,7 +53,7 @@ extension Transport {
             let pipeline = Pipeline()
             private let source = Pad(name: "src", direction: .source)
             let requests = Watched(0)
-            /// Frames that the decoder got.
+            /// Frames that reached the decoder.
             let frames = Watched(0)
             private var sequence = 0
 
@@ -102,7 +102,7 @@ extension Transport {
                 (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
             }
 
-            /// The error on the bus, once it is there.
+            /// Waits for the error on the bus and returns its text.
             func error() -> String? {
                 while let message = pipeline.bus.next(timeout: .seconds(5)) {
                     if message.kind == .error { return message.problem?.text }
@@ -129,7 +129,7 @@ extension Transport {
             line.push(Self.keyFrame(codec, size.0, size.1), at: 1)
             #expect(line.requests.wait(.seconds(5)) { $0 >= 1 }, "no keyframe is asked for")
             #expect(line.frames.value == 1)
-            // Once the remote peer is reasonable again, so is what follows.
+            // The next frame of a permitted size passes again.
             line.push(good, at: 2)
             #expect(line.frames.wait(.seconds(5)) { $0 == 2 }, "the next keyframe does not reach the decoder")
             for time in 3..<6 { line.push(Self.keyFrame(codec, size.0, size.1), at: time) }

@@ -33,7 +33,7 @@ struct HeaderExtensionTests {
     }
 
     @Test func keepsWhatIsThere() {
-        // transport-cc, then padding.
+        // The packet has a transport-cc extension, then padding.
         let packet: [UInt8] = [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 1, 0x31, 7, 8, 0, 0xaa]
         #expect(
             write(packet)

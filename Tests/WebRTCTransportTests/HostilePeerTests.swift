@@ -7,7 +7,7 @@ import WebRTCTransport
 extension TestPeer {
     private var rtpbin: Element? { connection.bin.allElements.first { $0.factoryName == "rtpbin" } }
 
-    /// A packet of our own making between the RTP session and SRTP: the other peer takes it for ours.
+    /// Injects a forged packet between the RTP session and SRTP, so that the remote peer authenticates it as ours.
     func inject(rtp packet: [UInt8]) { inject(packet, "send_rtp_src_0") }
     func inject(rtcp packet: [UInt8]) { inject(packet, "send_rtcp_src_0") }
 
@@ -21,7 +21,7 @@ private func big(_ value: Int, _ count: Int) -> [UInt8] {
 }
 
 extension Transport {
-    /// A remote peer that has the keys and does what no honest one does.
+    /// The remote peer has the SRTP keys and misbehaves.
     @Suite(.timeLimit(.minutes(2)))
     struct HostilePeerTests {
         private func withPair(_ body: (TestPeer, TestPeer) throws -> Void) throws {
@@ -46,7 +46,7 @@ extension Transport {
             return count
         }
 
-        /// Three packets in a row each, so that none is on probation (RFC 3550 A.1).
+        /// Sends three consecutive packets per source, so that none is on probation (RFC 3550 A.1).
         private func flood(_ peer: TestPeer, sources: Range<Int>) throws {
             let type = try #require(peer.connection.sendParameters?.payloadType)
             for source in sources {
@@ -54,7 +54,7 @@ extension Transport {
                     let header: [UInt8] = [0x80, UInt8(0x80 | type)] + big(sequence, 2) + big(1000, 4) + big(source, 4)
                     peer.inject(rtp: header + [0x10, 0x01, 0x02, 0x03] + [UInt8](repeating: 7, count: 40))
                 }
-                // Both ends' sockets belong to the network thread: nothing is lost on the way.
+                // The network thread owns the sockets of both peers; letting it run avoids loss in the socket buffers.
                 if source % 8 == 7 { letTheNetworkThreadRun() }
             }
         }
@@ -70,7 +70,7 @@ extension Transport {
             }
         }
 
-        /// As `inventedSourcesCostNoThreads`, by RTCP: 150 receiver reports a packet, each from another source.
+        /// Like `inventedSourcesCostNoThreads`, by RTCP: 150 receiver reports per packet, each from another source.
         @Test func inventedReportersAreForgotten() throws {
             try withPair { a, b in
                 for round in 0..<50 {
@@ -86,7 +86,7 @@ extension Transport {
             }
         }
 
-        /// A service that restarts its output takes a new SSRC each time: every one of them is shown, at whatever bound.
+        /// A service that restarts its output uses a new SSRC each time: each is selected, however many came before.
         @Test func aRestartedStreamIsShownHoweverManyCameBefore() throws {
             try withPair { a, b in
                 let type = try #require(a.connection.sendParameters?.payloadType)
@@ -106,12 +106,12 @@ extension Transport {
                     stream.setState(.null)
                     #expect(isShown, "the stream after restart \(restart) is not shown")
                 }
-                // What stands still makes room for what flows.
+                // The flowing stream replaces the one that stopped.
                 #expect(b.seen.wait(.seconds(20)) { $0.size == (320, 180) }, "the first stream is not shown again")
             }
         }
 
-        /// One RTCP packet asks for 17 packets, again and again.
+        /// One RTCP packet requests 17 retransmissions, again and again.
         @Test func retransmissionsHaveABudget() throws {
             try withPair { a, b in
                 let last = Watched<(ssrc: Int, sequence: Int)?>(nil)
@@ -134,7 +134,7 @@ extension Transport {
                 let frames = b.frames
                 #expect(b.waitForFrames(frames + 30))
                 let sent = try #require(sender.int("num-rtx-packets"))
-                // A quarter of 1.5 Mbit/s for two seconds, and for the time that this took.
+                // The budget is a quarter of 1.5 Mbit/s for two seconds, plus the duration of the test.
                 #expect((1...400).contains(sent), "\(sent) of \(200 * 17)")
             }
         }

@@ -1,7 +1,7 @@
 import Testing
 import WebRTCTransport
 
-/// The bounds that a hostile remote peer meets, one by one and with a clock of the test's own.
+/// The bounds that limit a hostile remote peer, each one alone, with a clock that the test sets.
 @Suite(.timeLimit(.minutes(1)))
 struct HostilePeerValueTests {
     // MARK: Sources
@@ -26,7 +26,7 @@ struct HostilePeerValueTests {
         for ssrc in 0..<UInt32(sources.capacity) { _ = sources.take(ssrc, now: .milliseconds(Int(ssrc))) }
         let now = sources.silence + .milliseconds(1)
         _ = sources.take(0, now: now)
-        // To be let in is no change: a forgery must not take a place.
+        // `admits` changes nothing: a forged packet, not yet authenticated, must not take a slot.
         #expect(sources.admits(1000, now: now) && sources.admits(1000, now: now))
         let replaced = sources.take(1000, now: now)
         #expect(replaced == 1)
@@ -34,7 +34,7 @@ struct HostilePeerValueTests {
         #expect(sources.admits(1001, now: now + .milliseconds(1)) && sources.count == sources.capacity)
     }
 
-    /// A restart of all streams each second, for a year of them in a row.
+    /// All streams restart each second, 100,000 times in a row.
     @Test func restartsAreNeverLockedOut() {
         var sources = InboundSources()
         for second in 0..<100_000 {
@@ -51,10 +51,10 @@ struct HostilePeerValueTests {
 
     @Test func theNewestStreamIsShownUntilItFallsSilent() {
         var choice = StreamChoice()
-        // The SSRC of a packet, when it comes, and the stream that is shown from then on.
+        // SSRC of a packet, its arrival time in ms, and the SSRC selected from then on.
         let steps: [(ssrc: UInt32, time: Int, shown: UInt32)] = [
             (1, 0, 1), (1, 10, 1),
-            // Its successor at once; what still comes of it is late.
+            // The successor is selected at once; remaining packets of the old stream count as late.
             (2, 20, 2), (1, 30, 2), (1, 519, 2), (1, 520, 1), (2, 600, 1),
         ]
         for step in steps {
@@ -64,7 +64,7 @@ struct HostilePeerValueTests {
         }
     }
 
-    /// Otherwise it would be taken for the newest one as soon as the table has forgotten it.
+    /// If the table forgot it, its next packet would make it the newest stream.
     @Test func aStreamThatFlowsIsNotForgottenBehindManyOthers() {
         var choice = StreamChoice()
         _ = choice.take(1, now: .zero)
@@ -105,7 +105,7 @@ struct HostilePeerValueTests {
                 }
             }
         }
-        // Two seconds' worth at once, then as much as comes in.
+        // A burst of two seconds' worth is allowed, then only the steady rate.
         let (first, later) = (sent(0..<1), sent(1..<2001))
         #expect(abs(first - 2 * share) <= RetransmissionBudget.packetSize)
         #expect(abs(later - 2 * share) <= 2 * RetransmissionBudget.packetSize)
@@ -123,7 +123,7 @@ struct HostilePeerValueTests {
 
     private func sizes(_ codec: VideoCodec, _ bytes: [UInt8]) -> [FrameSize]? { bytes.withUnsafeBytes(codec.announcedSizes) }
 
-    /// Parameter sets of x264 and of this test: cropped 1920x1080, interlaced, with scaling lists, with emulation prevention.
+    /// Parameter sets of x264 and handmade ones: cropped 1920x1080, interlaced, scaling lists, emulation prevention.
     @Test func parameterSetsOfEncoders() {
         let high: [UInt8] = [
             0, 0, 0, 1, 0x67, 0x64, 0x00, 0x28, 0xac, 0xd9, 0x40, 0x78, 0x02, 0x27, 0xe5, 0xc0, 0x44, 0x00, 0x00, 0x03, 0x00, 0x04,

@@ -2,7 +2,7 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// Our transport against peers that share no code with it.
+/// Tests our transport against independent implementations.
 extension Transport {
     @Suite(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), .timeLimit(.minutes(2)))
     struct InteroperabilityTests {
@@ -35,7 +35,7 @@ extension Transport {
             let there = try #require(seen?.meanRGB)
             #expect(Colour(red: there[0], green: there[1], blue: there[2]).isNear(.reddish), "\(there)")
 
-            // A key frame answers a request, in either direction.
+            // A request causes a keyframe, in either direction.
             let sent = ours.seen.value.keyFramesSent
             theirs.say(PeerLine("request-keyframe"))
             #expect(ours.seen.wait(.seconds(5)) { $0.keyFramesSent > sent }, "their request was not answered")
@@ -59,7 +59,7 @@ extension Transport {
             #expect(call.theirs.stop() == 0)
         }
 
-        /// Asked for while pictures flow, withdrawn, and asked for again.
+        /// Audio is added while video flows, removed, and added again.
         @Test func soundComesAndGoes() throws {
             let call = try Call(.aiortc, .vp8, peerOffers: false, options: ["--tone", "1000"])
             defer { call.end() }
@@ -88,13 +88,13 @@ extension Transport {
             #expect(call.ours.waitToHear(1000), "nothing heard here; \(call.theirs.seen.value.problems)")
             let there = call.theirs.stats(within: .seconds(20)) { abs(($0.soundPitch ?? 0) - 440) < 60 }
             #expect(abs((there?.soundPitch ?? 0) - 440) < 60, "nothing heard there; \(call.theirs.seen.value.problems)")
-            // The picture beside it.
+            // Video continues alongside.
             #expect(call.ours.waitForFrames(20))
             #expect((call.theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)
             #expect(call.ours.connection.statistics().packetsRefused == 0)
         }
 
-        /// aiortc knows no transport-cc: it raises its rate by our REMB and sends its own if it sees abs-send-time.
+        /// aiortc has no transport-cc: it follows our REMB, and sends its own if it receives abs-send-time.
         @Test(arguments: [false, true])
         func bitrateEstimatesBothWays(peerOffers: Bool) throws {
             let call = try Call(.aiortc, .vp8, peerOffers: peerOffers)
@@ -109,7 +109,7 @@ extension Transport {
         }
     }
 
-    /// One of ours and one of theirs, connected, sending colours that tell them apart.
+    /// One of our peers and one of theirs, connected; each sends its own colour, so that tests can tell them apart.
     final class Call: Sendable {
         let ours: TestPeer
         let theirs: PythonPeer
@@ -133,7 +133,7 @@ extension Transport {
                 try ours.connection.setAnswer(answer)
             }
             ours.trickle { [theirs] candidate in
-                // Its agent binds 127.0.0.1 only.
+                // The Python peer's agent binds to 127.0.0.1 only.
                 if candidate.map({ $0.candidate.contains(" 127.0.0.1 ") }) ?? true { theirs.say(candidate: candidate) }
             }
             theirs.trickle { [weak ours] in ours?.connection.addRemoteCandidate($0) }

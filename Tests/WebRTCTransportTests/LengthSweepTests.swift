@@ -2,12 +2,12 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// Every length of every kind of datagram, from the far side's own address and from a stranger's: a trap would be a
-/// remote denial of service, and the session must not even notice.
+/// Sends every length of every kind of datagram, from the remote peer's own address and from a stranger's. A trap would
+/// be a remote denial of service, and the session must not be disturbed.
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct LengthSweepTests {
-        /// RFC 7983 7, and RFC 5761 4 for the second byte.
+        /// Kinds by the first byte (RFC 7983 7), and by the second byte for RTP and RTCP (RFC 5761 4).
         enum Kind: CaseIterable, Sendable {
             case stun, stunWithCookie, dtls, rtp, rtcp, other
 
@@ -17,7 +17,7 @@ extension Transport {
                 switch self {
                 case .stun: set(0, UInt8(length % 4))
                 case .stunWithCookie:
-                    // A binding request with an honest length and attributes that are noise.
+                    // A binding request with a correct length and random attributes.
                     let body = max(0, length - 20) & ~3
                     for (index, value) in [0, 1, UInt8(body >> 8), UInt8(body & 255), 0x21, 0x12, 0xa4, 0x42].enumerated() { set(index, value) }
                 case .dtls: set(0, UInt8(20 + length % 44))
@@ -43,7 +43,7 @@ extension Transport {
                     path.inject(datagram, to: side)
                     stranger.send(datagram, to: port)
                 }
-                // So that the kernel has no reason to drop any.
+                // Otherwise the kernel might drop some.
                 if length % 4 == 0 { letTheNetworkThreadRun() }
             }
             letTheNetworkThreadRun()
@@ -108,14 +108,14 @@ extension Transport {
                     let frames = peer.frames
                     #expect(peer.waitForFrames(frames + 20, within: .seconds(5)))
                     #expect(peer.error == nil)
-                    // RTP, RTCP and the undefined ones reach our demultiplexer; those of no length reach nobody.
+                    // RTP, RTCP and undefined datagrams reach our demux; empty datagrams do not.
                     #expect(peer.connection.statistics().packetsRefused > 3 * 1400)
                 }
             }
         }
 
-        /// Records with the right header and noise in them, as a neighbour can make them who sees the path. They may end
-        /// a handshake, as they may end anyone's, but not an association that is up (RFC 6347 4.1.2.7).
+        /// Records with a valid header and random content, as an on-path attacker can forge. They may end a handshake,
+        /// as in any implementation, but not an established association (RFC 6347 4.1.2.7).
         @Test(arguments: [false, true])
         func plausibleRecords(afterTheHandshake: Bool) throws {
             let path = try LossyPath()
@@ -137,7 +137,7 @@ extension Transport {
                     }
                     if length % 4 == 0 { letTheNetworkThreadRun() }
                 }
-                // Alerts in the clear: close_notify and a fatal one.
+                // Unencrypted alerts: close_notify and fatal ones.
                 for level: UInt8 in [1, 2] {
                     for description: UInt8 in [0, 10, 20, 40, 80] {
                         path.inject([21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, level, description], to: .a)

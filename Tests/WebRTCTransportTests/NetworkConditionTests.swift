@@ -4,7 +4,7 @@ import Testing
 import TurnServer
 import WebRTCTransport
 
-/// Paths that are not a clean loopback.
+/// Connections over impaired network paths.
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct NetworkConditionTests {
@@ -67,7 +67,7 @@ extension Transport {
             }
         }
 
-        /// NACK and RTX bring back what is lost, and nothing that leaves is too long for a tunnel.
+        /// NACK and RTX recover lost packets, and no datagram exceeds 1200 bytes, so that it fits into a tunnel's MTU.
         @Test(arguments: VideoCodec.allCases)
         func mediaUnderFivePercentLoss(codec: VideoCodec) throws {
             let path = try LossyPath(seed: 7)
@@ -75,7 +75,7 @@ extension Transport {
             configuration.codec = codec
             try withPair(configuration) { a, b in
                 try join(a, b, over: path)
-                // Noise fills every packet.
+                // The noise pattern fills every packet.
                 try a.startMedia(pattern: "snow", bitrate: 1_200_000)
                 try b.startMedia()
                 #expect(a.waitForFrames(5) && b.waitForFrames(5))
@@ -93,7 +93,7 @@ extension Transport {
             }
         }
 
-        /// The last flight of DTLS comes after ICE has given up, which takes 50 s: nothing is keyed, nothing is sent.
+        /// The last DTLS flight arrives after ICE has failed, which takes 50 s: no keys are set and nothing is sent.
         @Test func aHandshakeThatEndsAfterTheFailure() throws {
             let path = try LossyPath(seed: 5)
             try withPair { a, b in
@@ -108,7 +108,7 @@ extension Transport {
             }
         }
 
-        /// Everything is lost for a while: the session survives, and a key frame brings the picture back.
+        /// The session survives the loss of all packets for two seconds, and a keyframe restores the video.
         @Test func aShortOutage() throws {
             let path = try LossyPath(seed: 3)
             try withPair { a, b in

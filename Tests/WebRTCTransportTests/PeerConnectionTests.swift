@@ -2,7 +2,7 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// Everything that uses sockets, encoders and both cores goes one at a time.
+/// Serialised: these suites use sockets, encoders and both cores.
 @Suite(.serialized)
 enum Transport {}
 
@@ -27,7 +27,7 @@ extension Transport {
             #expect(a.waitForConnected())
             #expect(b.waitForConnected())
             #expect(a.waitForFrames(20))
-            // A packet is counted when it has left, which may be after it has arrived; the one before it has been.
+            // A packet is counted after it was sent, so it may arrive first; its predecessor has been counted by then.
             #expect(b.waitForFrames(21))
             #expect(a.size == (160, 120))
             #expect(b.size == (320, 180))
@@ -39,8 +39,8 @@ extension Transport {
             #expect(statistics.selectedPair != nil)
         }
 
-        /// In the m-line that speaks for the bundle, as services have it that gather before they answer. The answerer
-        /// knows no candidate of ours: the first check must be ours.
+        /// Candidates are in the first m-line of the bundle, as services write them that gather before they answer. The
+        /// answerer has none of our candidates, so our side must send the first connectivity check.
         @Test func candidatesInTheAnswerAreEnough() throws {
             var configuration = PeerConnectionConfiguration()
             configuration.audio = .sendrecv

@@ -3,7 +3,7 @@ import ICE
 import Testing
 import WebRTCTransport
 
-/// One answerer, several offers, as a room sends them: data channels alone, then a video beside them.
+/// One answerer and several offers, as a LiveKit room sends them: first data channels only, then with a video m-line.
 extension Transport {
     @Suite(.timeLimit(.minutes(1)))
     struct RenegotiationTests {
@@ -44,7 +44,7 @@ extension Transport {
                 #expect(second.values("group") == ["BUNDLE 2 1"])
                 #expect(second.media[1].has("recvonly") && second.media[1].value("msid") == nil)
                 #expect(connection.negotiatedCodec == .vp8)
-                // One transport: its parameters stay.
+                // All m-lines share one transport, so its parameters stay.
                 for name in ["ice-ufrag", "ice-pwd", "fingerprint", "setup"] {
                     #expect(second.media[1].value(name) == first.media[0].value(name))
                 }
@@ -77,7 +77,7 @@ extension Transport {
             }
         }
 
-        /// Withdrawn and published again: the far side may use the m-line that there was, or another one.
+        /// A track is unpublished and published again: the remote peer may reuse the m-line or add another one.
         @Test func theVideoMovesToAnotherLine() throws {
             func line(_ mid: String, _ direction: String, _ track: String) -> String {
                 SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
@@ -86,7 +86,7 @@ extension Transport {
             let wanted = { (msid: String?) in msid == "stream now" }
             try withAnswerer { connection in
                 _ = try connection.createAnswer(to: application + line("1", "sendonly", "stream now"), wants: wanted)
-                // What is not wanted any more is still answered.
+                // An m-line that is no longer wanted stays in the answer.
                 let withdrawn = try SDPDescription(
                     parsing: connection.createAnswer(to: application + line("1", "inactive", "gone"), wants: wanted))
                 #expect(withdrawn.media.map(\.port) == [9, 9] && withdrawn.media[1].has("inactive"))
@@ -99,14 +99,14 @@ extension Transport {
                 let back = application + line("1", "sendonly", "stream now") + line("7", "inactive", "gone")
                 let returned = try SDPDescription(parsing: connection.createAnswer(to: back, wants: wanted))
                 #expect(returned.media[1].has("recvonly") && returned.media[2].has("inactive"))
-                // A line that was never taken is refused, as ever.
+                // An m-line that was never accepted is rejected with port 0.
                 let foreign = try SDPDescription(
                     parsing: connection.createAnswer(to: back + line("8", "sendonly", "foreign"), wants: wanted))
                 #expect(foreign.media.map(\.port) == [9, 9, 9, 0])
             }
         }
 
-        // MARK: The far side answered first, and offers now
+        // MARK: The remote peer answered first and offers now
 
         private func withOfferer(_ audio: MediaDirection? = nil, _ body: (PeerConnection) throws -> Void) throws {
             GStreamerRuntime.initialise()
@@ -137,11 +137,11 @@ extension Transport {
                 ] {
                     let answer = try answer(connection, SampleOffer.session + service("0", theirs))
                     #expect(answer.media.count == 1 && answer.media[0].has(ours))
-                    // The far side was the one to open the handshake: RFC 8842 5.5, the roles stay.
+                    // The remote peer took the active role in the handshake; the roles stay (RFC 8842 5.5).
                     #expect(answer.media[0].value("setup") == "passive")
                     #expect(connection.videoDirection == direction)
                 }
-                // And ours, which leaves the roles open again.
+                // An offer of ours leaves the roles open again.
                 let offer = try SDPDescription(parsing: connection.createOffer())
                 #expect(offer.media.count == 1 && offer.media[0].has("sendrecv") && offer.media[0].value("setup") == "actpass")
             }
@@ -156,7 +156,7 @@ extension Transport {
                 #expect(answer.media.first?.value("msid") != nil && answer.media.last?.value("msid") == nil)
                 #expect(answer.media.last?.formats.first == "96")
                 #expect(connection.videoDirection == .sendrecv)
-                // Ours has all lines from now on, in their order.
+                // From now on our offers contain all m-lines, in the same order.
                 let later = try SDPDescription(parsing: connection.createOffer())
                 #expect(later.media.map { $0.value("mid") } == (audio == nil ? ["0", "out"] : ["0", "1", "out"]))
                 #expect(later.media.first?.has("sendrecv") == true && later.media.last?.has("recvonly") == true)
@@ -164,7 +164,7 @@ extension Transport {
             }
         }
 
-        /// What we refuse of theirs is no line of ours: sound that is wanted later gets its own.
+        /// We do not reuse an m-line of theirs that we rejected: audio that is added later gets its own.
         @Test func anOfferWithSoundThatIsNotWanted() throws {
             try withOfferer { connection in
                 let sound = SampleOffer.audio.replacing("a=mid:0", with: "a=mid:sound")
@@ -177,7 +177,7 @@ extension Transport {
             }
         }
 
-        /// Both sides offer: theirs is refused, and ours goes on.
+        /// Glare: the remote offer is refused while ours is pending.
         @Test func anOfferWhileOursIsInFlight() throws {
             try withOfferer { connection in
                 _ = try connection.createOffer()
@@ -189,7 +189,7 @@ extension Transport {
             }
         }
 
-        /// What cannot be taken changes nothing.
+        /// A refused offer changes nothing.
         @Test func anOfferThatCannotBeTaken() throws {
             let bad = [
                 service("0", "sendrecv").replacing("a=ice-ufrag:SAMP", with: "a=ice-ufrag:OTHR"),
@@ -205,7 +205,7 @@ extension Transport {
             }
         }
 
-        /// Two real peers: the one that answered moves what it sends, twice, and both go on seeing the other.
+        /// Two real peers: the answerer moves its video to a new m-line twice, and both keep receiving.
         @Test func theAnswererMovesItsVideo() throws {
             let (a, b) = (try TestPeer(), try TestPeer())
             defer {
@@ -224,7 +224,7 @@ extension Transport {
                 #expect(a.connection.videoDirection == .sendrecv && b.connection.videoDirection == .sendrecv)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
             }
-            // The side that offered first offers again.
+            // Now the peer that offered first offers again.
             try a.connection.setAnswer(try b.connection.createAnswer(to: try a.connection.createOffer()))
             #expect(a.waitForFrames(10) && b.waitForFrames(10))
         }
@@ -240,7 +240,7 @@ extension Transport {
             }
         }
 
-        /// A m-line that the far side sends on goes before one that it would only receive on.
+        /// The first m-line on which the remote peer sends wins over one on which it only receives.
         @Test func theOneThatSends() throws {
             let receiving = SampleOffer.video().replacing("a=mid:1", with: "a=mid:r").replacing("a=sendrecv", with: "a=recvonly")
             let sdp = SampleOffer.session + receiving + withVideo.dropFirst(SampleOffer.session.count)
@@ -270,7 +270,7 @@ extension Transport {
             }
         }
 
-        /// Sending and receiving each have an m-line, of one RTP session; what is received may be refused, or come later.
+        /// Sending and receiving use separate m-lines of one RTP session; receiving ones may be rejected or come later.
         @Test func linesOfTheirOwnForEachDirection() throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
@@ -281,7 +281,7 @@ extension Transport {
                 connection.dismantle()
             }
             let offer = try SDPDescription(parsing: connection.createOffer())
-            // Those to send on first, also where nothing is sent yet.
+            // The m-lines for sending come first, even those without a track yet.
             #expect(offer.media.map(\.kind) == ["video", "audio", "video", "audio"])
             let directions = ["sendonly", "inactive", "recvonly", "recvonly"]
             #expect(zip(offer.media, directions).allSatisfy { $0.has($1) })
@@ -295,7 +295,7 @@ extension Transport {
             let refused = line(SampleOffer.video(), mid: "2", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
             try connection.setAnswer(SampleOffer.session + sending + sound("1", "inactive") + refused + sound("3", "inactive"))
             #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
-            // What comes is taken where it is wanted.
+            // An incoming track is received only on the m-line that the closure accepts.
             let receiving = line(SampleOffer.video(), mid: "2", "sendonly")
             let both = SampleOffer.session + sending + sound("1", "inactive") + receiving + sound("3", "sendonly")
             for (wanted, video, audio) in [("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly)] {
@@ -328,7 +328,7 @@ extension Transport {
             try body(ours, theirs)
         }
 
-        /// As the far side of a room's one connection: each line is answered, and ours goes on one that takes it.
+        /// Plays the server of a room with one connection: it answers each m-line and sends on one that receives.
         @Test func eachLineIsAnswered() throws {
             try withSeparatePair { ours, theirs in
                 func exchange() throws -> [SDPMedia] {
@@ -350,7 +350,7 @@ extension Transport {
                 #expect(theirs.videoDirection == .sendrecv && ours.videoDirection == .sendrecv)
                 #expect(theirs.audioDirection == .recvonly && ours.audioDirection == .sendonly)
 
-                // Withdrawn; what comes goes on.
+                // Our tracks are removed; receiving continues.
                 theirs.setMedia(video: .sendrecv, audio: .sendrecv)
                 ours.setMedia(video: .recvonly, audio: nil)
                 let third = try exchange()
@@ -370,7 +370,7 @@ extension Transport {
                 connection.close()
                 connection.dismantle()
             }
-            // Before there is an agent it is nothing.
+            // `gather` does nothing before there is an agent.
             connection.gather(servers: [], policy: .all)
             _ = try connection.createOffer()
             letTheNetworkThreadRun()
@@ -379,7 +379,7 @@ extension Transport {
             #expect(seen.wait(.seconds(5)) { $0 > 0 })
         }
 
-        /// Who receives first has reported already when it begins to send.
+        /// A receiver has sent RTCP already when it starts to send; its SSRC must stay the one in the description.
         @Test func whatIsSentLaterBearsTheNumberThatTheDescriptionSays() throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()

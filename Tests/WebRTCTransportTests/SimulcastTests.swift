@@ -32,7 +32,7 @@ struct SimulcastTests {
             let total = Int.random(in: 0...5_000_000, using: &random)
             let shares = allocation.share(total)
             #expect(shares.count == 3 && shares.reduce(0, +) <= total)
-            // The least one is always sent, and what is sent is the end of the list.
+            // The smallest layer is always sent, and layers stop from the largest down.
             #expect(total < 10 || shares[2] > 0)
             #expect(shares.map { $0 > 0 } == shares.map { $0 > 0 }.sorted { !$0 && $1 })
         }
@@ -45,7 +45,7 @@ struct SimulcastTests {
         #expect(plenty[0] > 2_500_000 && plenty[1] < 650_000 && plenty[2] < 170_000)
         #expect(allocation.share(500_000)[0] == 0 && allocation.count == 2)
         #expect(allocation.share(100_000) == [0, 0, 100_000] && allocation.count == 1)
-        // What went comes back when there is enough for it to stay.
+        // A stopped layer resumes when the bit rate leaves a margin, so that it will not stop again at once.
         #expect(allocation.share(800_000)[0] == 0 && allocation.count == 2)
         #expect(allocation.share(1_000_000)[0] > 600_000 && allocation.count == 3)
         #expect(allocation.share(800_000)[0] > 600_000)
@@ -96,7 +96,7 @@ struct SimulcastTests {
                     try ours.setAnswer(mangle(answer))
                     let parameters = try #require(ours.sendParameters)
                     #expect(parameters.layers.map(\.rid) == layers)
-                    // Each stream has its own; the least one has that of a single stream.
+                    // Each layer has its own SSRCs; the smallest has the SSRC of a single stream.
                     let numbers = parameters.layers.flatMap { [$0.ssrc, $0.retransmissionSSRC] }
                     #expect(Set(numbers).count == numbers.count)
                     #expect(parameters.layers.last.map { $0.ssrc == parameters.ssrc } ?? true)
@@ -119,7 +119,7 @@ struct SimulcastTests {
             let video = try #require(try SDPDescription(parsing: answer).media.first)
             let isTaken = accepts && !extmap.isEmpty
             #expect(video.value("simulcast") == (isTaken ? expected.map { "recv \($0)" } : nil))
-            // Whoever is not told that the extension is known cannot add a simulcast later.
+            // The answer keeps the extension without simulcast too, or the remote peer could not add simulcast later.
             #expect(video.values("extmap").contains { $0.hasSuffix("sdes:rtp-stream-id") } == !extmap.isEmpty)
         }
     }
@@ -156,7 +156,7 @@ struct SimulcastTests {
         #expect(take(1, "q", 0) == LayerChoice.News(arrived: "q", shown: 1))
         #expect(take(3, "f", 1) == LayerChoice.News(arrived: "f", shown: 3))
         #expect(take(2, "h", 2) == LayerChoice.News(arrived: "h"))
-        // A stream is named in its first packets only, if its sender likes.
+        // A sender may put the RID into a stream's first packets only.
         #expect(take(3, nil, 300) == LayerChoice.News() && take(2, nil, 700) == LayerChoice.News())
         #expect(take(1, nil, 801).shown == 1, "the best one has stopped")
         #expect(take(2, nil, 802).shown == 2 && take(3, nil, 900).shown == 3)
@@ -169,7 +169,7 @@ struct SimulcastTests {
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct SimulcastMediaTests {
-        /// Three streams leave; the far side gives the best one on, and the next best when the bit rate falls.
+        /// Three layers are sent; the receiver selects the largest, and the next one when the bit rate falls.
         @Test(arguments: [VideoCodec.vp8, .h264])
         func theBestOneArrivesAndAnotherTakesItsPlace(codec: VideoCodec) throws {
             GStreamerRuntime.initialise()
@@ -203,11 +203,10 @@ extension Transport {
                 #expect(b.waitForFrames(frames + 10) && b.size == size)
             }
             let received = b.connection.statistics()
-            // All streams count for the congestion control: their numbers are of one row, and none seems lost.
+            // Congestion control covers all layers: they share transport-wide sequence numbers, so none seems lost.
             #expect(a.connection.statistics().bitrateTarget.map { $0.target >= 1_000_000 } == true)
             #expect(received.receivedLayers.keys.sorted() == ["f", "h", "q"])
-            // A packet is counted when it has left, and may have arrived by then: only a sender whose threads have ended
-            // has counted them all.
+            // A packet may arrive before its sender counts it: the counter is complete once the sender's threads ended.
             a.pipeline.setState(.null)
             #expect(received.receivedLayers.values.reduce(0, +) <= a.connection.statistics().packetsSent)
             #expect(received.packetsRefused == 0)

@@ -5,8 +5,8 @@ import WebRTCTransport
 
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct VideoEncoderTests {
-    /// A remote peer that asks for a keyframe with each frame gets three or four a second, and the last request is not
-    /// forgotten. Times are those of the frames.
+    /// A remote peer that requests a keyframe for every frame gets three or four a second, and its last request is
+    /// still served. Times are those of the frames.
     @Test(arguments: [
         (VideoCodec.vp8, ""), (.vp9, ""), (.h264, "x264enc"), (.h264, "openh264enc"), (.vp8, "identity ! vp8enc deadline=1"),
     ])

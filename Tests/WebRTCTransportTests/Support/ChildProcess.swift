@@ -1,20 +1,20 @@
 import Glibc
 import Synchronization
 
-/// A child with its standard input and output on a socket of ours; killed, by its id, when the object goes.
-// @unchecked: what changes is behind the mutex; the rest is constant.
+/// A child process with its standard input and output on a socketpair; deinit kills it by its ID.
+// @unchecked: the mutable state is guarded by the mutex; the rest is constant.
 final class ChildProcess: @unchecked Sendable {
     struct CannotStart: Error { let status: Int32 }
 
     let process: pid_t
     private let descriptor: Int32
     private let ended = Mutex<Int32?>(nil)
-    /// The child is a zombie until `end` collects it, so its id stays its own.
+    /// The child is a zombie until `end` collects it, so its process ID is not reused.
     private let hasExited = Watched(false)
 
-    /// `environment` is added to our own. Its standard error is ours unless it is to come with its output.
+    /// Adds `environment` to our own. Standard error is inherited unless `mergingErrors` is set.
     init(_ arguments: [String], environment: [String: String] = [:], mergingErrors: Bool = false) throws {
-        // A socket rather than pipes: a child that is gone must not cost us a SIGPIPE.
+        // A socket instead of pipes: writing to a child that has exited must not raise SIGPIPE.
         var ends: [Int32] = [0, 0]
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         guard let path = arguments.first, socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw CannotStart(status: errno) }
@@ -68,7 +68,7 @@ final class ChildProcess: @unchecked Sendable {
         }
     }
 
-    /// Calls `line` for every line of output until the child's end, on a thread of its own.
+    /// Calls `line` on a separate thread for every line of output until the child ends.
     func readLines(_ line: @escaping @Sendable ([UInt8]) -> Void) {
         let descriptor = dup(descriptor)
         detachThread {
@@ -88,7 +88,7 @@ final class ChildProcess: @unchecked Sendable {
         }
     }
 
-    /// The exit status as waitpid gives it; a child that needs longer than `limit` is killed.
+    /// Returns the status in waitpid's format. Kills a child that needs longer than `limit`.
     func end(within limit: Duration) -> Int32 {
         ended.withLock { ended in
             if let ended { return ended }
@@ -110,7 +110,7 @@ extension Duration {
     var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }
 
-/// A thread that needs no joining: for blocking reads, which must not hold up Swift's pool.
+/// Starts a detached thread for blocking reads, which must not occupy Swift's cooperative pool.
 func detachThread(_ body: @escaping @Sendable () -> Void) {
     final class Box {
         let body: @Sendable () -> Void

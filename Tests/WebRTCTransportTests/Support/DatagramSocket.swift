@@ -1,6 +1,6 @@
 import Glibc
 
-/// A UDP socket on 127.0.0.1 with a port of its own.
+/// A UDP socket on 127.0.0.1 with a port chosen by the kernel.
 final class DatagramSocket: Sendable {
     struct CannotBind: Error {}
     let descriptor: Int32
@@ -44,7 +44,7 @@ final class DatagramSocket: Sendable {
 
     func send(_ bytes: [UInt8], to port: UInt16) { bytes.withUnsafeBytes { send($0, to: port) } }
 
-    /// One datagram that is there, and where it came from.
+    /// Returns the size and source port of a received datagram, nil if none is waiting.
     func receive(into buffer: UnsafeMutableRawBufferPointer) -> (count: Int, port: UInt16)? {
         var address = sockaddr_in()
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)

@@ -2,13 +2,13 @@ import Glibc
 import Synchronization
 import WebRTCTransport
 
-/// A network of two: the only path between a pair of peers, which loses datagrams by a seeded generator, measures them,
-/// and can slip in some of its own. Each peer is given this path's ports in place of the other's.
+/// The only network path between two peers. It drops datagrams with a seeded generator, counts and measures them, and
+/// can inject others. Each peer gets this path's ports instead of the other peer's.
 final class LossyPath: Sendable {
     struct Seen: Sendable {
         var forwarded = 0
         var dropped = 0
-        /// Bytes of UDP payload.
+        /// UDP payload, bytes.
         var largest = 0
         var media = 0
         var handshake = 0
@@ -30,10 +30,10 @@ final class LossyPath: Sendable {
 
     func setLoss(_ loss: Double) { core.state.withLock { $0.loss = loss } }
 
-    /// Keeps DTLS records back: ICE stays up and the handshake goes on trying.
+    /// Drops DTLS records: ICE stays connected and the handshake retransmits.
     func holdHandshake(_ held: Bool) { core.state.withLock { $0.holdsHandshake = held } }
 
-    /// Keeps the end of the handshake back, which begins with ChangeCipherSpec; `releaseLastFlight` hands it on.
+    /// Holds the final flight of the handshake (from ChangeCipherSpec on) until `releaseLastFlight`.
     func holdLastFlight(to side: Side) { core.state.withLock { $0.withoutLastFlight = side } }
     func releaseLastFlight() {
         let (side, held) = core.state.withLock { state in
@@ -43,16 +43,16 @@ final class LossyPath: Sendable {
         if let side { for datagram in held { inject(datagram, to: side) } }
     }
 
-    /// A datagram that `side` takes for the other peer's.
+    /// Sends a datagram that seems to come from the other peer.
     func inject(_ bytes: [UInt8], to side: Side) {
         guard let port = core.state.withLock({ $0.real[side.rawValue] }) else { return }
         core.stands[side.other.rawValue].send(bytes, to: port)
     }
 
-    /// The port that `side` listens on, for datagrams from anywhere else.
+    /// The port on which `side` listens, for sending datagrams from elsewhere.
     func port(of side: Side) -> UInt16? { core.state.withLock { $0.real[side.rawValue] } }
 
-    /// The candidate to hand on in place of one that `side` has gathered; nil for what would lead past this path.
+    /// Returns the candidate to signal instead of one that `side` gathered, nil if it would bypass this path.
     func replace(_ candidate: ICECandidate, of side: Side) -> ICECandidate? {
         var fields = candidate.candidate.split(separator: " ").map(String.init)
         guard fields.count >= 8, fields[4] == "127.0.0.1", fields[7] == "host", let port = UInt16(fields[5]) else { return nil }
@@ -63,7 +63,7 @@ final class LossyPath: Sendable {
         return replaced
     }
 
-    /// What the thread that carries datagrams uses.
+    /// State of the thread that forwards datagrams.
     private final class Core: Sendable {
         struct State: Sendable {
             var loss: Double
@@ -71,12 +71,12 @@ final class LossyPath: Sendable {
             var holdsHandshake = false
             var withoutLastFlight: Side?
             var lastFlight: [[UInt8]] = []
-            /// The peers' own ports, once their candidates are known.
+            /// The peers' real ports, known once they have gathered candidates.
             var real: [UInt16?] = [nil, nil]
         }
         let seen = Watched(Seen())
         let state: Mutex<State>
-        /// Each stands for a peer towards the other one.
+        /// `stands[x]` represents peer x to the other peer.
         let stands: [DatagramSocket]
         private let wake: DatagramSocket
 
@@ -106,7 +106,7 @@ final class LossyPath: Sendable {
             let first = datagram.first ?? 0
             let isHandshake = (20...63).contains(first)
             let (target, isLost): (UInt16?, Bool) = state.withLock { state in
-                // Whoever else sends here is not part of this network.
+                // Ignore other sources.
                 guard port == state.real[side.other.rawValue] else { return (nil, false) }
                 if first == 20, state.withoutLastFlight == side {
                     state.lastFlight = [Array(datagram)]
@@ -127,7 +127,7 @@ final class LossyPath: Sendable {
     }
 }
 
-/// Joins two peers over `path` and nothing else.
+/// Joins two peers through `path` only.
 func join(_ a: TestPeer, _ b: TestPeer, over path: LossyPath) throws {
     let offer = try a.connection.createOffer()
     let answer = try b.connection.createAnswer(to: offer)

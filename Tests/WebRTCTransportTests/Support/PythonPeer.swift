@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import WebRTCTransport
 
-/// One line of a referee; Tests/Peers/peer_common.py lists them.
+/// One line of an independent peer's protocol; Tests/Peers/peer_common.py lists them.
 struct PeerLine: Codable, Sendable {
     var type: String
     var sdp: String?
@@ -37,7 +37,7 @@ enum Referee: String, Sendable, CaseIterable, CustomTestStringConvertible {
     var testDescription: String { rawValue }
 }
 
-/// A peer that is not ours, in Python, in a process of its own.
+/// An independent WebRTC peer, written in Python, in a child process.
 final class PythonPeer: Sendable {
     static let interpreter: String? = getenv("DECART_TEST_PYTHON").map { String(cString: $0) }
     static let isAvailable = interpreter.map { access($0, X_OK) == 0 } ?? false
@@ -98,22 +98,22 @@ final class PythonPeer: Sendable {
         say(line)
     }
 
-    /// Its answer to a later offer.
+    /// Sends a later offer and returns the peer's answer.
     func answer(to offer: String) -> String? {
         seen.change { $0.description = nil }
         say(description: offer, as: "offer")
         return description()
     }
 
-    /// Its offer or answer. Starting Python and aiortc takes a second or two.
+    /// Returns the peer's offer or answer. Starting Python and aiortc takes a second or two.
     func description(within limit: Duration = .seconds(20)) -> String? {
         _ = seen.wait(limit) { $0.description != nil }
         return seen.value.description
     }
 
-    /// Candidates so far and every later one. Call it once, after `description`.
+    /// Passes all candidates, earlier and later ones, to `sink`. Call it once, after `description`.
     func trickle(to sink: @escaping @Sendable (ICECandidate?) -> Void) {
-        // A line that is just being read may be handed over twice: a second copy of a candidate does no harm.
+        // A line that is read at this moment may be passed twice; a duplicate candidate does no harm.
         sinks.change { $0.append(sink) }
         for candidate in seen.value.candidates { sink(candidate) }
     }
@@ -125,20 +125,20 @@ final class PythonPeer: Sendable {
         return seen.value.stats.dropFirst(before).first
     }
 
-    /// Asks again and again, as fast as it answers at most 20 times a second, until `condition` holds.
+    /// Requests statistics, at most 20 times a second, until `condition` holds.
     func stats(within limit: Duration, until condition: (PeerLine) -> Bool) -> PeerLine? {
         let end = ContinuousClock.now + limit
         var last: PeerLine?
         while ContinuousClock.now < end {
             last = stats()
             if let last, condition(last) { return last }
-            // Nothing of ours changes when a frame arrives over there: let some time pass without spinning.
+            // No local event announces a remote frame: pause without spinning.
             _ = seen.staysFalse(.milliseconds(50)) { _ in false }
         }
         return last
     }
 
-    /// Ends it. 0 = it ended by itself and in order.
+    /// Ends the process. 0: it exited normally by itself.
     @discardableResult func stop() -> Int32 {
         say(PeerLine("quit"))
         return process.end(within: .seconds(5))

@@ -1,4 +1,4 @@
-/// A browser's offer by sections.
+/// A browser's offer, in sections.
 enum SampleOffer {
     static let session = """
         v=0\r
@@ -68,7 +68,7 @@ enum SampleOffer {
 }
 
 extension String {
-    /// Plain text replacement, without Foundation.
+    /// Replaces plain text without Foundation.
     func replacing(_ old: String, with new: String) -> String {
         guard !old.isEmpty else { return self }
         var result = ""

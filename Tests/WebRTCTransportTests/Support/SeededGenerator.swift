@@ -1,4 +1,4 @@
-/// SplitMix64: the same numbers on every run.
+/// SplitMix64: the same numbers in every run.
 struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
     init(seed: UInt64) { state = seed }

@@ -1,7 +1,7 @@
 import Dispatch
 import ICE
 
-/// Asks every 10 ms, on a timer, whether something that nobody announces has come to be.
+/// Polls `condition` every 10 ms, for state that no event announces. False if `limit` passes first.
 func settles(within limit: Duration, _ condition: () -> Bool) -> Bool {
     let end = ContinuousClock.now + limit
     while !condition() {
@@ -13,5 +13,5 @@ func settles(within limit: Duration, _ condition: () -> Bool) -> Bool {
     return true
 }
 
-/// Lets the network thread work off what lies in its sockets.
+/// Returns after the network thread has handled what was queued before.
 func letTheNetworkThreadRun() { NetworkThread.shared.sync {} }

@@ -1,18 +1,18 @@
 import GStreamerKit
 import WebRTCTransport
 
-/// What was heard: decoded samples, and the pitch of the last buffer that was not silent.
+/// Decoded audio: buffers so far, and the pitch of the last buffer that was not silent.
 struct Heard: Sendable {
     var buffers = 0
     var pitch: Double?
-    /// Loudest sample of the last buffer, 0…1.
+    /// Peak level of the last buffer, 0…1.
     var level = 0.0
 
     func hears(_ frequency: Double) -> Bool { level > 0.05 && pitch.map { abs($0 - frequency) < 60 } ?? false }
 }
 
 extension TestPeer {
-    /// Sends a tone and decodes what comes, once sound is negotiated; also while pictures flow.
+    /// Sends a tone and decodes received audio, once audio is negotiated; may be called while video flows.
     func startAudio(frequency: Int) throws {
         guard let parameters = connection.audioSendParameters else { return }
         let source = try Bin(

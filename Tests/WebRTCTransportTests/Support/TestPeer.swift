@@ -8,7 +8,7 @@ import WebRTCTransport
 struct Colour: Sendable, Equatable {
     var red: Double, green: Double, blue: Double
 
-    /// The default of the referees: RRGGBB 2878c8.
+    /// Default colour of the Python peers, RRGGBB 2878c8.
     static let blueish = Colour(red: 0x28, green: 0x78, blue: 0xc8)
     static let reddish = Colour(red: 0xc0, green: 0x40, blue: 0x30)
 
@@ -18,7 +18,7 @@ struct Colour: Sendable, Equatable {
 
     var hex: String { [red, green, blue].map { String(UInt32($0), radix: 16) }.map { $0.count < 2 ? "0" + $0 : $0 }.joined() }
 
-    /// From mean Y, U and V, limited range BT.601 (RFC 6386 9.2).
+    /// Converts mean Y, U and V, limited-range BT.601 (RFC 6386 9.2).
     init(luma: Double, u: Double, v: Double) {
         let y = 1.164 * (luma - 16)
         red = y + 1.596 * (v - 128)
@@ -29,8 +29,8 @@ struct Colour: Sendable, Equatable {
     init(red: Double, green: Double, blue: Double) { (self.red, self.green, self.blue) = (red, green, blue) }
 }
 
-/// One end of a call in a pipeline of its own: a moving test picture out, decoded frames counted.
-// @unchecked: what changes is behind locks; GStreamer objects lock themselves.
+/// A peer in a pipeline of its own: it sends a moving test pattern and counts the decoded frames.
+// @unchecked: locks guard the mutable state; GStreamer objects have their own locks.
 final class TestPeer: @unchecked Sendable {
     struct Seen: Sendable {
         var candidates: [ICECandidate?] = []
@@ -94,14 +94,14 @@ final class TestPeer: @unchecked Sendable {
         if let candidate { for sink in sinks.withLock({ $0 }) { sink(candidate) } }
     }
 
-    /// Candidates gathered so far and every later one, in order; nil = the end.
+    /// Passes all candidates, earlier and later ones, to `sink` in order; nil ends them.
     func trickle(to sink: @escaping @Sendable (ICECandidate?) -> Void) {
-        // A candidate that is just being gathered may be handed over twice, which does no harm.
+        // A candidate that is gathered at this moment may be passed twice, which does no harm.
         sinks.withLock { $0.append(sink) }
         for candidate in seen.value.candidates { sink(candidate) }
     }
 
-    /// Sends a test picture and decodes what comes; call once the codec is negotiated.
+    /// Sends a test pattern and decodes received video; call it once the codec is negotiated.
     func startMedia(
         width: Int = 320, height: Int = 180, framerate: Int = 30, background: Colour = .blueish, pattern: String = "ball",
         bitrate: Int = 600_000, simulcast: SimulcastAllocation? = nil
@@ -152,7 +152,7 @@ final class TestPeer: @unchecked Sendable {
         return made
     }
 
-    /// Its streams and their bit rates.
+    /// The encoder of the simulcast layers, if any.
     let simulcast = Mutex<SimulcastEncoderBin?>(nil)
 
     private static func count(_ frame: Buffer, _ info: VideoInfo?, _ seen: Watched<Seen>) {
@@ -178,7 +178,7 @@ final class TestPeer: @unchecked Sendable {
         }
     }
 
-    /// Asks the far side for a key frame, as a decoder does that cannot go on.
+    /// Requests a keyframe from the remote peer, as a decoder does after an error.
     func requestKeyFrame() { decoder?.staticPad("sink")?.push(Event.forceKeyUnitUpstream()) }
 
     func waitForFrames(_ count: Int, within limit: Duration = .seconds(20)) -> Bool {
@@ -198,14 +198,14 @@ final class TestPeer: @unchecked Sendable {
     }
 }
 
-/// A later offer of the first, and its answer.
+/// Negotiates again with an offer of `a`.
 func renegotiate(
     _ a: TestPeer, _ b: TestPeer, mangleAnswer: (String) -> String = { $0 }
 ) throws {
     try a.connection.setAnswer(mangleAnswer(b.connection.createAnswer(to: a.connection.createOffer())))
 }
 
-/// Joins two peers by handing descriptions and candidates over directly.
+/// Joins two peers by passing descriptions and candidates directly.
 func join(
     _ a: TestPeer, _ b: TestPeer, mangleAnswer: (String) -> String = { $0 }, mangleOffer: (String) -> String = { $0 },
     keep: @escaping @Sendable (ICECandidate) -> Bool = { _ in true }

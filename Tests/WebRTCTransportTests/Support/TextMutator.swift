@@ -1,4 +1,4 @@
-/// Damages text the way that fuzzers do, with a fixed seed.
+/// Damages text like a fuzzer, with a fixed seed.
 struct TextMutator {
     private var generator: SeededGenerator
     private static let words = ["0", "-1", "4294967296", "99999999999999999999999", "\u{0}", "\r\n", "a=", "m=video 9 ", " ", ":", "/", "%n%s", "\u{ff}"]

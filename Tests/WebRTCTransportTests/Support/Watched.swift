@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// A value that tests wait on: no polling, always with a limit.
+/// A value whose changes tests can wait for: no polling, always with a time limit.
 final class Watched<Value: Sendable>: Sendable {
     private struct State: Sendable {
         var value: Value
@@ -24,7 +24,7 @@ final class Watched<Value: Sendable>: Sendable {
         for waiter in due.values { waiter.semaphore.signal() }
     }
 
-    /// Whether `condition` came true within `limit`.
+    /// True if `condition` came true within `limit`.
     func wait(_ limit: Duration, until condition: @escaping @Sendable (Value) -> Bool) -> Bool {
         let semaphore = DispatchSemaphore(value: 0)
         let id: Int? = state.withLock { state in
@@ -38,7 +38,7 @@ final class Watched<Value: Sendable>: Sendable {
         return state.withLock { $0.waiters.removeValue(forKey: id) == nil }
     }
 
-    /// Lets `limit` pass unless `condition` comes true first: for proving that something does not happen.
+    /// Waits for `limit` unless `condition` comes true first: proves that something does not happen.
     func staysFalse(_ limit: Duration, _ condition: @escaping @Sendable (Value) -> Bool) -> Bool {
         !wait(limit, until: condition)
     }
