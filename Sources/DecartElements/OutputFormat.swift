@@ -1,12 +1,6 @@
 // Configuration and counters of the output, as plain values.
 import GStreamerKit
 
-<<<<<<< HEAD
-=======
-/// Substitute for the video while the service sends none.
-enum Fallback: Int, Sendable, CaseIterable { case freeze, black, passthrough, none }
-
->>>>>>> 4b6bdfcaa65a8b68a916c8088f26c847bf548e11
 struct OutputCounters: Sendable {
     /// Decoded frames from the service.
     var received: UInt64 = 0
