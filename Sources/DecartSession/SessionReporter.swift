@@ -30,6 +30,7 @@ package final class SessionReporter: @unchecked Sendable {
     private let onChange: @Sendable (SessionSnapshot, SessionReporter) -> Void
     private let onReport: @Sendable (SessionReport, SessionReporter) -> Void
     private var pace = ReportPace()
+    private var notePace = ReportPace()
     private var snapshot: SessionSnapshot?
     private var warning: SessionReport?
     private var isScheduled = false
@@ -51,13 +52,18 @@ package final class SessionReporter: @unchecked Sendable {
         passOn()
     }
 
-    /// Only warnings are limited. All other reports go at once, after the snapshot and the warning that wait: prompt
-    /// results and the end of the session are no more frequent than the application's own requests.
+    /// Limits warnings and notes, which the service causes. All other reports go at once, after the snapshot and the
+    /// warning that wait: prompt results and the end of the session are no more frequent than the application's own
+    /// requests.
     package func report(_ report: SessionReport) {
-        if case .warning = report {
+        switch report {
+        case .warning:
             warning = report
             passOn()
-        } else {
+        case .note:
+            // A line of the debug log: beyond the pace it is dropped, and nothing that waits goes with it.
+            if notePace.take(now: scheduler.now) == nil, !isSilent { onReport(report, self) }
+        default:
             flush()
             if !isSilent { onReport(report, self) }
         }

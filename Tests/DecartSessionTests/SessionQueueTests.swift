@@ -190,6 +190,21 @@ struct SessionReporterTests {
         #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 < $1 })
     }
 
+    /// A service that mixes messages of unknown types into a flood must not get past the limit with them.
+    @Test func notesAreLimitedAndTakeNothingWithThem() {
+        let scheduler = ManualScheduler()
+        let (reporter, heard) = make(scheduler)
+        for millisecond in 1...10_000 {
+            reporter.changed(snapshot(millisecond))
+            reporter.report(.note("\(millisecond)"))
+            scheduler.advance(.milliseconds(1))
+        }
+        scheduler.advance(.seconds(1))
+        let (snapshots, notes) = (heard.seconds.withLock { $0 }, heard.reports.withLock { $0 })
+        #expect(snapshots.count <= 251 && notes.count <= 251, "\(snapshots.count), \(notes.count)")
+        #expect(snapshots.last == 10_000 && notes.first == .note("1"))
+    }
+
     /// An error is reported after the state that it caused.
     @Test func theEndIsNotHeldBack() {
         let scheduler = ManualScheduler()
