@@ -171,7 +171,7 @@ let package = Package(
     ]
 )
 
-// pipelines/sanitize.sh: the plugin lets no symbol go unresolved, and a sanitizer's are in the program that loads it.
+// scripts/sanitize: the plugin lets no symbol go unresolved, and a sanitizer's are in the program that loads it.
 if Context.environment["DECART_WITHOUT_PLUGIN"] != nil {
     package.products.removeAll { $0.name == "gstdecart" }
     package.targets.removeAll { $0.name == "DecartPlugin" }

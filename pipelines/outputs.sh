@@ -5,8 +5,8 @@
 #   pipelines/outputs.sh           leaves demo/outputs.webm and demo/outputs.png
 #   pipelines/outputs.sh --show    with a window
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 window=(fakesink sync=true)
 if [ "${1:-}" = --show ]; then window=(videoconvert ! autovideosink); fi

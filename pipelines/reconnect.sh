@@ -4,8 +4,8 @@
 #
 #   pipelines/reconnect.sh         leaves demo/reconnect.webm and three pictures of it, demo/reconnect-{1,2,3}.png
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 prepare_demo required recommended
 

@@ -5,8 +5,8 @@
 #   pipelines/record.sh            leaves demo/record-{1,2,3}.webm
 #   pipelines/record.sh --show     with a window
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 window="fakesink sync=true"
 if [ "${1:-}" = --show ]; then window="videoconvert ! autovideosink"; fi

@@ -5,8 +5,8 @@
 #   pipelines/selfie.sh --camera   the first camera in its place
 #   pipelines/selfie.sh --show     in a window, until it is closed; with --camera too
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 source=test
 show=

@@ -5,8 +5,8 @@
 #   pipelines/switch-camera.sh     leaves demo/switch-camera-{1,2,3}.png and says how long each switch took
 #   pipelines/switch-camera.sh --cameras    takes the cameras of this machine
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 prepare_demo required recommended
 

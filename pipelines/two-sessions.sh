@@ -4,8 +4,8 @@
 #   pipelines/two-sessions.sh          leaves demo/two-sessions.webm and demo/two-sessions.png
 #   pipelines/two-sessions.sh --show   with a window
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 window=(fakesink sync=true)
 if [ "${1:-}" = --show ]; then window=(videoconvert ! autovideosink); fi

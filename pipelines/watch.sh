@@ -6,8 +6,8 @@
 #
 # The token goes from the one to the other as an application would hand it on; pipelines/watch.py is that application.
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 prepare_demo required recommended
 log="$build_folder/watch.log"

@@ -2,8 +2,8 @@
 # Compile the example programs that need it: .build/examples/live-c and .build/examples/live-swift. The package itself
 # must have been built.
 set -euo pipefail
-# shellcheck source=pipelines/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
 examples="$repo/pipelines/examples"
 folder="$build_folder/examples"

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import WebRTCTransport
 
-/// One line of an independent peer's protocol; Tests/Peers/peer_common.py lists them.
+/// One line of an independent peer's protocol; Tests/System/Peers/peer_common.py lists them.
 struct PeerLine: Codable, Sendable {
     var type: String
     var sdp: String?
@@ -41,7 +41,7 @@ enum Referee: String, Sendable, CaseIterable, CustomTestStringConvertible {
 final class PythonPeer: Sendable {
     static let interpreter: String? = getenv("DECART_TEST_PYTHON").map { String(cString: $0) }
     static let isAvailable = interpreter.map { access($0, X_OK) == 0 } ?? false
-    static let reason: Comment = "DECART_TEST_PYTHON does not name a Python with Tests/Peers/requirements.txt"
+    static let reason: Comment = "DECART_TEST_PYTHON does not name a Python with Tests/System/Peers/requirements.txt"
 
     struct Seen: Sendable {
         var description: String?
@@ -56,7 +56,7 @@ final class PythonPeer: Sendable {
 
     init(_ referee: Referee, _ role: String, _ codec: VideoCodec, _ options: [String] = []) throws {
         let script = String(#filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined())
-            + "/Peers/\(referee.rawValue)_peer.py"
+            + "/System/Peers/\(referee.rawValue)_peer.py"
         process = try ChildProcess(
             [Self.interpreter ?? "", script, role, codec.rawValue, "--address", "127.0.0.1", "--lifetime", "60"] + options)
         process.readLines { [seen, sinks] bytes in

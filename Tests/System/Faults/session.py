@@ -1,0 +1,348 @@
+"""Tools of a fault suite row: a lab, a stand-in in it, a client, and the row's results.
+
+Every wait has a limit. Times are on CLOCK_MONOTONIC, which all processes share.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import netlab
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.append(os.path.join(REPO, "Tests", "Host"))
+from plugin_path import system_path  # noqa: E402
+
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+STANDIN = os.path.join(RELEASE, "decart-standin")
+PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
+CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client.py")
+
+SLACK = 1.0  # s added to every bound of the table
+GAP = 0.2  # s without a buffer
+# The element emits a fallback frame 166 ms after the last buffer, and ten processes share two cores with other load.
+GAP_SLACK = 0.1
+
+
+ROWS = []
+
+
+def row(name, seconds, title, unkept=""):
+    """Registers a function with a `Row` as its argument. `seconds`: its duration, so that the longest rows start first.
+    `unkept`: why the row is known to fail; such a row runs only on request, and is judged like the others."""
+    def add(function):
+        ROWS.append((name, seconds, title, function, unkept))
+        return function
+    return add
+
+
+class Failed(Exception):
+    """The row cannot go on."""
+
+
+class Skipped(Exception):
+    """The row cannot be run on this machine."""
+
+
+def environment(folder):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_API"))}
+    return {**kept, "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(PLUGIN, folder),
+            "GST_REGISTRY_1_0": os.path.join(folder, "registry")}
+
+
+class StandIn:
+    """decart-standin in a namespace; it may be killed and restarted on the same address."""
+
+    def __init__(self, run, *options, host=netlab.SERVER):
+        self.run = run
+        self.options = options
+        self.host = host
+        self.process = None
+        self.start()
+
+    def start(self, *options):
+        log = open(os.path.join(self.run.folder, "standin.log"), "ab")
+        host = ["--host", self.host] if self.host else []
+        self.process = self.run.lab.start(
+            self.run.lab.server,
+            # The rows and their bounds assume direct connections.
+            [STANDIN, "--port", str(netlab.PORT), "--control", str(netlab.CONTROL), "--transport", "webrtc", *host,
+             *(options or self.options)],
+            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=self.run.environment)
+        log.close()
+        lines = [self.process.stdout.readline() for _ in range(2)]
+        if not lines[1].startswith(b"control on"):
+            raise Failed(f"the stand-in did not start: {lines}")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def control(self, method, path, body=""):
+        """Sends an HTTP request to the control endpoint from inside its namespace."""
+        with self.run.lab.connect(self.run.lab.server, "127.0.0.1", netlab.CONTROL) as connection:
+            connection.sendall(f"{method} /control/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                               f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        head, _, content = answer.partition(b"\r\n\r\n")
+        if b" 200 " not in head.split(b"\r\n")[0]:
+            raise Failed(f"control {method} {path}: {answer[:200]!r}")
+        return content.decode()
+
+    def faults(self, *specs):
+        self.control("POST" if specs else "DELETE", "faults", "\n".join(specs))
+
+    def inject(self, *specs):
+        self.control("POST", "inject", "\n".join(specs))
+
+    def sessions(self):
+        return json.loads(self.control("GET", "sessions"))["sessions"]
+
+
+class Frame:
+    __slots__ = ("time", "pts", "discont", "kind")
+
+    def __init__(self, words):
+        self.time, self.pts, self.discont, self.kind = float(words[1]), int(words[2]), words[3] == "1", words[4]
+
+    @property
+    def is_new(self):
+        return self.kind in "nc"
+
+
+class Client:
+    def __init__(self, run, *properties, base_url=None, variables=None):
+        self.run = run
+        self.frames = []
+        self.messages = []
+        self.changed = threading.Condition()
+        url = base_url or f"ws://{netlab.SERVER}:{netlab.PORT}"
+        words = [f"base-url={url}", "insecure=true", 'prompt="Lego World"', *properties]
+        if not any(word.startswith(("api-key=", "api-key-url=")) or word == "keys" for word in words):
+            words.append("api-key=x")
+        with open(os.path.join(run.folder, "client.log"), "ab") as log:
+            self.process = run.lab.start(
+                run.lab.client, ["/usr/bin/python3", CLIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=log, env={**run.environment, **(variables or {})})
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        with open(os.path.join(self.run.folder, "messages"), "ab") as kept:
+            for line in self.process.stdout:
+                with self.changed:
+                    if line.startswith(b"f "):
+                        self.frames.append(Frame(line.decode().split()))
+                    else:
+                        self.messages.append(json.loads(line))
+                        kept.write(line)
+                        kept.flush()
+                    self.changed.notify_all()
+        with self.changed:
+            self.messages.append({"t": time.monotonic(), "m": "end"})
+            self.changed.notify_all()
+
+    def tell(self, what, **fields):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write((json.dumps({"do": what, **fields}) + "\n").encode())
+            self.process.stdin.flush()
+
+    def wait(self, seconds, what, find):
+        """Calls `find` after each line of the client until it returns a value."""
+        end = time.monotonic() + seconds
+        with self.changed:
+            while True:
+                if (found := find()) is not None:
+                    return found
+                if self.messages and self.messages[-1]["m"] == "end":
+                    raise Failed(f"the client ended while waiting for {what} (status {self.process.wait()})")
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise Failed(f"no {what} within {seconds:.0f} s{self.trouble()}")
+                self.changed.wait(min(left, 0.5))
+
+    def trouble(self):
+        told = [message["text"] for message in self.messages if message["m"] in ("error", "warning")]
+        return f" (last told: {told[-1][:120]})" if told else ""
+
+    def all(self, name, since=0.0, **fields):
+        return [message for message in list(self.messages) if message["m"] == name and message["t"] >= since
+                and all(message.get(key.replace("_", "-")) == value for key, value in fields.items())]
+
+    def message(self, name, since=0.0, seconds=20, **fields):
+        return self.wait(seconds, f"{name} {fields or ''}",
+                         lambda: next(iter(self.all(name, since, **fields)), None))
+
+    def frame(self, since=0.0, seconds=20, kinds="nc", what="transformed picture"):
+        def find():
+            for frame in reversed(self.frames):
+                if frame.time < since:
+                    break
+                if frame.kind in kinds:
+                    found = frame
+                    # Take the earliest match since then.
+                    for earlier in self.frames:
+                        if earlier.time >= since and earlier.kind in kinds:
+                            found = earlier
+                            break
+                    return found
+            return None
+        return self.wait(seconds, what, find)
+
+    def ask(self, what, answer, seconds=5, **fields):
+        since = time.monotonic()
+        self.tell(what, **fields)
+        return self.message(answer, since, seconds)
+
+    def stats(self):
+        return self.ask("stats", "stats")
+
+    def memory(self):
+        return self.ask("memory", "memory")
+
+    def prompt(self, text, seconds=20):
+        """Sets a prompt and waits for its only result."""
+        request = self.ask("prompt", "request", text=text)
+        return self.message("prompt-result", request["t"] - 1, seconds, id=request["id"])
+
+    def state(self):
+        states = self.all("decart-state")
+        return states[-1] if states else {}
+
+    def session(self):
+        return self.state().get("session-id")
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Row:
+    """One run of one row."""
+
+    def __init__(self, name, folder, shared):
+        self.name = name
+        self.folder = os.path.join(folder, name.replace("/", "-").replace(" ", "-"))
+        os.makedirs(self.folder, exist_ok=True)
+        self.environment = environment(shared)
+        self.measures = []  # (description, value in s, bound in s)
+        self.notes = []
+        self.troubles = []
+        self.skipped = ""
+        self.lab = self.standin = self.client = None
+        self.begun = time.monotonic()
+        self.stops = []  # (from, to): the client process was stopped
+        self.open_labs = contextlib.ExitStack()
+
+    # Setup
+
+    def network(self, **options):
+        self.lab = self.open_labs.enter_context(netlab.Lab(**options))
+        return self.lab
+
+    def start(self, *properties, standin=(), host=netlab.SERVER, look="noir", **options):
+        """Starts stand-in and client, waits for media, and sets a second prompt, which every recovery must restore."""
+        if self.lab is None:
+            self.network()
+        if self.standin is None:
+            self.standin = StandIn(self, *standin, host=host)
+        self.client = Client(self, *properties, **options)
+        first = self.client.frame(seconds=20)
+        began = self.client.message("started")["t"]
+        self.connected_in = first.time - began
+        if look:
+            since = time.monotonic()
+            result = self.client.prompt(f"{look} street")
+            self.expect(result["accepted"], f"the prompt was not accepted: {result}")
+            self.client.frame(since, kinds="n", what="picture of the second prompt")
+        time.sleep(1)
+        return self.client
+
+    # Checks
+
+    def expect(self, condition, trouble):
+        if not condition:
+            self.troubles.append(trouble)
+        return condition
+
+    def measure(self, what, seconds, bound):
+        """Compares a time with its bound plus a second of slack."""
+        self.measures.append((what, seconds, bound))
+        self.expect(seconds <= bound + SLACK, f"{what}: {seconds:.2f} s, bound {bound:g} + {SLACK:g} s")
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def recovered(self, since, old_session, seconds):
+        """Time of the first new frame of a new session, which must show the last acknowledged prompt."""
+        client = self.client
+        state = client.wait(seconds, "new session", lambda: next(
+            (message for message in client.all("decart-state", since)
+             if message.get("session-id") not in (None, old_session) and message["connected"]), None))
+        frame = client.frame(state["t"], seconds=10)
+        if client.frame(state["t"], kinds="nrc").kind == "c" or frame.kind != "n":
+            self.expect(False, "after recovery the first picture does not show the acknowledged prompt")
+        return frame.time
+
+    def dialled(self, least, most=None):
+        dials = self.lab.dials()
+        most = least if most is None else most
+        self.expect(least <= dials <= most, f"{dials} dials, not {least}" + (f" to {most}" if most != least else ""))
+        return dials
+
+    def finish(self, errors=0, gaps=True, stop=True):
+        """Checks that hold for every row: no gap, rising PTS, the expected number of errors, a quick stop."""
+        client = self.client
+        found = client.all("error")
+        self.expect(len(found) == errors, f"{len(found)} bus errors, not {errors}: {[e['text'][:80] for e in found]}")
+        if stop:
+            since = time.monotonic()
+            client.tell("stop")
+            took = client.message("stopped", since, 15)["seconds"]
+            self.expect(took <= 1, f"NULL took {took} s")
+            client.wait(10, "end of the client", lambda: True if client.messages[-1]["m"] == "end" else None)
+            status = client.process.wait(5)
+            self.expect(status == 0, f"the client ended with status {status}")
+        ended = found[0]["t"] if found else since if stop else time.monotonic()
+        frames = [frame for frame in list(client.frames) if frame.time <= ended]
+        for before, after in zip(frames, frames[1:]):
+            if after.pts <= before.pts:
+                self.expect(False, f"pts do not rise: {before.pts} to {after.pts}")
+                break
+        if gaps and frames:
+            self.worst_gap, at = max(
+                ((after.time - before.time - self.stopped(before.time, after.time), before.time)
+                 for before, after in zip(frames, frames[1:])), default=(0, 0))
+            self.expect(self.worst_gap <= GAP + GAP_SLACK, f"{self.worst_gap * 1000:.0f} ms without a buffer, "
+                        f"{at - frames[0].time:.2f} s after the first one")
+        first = next((at for at, frame in enumerate(frames) if frame.is_new), 0)
+        self.expect(all(frame.kind == "b" for frame in frames[:first]), "something was shown before the first picture")
+
+    def stopped(self, since, until):
+        """Seconds between those times during which the client process was stopped."""
+        return sum(max(0, min(end, until) - max(begin, since)) for begin, end in self.stops)
+
+    def close(self):
+        self.open_labs.close()
+        if self.client:
+            self.client.reader.join(5)
+            for pipe in (self.client.process.stdin, self.client.process.stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def warm(folder):
+    """Writes the registry once, before rows read it in parallel. Returns why the element is missing, or ""."""
+    done = subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment(folder), capture_output=True,
+                          text=True, timeout=60, check=False)
+    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()[-200:]

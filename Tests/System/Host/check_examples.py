@@ -1,0 +1,551 @@
+#!/usr/bin/python3
+"""Runs the example programs and the pipelines with several outputs against a stand-in, and checks their pixels.
+
+live.py, live.c and live.swift get the same commands. Their statements about recordings are compared with the files and
+with a copy of all frames that they displayed. rtsp.py serves two viewers; faults.py, record.sh, outputs.sh,
+two-sessions.sh and watch.sh run as they are.
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+import gi
+
+from plugin_path import system_path
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst  # noqa: E402
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+EXAMPLES = os.path.join(REPO, "pipelines", "examples")
+PROGRAMS = {
+    "Python": os.path.join(EXAMPLES, "live.py"),
+    "C": os.path.join(REPO, ".build", "examples", "live-c"),
+    "Swift": os.path.join(REPO, ".build", "examples", "live-swift"),
+}
+WIDTH, HEIGHT = 320, 176  # small, because three programs and their stand-in share two cores
+LIMIT = 60  # s, for every wait
+PICTURE = (f"videotestsrc is-live=true horizontal-speed=8"
+           f" ! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=20/1")
+
+failed = False
+
+
+class Problem(Exception):
+    pass
+
+
+def report(name, why=""):
+    global failed
+    failed = failed or bool(why)
+    why = " ".join(str(why).split())
+    line = f"not ok examples: {name}: {why[:400]}" if why else f"ok examples: {name}"
+    # A single write, because several checks report concurrently.
+    print(f"{line}\n", end="", flush=True)
+
+
+def check(name, action, *arguments):
+    """Runs a check, which reports its parts itself; an exception is reported as a failure of `name`."""
+    try:
+        action(name, *arguments)
+    except (Problem, OSError, subprocess.SubprocessError) as error:
+        report(name, error)
+
+
+def side_by_side(checks):
+    """Runs checks in parallel, because they mostly wait."""
+    threads = [threading.Thread(target=check, args=each) for each in checks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def expect(condition, why):
+    if not condition:
+        raise Problem(why)
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise Problem(f"waited {LIMIT} s for {what}")
+
+
+# --- Frames -----------------------------------------------------------------------------------------------------------
+
+
+def pull(pipeline, limit=LIMIT):
+    """Returns (width, height, pixels) of the next frame of the appsink `out`, or None at the end of the stream."""
+    sample = pipeline.get_by_name("out").emit("try-pull-sample", limit * Gst.SECOND)
+    if not sample:
+        message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+        expect(not message, message and message.parse_error()[0].message)
+        return None
+    caps = sample.get_caps().get_structure(0)
+    buffer = sample.get_buffer()
+    return caps.get_value("width"), caps.get_value("height"), buffer.extract_dup(0, buffer.get_size())
+
+
+def decode(path, form="RGB"):
+    """Returns all frames of a file."""
+    expect(os.path.exists(path), f"there is no {os.path.basename(path)}")
+    parse = "pngdec" if path.endswith(".png") else "matroskademux ! vp8dec"
+    pipeline = Gst.parse_launch(f"filesrc name=file ! {parse} ! videoconvert ! video/x-raw,format={form}"
+                                " ! appsink name=out sync=false max-buffers=4")
+    pipeline.get_by_name("file").set_property("location", path)
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        pictures = list(iter(lambda: pull(pipeline), None))
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+    expect(pictures, f"{os.path.basename(path)} holds no picture")
+    return pictures
+
+
+def look(picture, left=0, right=None):
+    """Returns the stand-in's look of a frame of colour bars, or of some of its columns."""
+    expect(picture, "no picture comes")
+    width, height, data = picture
+    right = right or width
+    rows = [data[row * width * 3 + left * 3:row * width * 3 + right * 3] for row in range(height)]
+    pixels = [row[at:at + 3] for row in rows[2:height // 2:4] for at in range(0, len(row) - 2, 12)]
+    if max(max(pixel) for pixel in pixels) < 40:
+        return "black"
+    if sum(max(pixel) - min(pixel) for pixel in pixels) / len(pixels) < 20:
+        return "noir"  # no colour
+    if not any(red > 170 and green > 170 and blue < 100 for red, green, blue in pixels):
+        return "cyberpunk"  # inverted, so without yellow
+    # A brick is bright at its upper edge and dark at its lower one.
+    green = [sum(row[1::3]) / (right - left) for row in rows[:height // 32 * 16]]
+    edges = sum(green[0::16]) - sum(green[15::16])
+    return "lego" if edges / (len(green) // 16) > 10 else "untouched"
+
+
+def expect_look(wanted, picture, what, *columns):
+    seen = look(picture, *columns)
+    expect(seen == wanted, f"{what} looks {seen}, not {wanted}")
+
+
+# --- The programs -----------------------------------------------------------------------------------------------------
+
+
+class Program:
+    """A process controlled by lines on its standard input and output."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, bufsize=1)
+        self.lines = []
+        self.read = 0  # lines consumed by `hear`
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+
+    def hear(self, pattern):
+        """Returns the first new line that matches, and skips those before it."""
+        def find():
+            ended = self.process.poll() is not None and not self.reader.is_alive()
+            while self.read < len(self.lines):
+                self.read += 1
+                match = re.search(pattern, self.lines[self.read - 1])
+                if match:
+                    return match
+            expect(not ended, f"it ended before it said {pattern!r}: {self.lines[-3:]}")
+            return None
+        try:
+            return wait_until(repr(pattern), find)
+        except Problem as error:
+            raise Problem(f"{error}; it said last: {self.lines[-3:]}") from None
+
+    def end(self):
+        """Closes the input and returns the exit status."""
+        self.process.stdin.close()
+        try:
+            return self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise Problem("it does not end") from None
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Shown:
+    """The file with all frames that a program displays: raw I420, without separators."""
+
+    SIZE = WIDTH * HEIGHT * 3 // 2
+
+    def __init__(self, path):
+        self.path = path
+
+    def sink(self):
+        return f"queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 ! filesink location={self.path}"
+
+    def count(self):
+        return os.path.getsize(self.path) // self.SIZE if os.path.exists(self.path) else 0
+
+    def frame(self, number):
+        with open(self.path, "rb") as file:
+            file.seek((number - 1) * self.SIZE)
+            return file.read(self.SIZE)
+
+    def look(self):
+        """Returns the look of the newest frame."""
+        if not self.count():
+            return None
+        newest = self.path + ".newest"
+        with open(newest, "wb") as file:
+            file.write(self.frame(self.count()))
+        pipeline = Gst.parse_launch(
+            f"filesrc location={newest} ! rawvideoparse format=i420 width={WIDTH} height={HEIGHT}"
+            " ! videoconvert ! video/x-raw,format=RGB ! appsink name=out sync=false")
+        pipeline.set_state(Gst.State.PLAYING)
+        try:
+            return look(pull(pipeline))
+        finally:
+            pipeline.set_state(Gst.State.NULL)
+
+    def distance(self, number, luma):
+        """Returns the mean luma difference per pixel between a frame and a decoded one, on three rows of bars."""
+        frame = self.frame(number)
+        total = 0
+        for row in (20, 61, 90):
+            line = slice(row * WIDTH, (row + 1) * WIDTH)
+            total += sum(abs(one - other) for one, other in zip(frame[line], luma[line]))
+        return total / (3 * WIDTH)
+
+
+def ask(program):
+    program.tell("query")
+    match = program.hear(r"^query: (\w+), position ([\d.]+) s, (\d+) frames, recording (.*)$")
+    return match[1], float(match[2]), int(match[3]), match[4]
+
+
+def let_pass(program, frames):
+    target = ask(program)[2] + frames
+    wait_until(f"{frames} frames", lambda: ask(program)[2] >= target)
+
+
+def recorded(program, path):
+    match = program.hear(f"^recorded {re.escape(path)}: frames (\\d+) to (\\d+), (\\d+) in all$")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def converse(program, shown, files, results):
+    """Sends the commands common to all programs. Appends the reported extent of each recording to `results`."""
+    one, two, three, four = files
+    program.hear("^state: connecting$")
+    program.hear("^state: generating$")
+    wait_until("a transformed picture", lambda: shown.look() == "lego")
+    program.tell(f"record {one}")
+    let_pass(program, 20)
+    state, position, _, path = ask(program)
+    expect(state == "generating" and position > 0 and path == one, f"query said {state}, {position} s, {path}")
+    program.tell(f"record {two}")
+    results.append(recorded(program, one))
+    let_pass(program, 5)
+    program.tell("prompt Noir film")
+    program.hear(r"^prompt: accepted after \d+ ms: Noir film$")
+    wait_until("the new look", lambda: shown.look() == "noir")
+    let_pass(program, 5)
+    program.tell("camera")
+    program.hear("^camera: this element has none to switch$")
+    program.tell(f"record {three}")
+    results.append(recorded(program, two))
+    let_pass(program, 10)
+    program.tell("stop")
+    results.append(recorded(program, three))
+    expect(ask(program)[3] == "off", "the recording goes on after stop")
+    program.tell("prompt refuse-me")
+    program.hear("^prompt: refused: .")
+    program.tell("record /no/such/folder/file.webm")
+    program.hear("^record: cannot write ")
+    program.tell("nonsense")
+    program.hear("^commands: ")
+    program.tell(f"record {four}")
+    let_pass(program, 10)
+    program.tell("quit")
+    results.append(recorded(program, four))
+
+
+def check_program(name, command, url, work):
+    folder = os.path.join(work, name)
+    os.mkdir(folder)
+    shown = Shown(os.path.join(folder, "shown.i420"))
+    # One name contains a space and a quote, which must arrive unchanged.
+    files = [os.path.join(folder, each) for each in ("one.webm", "the second's.webm", "three.webm", "four.webm")]
+    results = []
+    program = Program(command, "--sink", shown.sink(),
+                      f"{PICTURE} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
+                      f" width={WIDTH} height={HEIGHT} framerate=20")
+    try:
+        converse(program, shown, files, results)
+        status = program.end()
+        expect(status == 0, f"status {status}: {program.lines[-3:]}")
+    finally:
+        program.kill()
+    report(f"{name}: prompt, camera, record, stop, query and quit do what they say")
+    check(f"{name}: no frame is lost between two recordings, and the files hold what was said", check_recordings,
+          files, results, shown)
+    check(f"{name}: the recordings show the prompts", check_looks, files)
+
+
+def check_recordings(name, files, results, shown):
+    for (_, last, _), (first, _, _) in zip(results[:2], results[1:3]):
+        expect(first == last + 1, f"frame {last} is followed by {first}")
+    expect(results[3][0] > results[2][1] + 1, "frames between stop and record were recorded")
+    total = shown.count()
+    for path, (first, last, count) in zip(files, results):
+        pictures = decode(path, "I420")
+        base = os.path.basename(path)
+        expect(len(pictures) == count == last - first + 1, f"{base}: {len(pictures)} frames, said were {count}")
+        # The displayed frames verify the numbers independently: none may be more similar to the recorded frame.
+        for number, (_, _, luma) in ((first, pictures[0]), (last, pictures[-1])):
+            expect(number <= total, f"frame {number} of {total} that were shown")
+            distances = {other: shown.distance(other, luma)
+                         for other in range(max(1, number - 5), min(total, number + 5) + 1)}
+            best = min(distances, key=distances.get)
+            expect(distances[number] <= distances[best] + 1,
+                   f"{base}: what is said to be frame {number} is frame {best} ({distances})")
+    report(name)
+
+
+def check_looks(name, files):
+    pictures = [decode(path) for path in files]
+    for number, wanted in ((0, "lego"), (2, "noir"), (3, "noir")):
+        for picture in pictures[number]:
+            expect_look(wanted, picture, f"a picture of recording {number + 1}")
+    # The prompt changed in the middle of this recording.
+    expect_look("lego", pictures[1][0], "the first picture of recording 2")
+    expect_look("noir", pictures[1][-1], "the last picture of recording 2")
+    report(name)
+
+
+def check_camera(name, command, url, work):
+    """Tests with two cameras, and with a custom source, which cannot be switched."""
+    path = os.path.join(work, f"{name}.webm")
+    source = f"decartsrc name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT} framerate=20"
+    program = Program(command, "--sink", "fakesink sync=true", source)
+    try:
+        program.hear("^state: generating$")
+        program.tell(f"record {path}")
+        seen = []
+        for _ in range(2):
+            let_pass(program, 20)
+            program.tell("camera")
+            seen.append(program.hear("^camera: (.*)$")[1])
+        let_pass(program, 20)
+        program.tell("quit")
+        count = recorded(program, path)[2]
+        expect(program.end() == 0, program.lines[-3:])
+    finally:
+        program.kill()
+    expect(sorted(seen) == ["virtual:back", "virtual:front"], f"the cameras were {seen}")
+    pictures = decode(path)
+    expect(len(pictures) == count, f"{len(pictures)} frames, said were {count}")
+    program = Program(command, "--sink", "fakesink sync=true", f"{source} source=\"{PICTURE}\"")
+    try:
+        program.hear("^state: generating$")
+        program.tell("camera")
+        program.hear("^camera: there is no other$")
+        expect(program.end() == 0, program.lines[-3:])
+    finally:
+        program.kill()
+    report(name)
+
+
+def build_cameras(work):
+    """Builds the plugin of the virtual cameras and returns its folder."""
+    folder = os.path.join(work, "cameras")
+    os.mkdir(folder)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0"], capture_output=True, text=True,
+                           check=True).stdout.split()
+    subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", os.path.join(folder, "libgstvirtualcameras.so"),
+                    os.path.join(os.path.dirname(os.path.abspath(__file__)), "virtual_cameras.c"), *flags], check=True)
+    return folder
+
+
+# --- RTSP -------------------------------------------------------------------------------------------------------------
+
+
+def check_rtsp(name, url, control):
+    decoder = next((each for each in ("avdec_h264", "openh264dec") if Gst.ElementFactory.find(each)), None)
+    encoder = Gst.ElementFactory.find("x264enc")
+    if not decoder or not encoder:
+        print(f"skip examples: {name}: no {'decoder of H.264' if encoder else 'x264enc'}", flush=True)
+        return
+    before = {each["number"] for each in sessions(control)}
+    server = Program(os.path.join(REPO, "pipelines", "rtsp.py"), "--port", "0",
+                     f"( {PICTURE} ! decarttransform base-url={url} api-key=x prompt=Cyberpunk"
+                     f" width={WIDTH} height={HEIGHT} framerate=20"
+                     " ! x264enc tune=zerolatency speed-preset=ultrafast bitrate=1000 key-int-max=20"
+                     " ! rtph264pay name=pay0 config-interval=-1 )")
+    viewers = []
+    try:
+        address = server.hear("^rtsp://127.0.0.1:.*$")[0]
+        for number in (1, 2):
+            viewers.append(Gst.parse_launch(
+                f"rtspsrc location={address} protocols=tcp ! rtph264depay ! {decoder} ! videoconvert"
+                " ! video/x-raw,format=RGB ! appsink name=out sync=false max-buffers=2 drop=true"))
+            viewers[-1].set_state(Gst.State.PLAYING)
+            server.hear("^a viewer came$")
+        for number, viewer in enumerate(viewers, 1):
+            wait_until(f"a transformed picture at viewer {number}", lambda: look(pull(viewer)) == "cyberpunk")
+        ours = [each for each in sessions(control) if each["number"] not in before and each["prompts"]]
+        report("rtsp: two viewers see transformed pictures")
+        viewers.pop(0).set_state(Gst.State.NULL)
+        server.hear("^a viewer left$")
+        for _ in range(40):
+            picture = pull(viewers[0])
+        expect_look("cyberpunk", picture, "after one viewer has left, what the other sees")
+        viewers.pop(0).set_state(Gst.State.NULL)
+        server.hear("^a viewer left$")
+        wait_until("the end of the session", lambda: not open_sessions(control, before))
+        new = {each["number"] for each in sessions(control)} - before
+        expect(len(new) == 1, f"{len(new)} sessions for two viewers: {ours}")
+        report(name)
+    finally:
+        for viewer in viewers:
+            viewer.set_state(Gst.State.NULL)
+        server.process.terminate()
+        server.process.wait(LIMIT)
+
+
+def sessions(control):
+    with urllib.request.urlopen(f"{control}/control/sessions", timeout=LIMIT) as answer:
+        return json.load(answer)["sessions"]
+
+
+def open_sessions(control, before):
+    return [each for each in sessions(control) if each["number"] not in before and each["state"] != "closed"]
+
+
+# --- Scripts ----------------------------------------------------------------------------------------------------------
+
+
+def run_script(name):
+    result = subprocess.run([os.path.join(REPO, "pipelines", name)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, timeout=120, check=False)
+    expect(result.returncode == 0, f"{name}: status {result.returncode}: {result.stdout[-300:]}")
+    return result.stdout
+
+
+def demo(name):
+    return os.path.join(REPO, "demo", name)
+
+
+def check_record(name):
+    run_script("record.sh")
+    expect_look("lego", decode(demo("record-1.webm"))[-1], "the end of record-1.webm")
+    expect_look("cyberpunk", decode(demo("record-3.webm"))[-1], "the end of record-3.webm")
+    report(name)
+
+
+def check_outputs(name):
+    run_script("outputs.sh")
+    expect_look("lego", decode(demo("outputs.webm"))[-1], "the end of outputs.webm")
+    expect_look("lego", decode(demo("outputs.png"))[-1], "outputs.png")
+    report(name)
+
+
+def check_two_sessions(name):
+    run_script("two-sessions.sh")
+    for file in ("two-sessions.webm", "two-sessions.png"):
+        picture = decode(demo(file))[-1]
+        expect_look("lego", picture, f"the left half of {file}", 0, 640)
+        expect_look("noir", picture, f"the right half of {file}", 640, 1280)
+    report(name)
+    with open(os.path.join(REPO, ".build", "two-sessions.log"), encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    problems = []
+    for side, codec, lowest, highest in (("left", "VP8", 400_001, 2_000_000), ("right", "H264", 1, 400_000)):
+        codecs = set(re.findall(rf"GstDecartTransform:{side}/.*encoding-name=\(string\)(\w+)", text)) - {"RTX"}
+        rates = [int(each) for each in re.findall(rf'element "{side}".*target-bitrate=\(gint64\)(\d+)', text)]
+        if codecs != {codec}:
+            problems.append(f"{side} was encoded as {codecs}")
+        if not rates or not lowest <= max(rates) <= highest:
+            problems.append(f"{side} had the target bitrates {rates}")
+    report("two-sessions.sh: each session has its own codec and bitrate", "; ".join(problems))
+
+
+def check_faults(name):
+    """Runs faults.py, which finds the stand-in through PATH."""
+    path = os.pathsep.join([RELEASE, os.environ.get("PATH", "")])
+    result = subprocess.run([os.path.join(EXAMPLES, "faults.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, timeout=120, check=False, env={**os.environ, "PATH": path})
+    expect(result.returncode == 0, f"status {result.returncode}: {result.stdout[-300:]}")
+    expect(re.search(r"^\d+ frames through [2-9] sessions$", result.stdout, re.MULTILINE), result.stdout[-300:])
+    report(name)
+
+
+def check_watch(name):
+    run_script("watch.sh")
+    expect_look("lego", decode(demo("watch.png"))[-1], "watch.png")
+    report(name)
+
+
+def main():
+    work = tempfile.TemporaryDirectory()
+    os.environ.pop("DECART_API_KEY", None)
+    os.environ["GST_REGISTRY_1_0"] = os.path.join(work.name, "registry")
+    # Set after Gst.init, for child processes only: this process decodes with the system's elements.
+    Gst.init(None)
+    os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work.name)
+    built = subprocess.run([os.path.join(EXAMPLES, "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True, timeout=200, check=False)
+    report("they compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
+
+    standin = Program(os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0")
+    try:
+        url = standin.hear(r"^listening on (ws://\S+)")[1]
+        control = standin.hear(r"(http://\S+?)/?(?:control)?$")[1]
+        side_by_side((name, check_program, command, url, work.name) for name, command in PROGRAMS.items())
+        # Not --exists, which requires the plugin's version to equal GStreamer's.
+        if subprocess.run(["gst-inspect-1.0", "decartsrc"], capture_output=True, check=False).returncode == 0:
+            os.environ["GST_PLUGIN_PATH"] = build_cameras(work.name)
+            side_by_side((f"{name}: camera takes the other one while it records", check_camera, command, url, work.name)
+                         for name, command in PROGRAMS.items())
+            del os.environ["GST_PLUGIN_PATH"]
+        else:
+            print("skip examples: camera takes the other one: the plugin has no decartsrc", flush=True)
+        check("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, url, control)
+        check("faults.py: frames come through a queue and a restart of the service", check_faults)
+    finally:
+        standin.process.terminate()
+        standin.process.wait(LIMIT)
+    # The scripts start their own stand-ins and set their own plugin path.
+    for variable in ("GST_PLUGIN_SYSTEM_PATH_1_0", "GST_REGISTRY_1_0"):
+        del os.environ[variable]
+    check("record.sh: recordings follow each other and show the prompts", check_record)
+    check("outputs.sh: the recording and the picture of one session are transformed", check_outputs)
+    check("two-sessions.sh: one capture has two looks side by side", check_two_sessions)
+    check("watch.sh: who watches a session sees what it shows", check_watch)
+    work.cleanup()
+    sys.exit(failed)
+
+
+main()

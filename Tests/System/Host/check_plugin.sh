@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# The built plugin as a host application meets it: what it needs, what it exports, what loading it does to a process,
+# and what gst-inspect-1.0 says of it. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
+#
+#   check_plugin.sh [PLUGIN.so]      default: the one in .build/release
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib.sh"
+
+plugin=$(realpath -m "${1:-$release_folder/libgstdecart.so}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+ok() { say "ok plugin: $1"; }
+not_ok() {
+    say "not ok plugin: $1: $(tr '\n' ' ' <<<"$2" | cut -c1-400)"
+    status=1
+}
+# check NAME WHY: ok if WHY is empty.
+check() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
+
+if [ ! -e "$plugin" ]; then
+    not_ok "is there" "$plugin"
+    exit 1
+fi
+
+# A registry and a plugin folder of this check's own: nothing of the user's has a say.
+export GST_REGISTRY_1_0="$work/registry"
+unset GST_REGISTRY DECART_API_KEY GST_PLUGIN_SYSTEM_PATH GST_PLUGIN_SYSTEM_PATH_1_0 GST_PLUGIN_PATH GST_PLUGIN_PATH_1_0
+# What an ordinary host has: with Swift's backtraces turned off, a dynamic runtime would not touch the signals either.
+unset SWIFT_BACKTRACE
+
+# --- The file ---------------------------------------------------------------------------------------------------------
+
+dynamic=$(readelf -dW "$plugin")
+needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
+allowed='libgst[a-z]+-1\.0|libg(lib|object|io|module)-2\.0|libnice|libssl|libcrypto|libsrtp2'
+allowed="^($allowed|libstdc\\+\\+|libm|libc|libgcc_s|libpthread|libdl|librt|ld-linux-[a-z0-9_-]+)\\.so[.0-9]*\$"
+check "needs only what packages.txt installs" "$(grep -vE "$allowed" <<<"$needed" || true)"
+check "brings its own Swift" "$(grep -E 'swift|Foundation|dispatch|BlocksRuntime' <<<"$needed" || true)"
+# shellcheck disable=SC2016 # the linker's $ORIGIN
+check "has no search path but its own folder" \
+    "$(sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]/\2/p' <<<"$dynamic" | tr ':' '\n' | grep -vx '\$ORIGIN' || true)"
+check "finds what it needs" "$(ldd "$plugin" | grep 'not found' || true)"
+exported=$(nm -D --defined-only --extern-only "$plugin" | awk '{ print $3 }' | sort)
+if [ "$exported" = gst_plugin_decart_get_desc ]; then
+    ok "exports the descriptor only"
+else
+    not_ok "exports the descriptor only" "$(wc -l <<<"$exported") symbols: $(head -n 5 <<<"$exported")"
+fi
+check "has no executable stack" "$(readelf -lW "$plugin" | awk '/GNU_STACK/ && /RWE/')"
+check "has no text relocations" "$(grep TEXTREL <<<"$dynamic" || true)"
+
+# --- Processes that load it -------------------------------------------------------------------------------------------
+
+# shellcheck disable=SC2046 # a list of flags
+gcc -std=gnu11 -Wall -Wextra -Werror -O1 -o "$work/host_probe" "$repo/Tests/System/Host/host_probe.c" \
+    $(pkg-config --cflags --libs gstreamer-1.0)
+
+# run NAME SECONDS COMMAND...: pass its lines on; a crash or a hang is a line too.
+run() {
+    local name=$1 limit=$2 code=0
+    shift 2
+    timeout --kill-after=5 "$limit" "$@" >"$work/out" 2>"$work/err" || code=$?
+    grep -E '^(ok|not ok|skip) ' "$work/out" || true
+    if [ "$code" -ne 0 ]; then
+        status=1
+        if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
+            not_ok "$name" "not done within $limit s"
+        elif ! grep -q '^not ok ' "$work/out"; then
+            not_ok "$name" "status $code: $(tail -n 3 "$work/err")"
+        fi
+    fi
+}
+
+run "a C host" 60 "$work/host_probe" load "$plugin"
+run "states" 120 env G_DEBUG=fatal-criticals "$work/host_probe" states "$plugin"
+
+timeout 120 env GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_NO_COLOR=1 "$work/host_probe" states "$plugin" \
+    >/dev/null 2>"$work/leaks" || true
+check "leaks no GStreamer object" \
+    "$(sed -n 's/.*object-alive, type-name=(string)\(Gst[A-Za-z]*\).*/\1/p' "$work/leaks" | sort | uniq -c | head -n 8)"
+
+# --- gst-inspect-1.0 --------------------------------------------------------------------------------------------------
+
+mkdir -p "$work/plugins"
+ln -s "$plugin" "$work/plugins/libgstdecart.so"
+GST_PLUGIN_SYSTEM_PATH_1_0="$(pkg-config --variable=pluginsdir gstreamer-1.0):$work/plugins"
+export GST_PLUGIN_SYSTEM_PATH_1_0
+
+inspect() { timeout 60 env G_DEBUG=fatal-criticals gst-inspect-1.0 --no-colors "$@" 2>"$work/err"; }
+
+if description=$(inspect decart); then
+    ok "gst-inspect-1.0 reads it"
+else
+    not_ok "gst-inspect-1.0 reads it" "$(tail -n 3 "$work/err")"
+    description=
+fi
+check "inspecting it writes nothing to stderr" "$(cat "$work/err")"
+check "is not on the black list" "$(timeout 60 gst-inspect-1.0 -b 2>/dev/null | grep -i decart || true)"
+licence=$(sed -n 's/^ *License *//p' <<<"$description")
+check "says its licence" "$([ "$licence" = "Apache 2.0" ] || echo "${licence:-none}")"
+for field in Version 'Source module' 'Binary package' 'Origin URL'; do
+    check "says its $field" "$(grep -qE "^ *$field +[^ ]" <<<"$description" || echo missing)"
+done
+# No public address of the project is known: one that is named would be somebody else's.
+check "names no origin that is not ours" "$(grep -E '^ *Origin URL .*://' <<<"$description" || true)"
+check "lists the models" "$(inspect decarttransform | grep -E '^  model ' | grep -q 'lucy-2.6.*lucy-vton-3.6' || echo missing)"
+elements=$(sed -n 's/^  \([a-z0-9]*\): .*/\1/p' <<<"$description")
+
+for element in $elements; do
+    if ! text=$(inspect "$element"); then
+        not_ok "gst-inspect-1.0 $element" "$(tail -n 3 "$work/err")"
+        continue
+    fi
+    ok "gst-inspect-1.0 $element"
+    check "$element has a class" "$(grep -qE '^ *Klass +[A-Z]' <<<"$text" || echo missing)"
+    # Its own properties: each has a blurb that says more than the name, and every writable one its mutability.
+    problems=$(awk '
+        /^Element Properties:/ { inside = 1; next }
+        /^[A-Z]/ { inside = 0 }
+        inside && /^  [a-z]/ { name = $1; blurb = $0; sub(/^  [a-z0-9-]+ *: */, "", blurb)
+            inherited = (name ~ /^(name|parent|qos|async-handling|message-forward|blocksize|num-buffers)$/ ||
+                name ~ /^(typefind|do-timestamp|automatic-eos)$/)
+            if (!inherited && length(blurb) < 10) print name ": no blurb" }
+        inside && /flags:/ && !inherited && /writable/ && !/changeable|only in/ { print name ": no mutability flag" }
+    ' <<<"$text")
+    check "$element documents its properties" "$problems"
+    for name in api-key api-key-headers; do
+        secret=$(awk -v name="$name" '$1 == name && /^  [a-z]/ { found = 1; next } found && /flags:/ { print; exit }' <<<"$text")
+        if [ -n "$secret" ]; then
+            check "$element: $name cannot be read" "$(grep readable <<<"$secret" | grep -v 'not readable' || true)"
+        elif [[ $element == decarttransform || $element == decartsrc ]]; then
+            not_ok "$element: $name cannot be read" "there is no such property"
+        fi
+    done
+done
+while read -r element wanted; do
+    klass=$(inspect "$element" | sed -n 's/^ *Klass *//p')
+    check "$element's class" "$([ "$klass" = "$wanted" ] || echo "${klass:-none}")"
+done <<<'decarttransform Filter/Effect/Video/Network
+decartsrc Source/Video/Network
+mirror Filter/Effect/Video'
+# What the transform has, the camera has: the names stand in its own list or in that of the transform.
+lacking=$(comm -23 \
+    <(inspect decarttransform | sed -n '/^Element Properties:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p' | sort -u) \
+    <(inspect decartsrc | sed -n '/^Element Properties:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p' | sort -u))
+check "decartsrc has every property of decarttransform" "$lacking"
+
+# --- A Swift host with another runtime --------------------------------------------------------------------------------
+
+if command -v swiftc >/dev/null; then
+    if swiftc -swift-version 6 -O -o "$work/swift_host" "$repo/Tests/System/Host/swift_host.swift" 2>"$work/err"; then
+        check "the Swift host has a dynamic runtime" \
+            "$(readelf -d "$work/swift_host" | grep -q 'NEEDED.*libswiftCore' || echo "it has none: this proves nothing")"
+        # shellcheck disable=SC2086 # a list of names
+        run "a Swift host" 60 env G_DEBUG=fatal-criticals "$work/swift_host" "$plugin" $elements
+    else
+        not_ok "the Swift host compiles" "$(head -n 3 "$work/err")"
+    fi
+else
+    say "skip plugin: a Swift host: no swiftc"
+fi
+
+exit "$status"

@@ -1,0 +1,370 @@
+#!/usr/bin/python3
+"""Checks that the API key, from the environment or a file, is in no output that a user could pass on.
+
+Runs `gst-launch-1.0 -m -v` with the built plugin, GST_DEBUG=*:9 and dot files, against a stand-in, a closed port, a
+server that responds 401, one that redirects, and one with an untrusted certificate. Then it searches every log, dot
+file, message and command line for the key. The 401 server is the positive counterpart: it must have received the key.
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs Python's standard library only; uses loopback only.
+"""
+
+import base64
+import os
+import random
+import re
+import shutil
+import socket
+import ssl
+import string
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+from plugin_path import system_path
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
+STANDIN = os.path.join(RELEASE, "decart-standin")
+LIMIT = 25  # maximum duration of a pipeline, s
+
+failed = False
+
+
+def report(name, why=""):
+    global failed
+    failed = failed or bool(why)
+    print(f"not ok secrets: {name}: {why[:400]}" if why else f"ok secrets: {name}", flush=True)
+
+
+class Canary:
+    """A key, and a pattern of the forms in which it could leak."""
+
+    def __init__(self):
+        # Contains characters that a URL must escape, so that the escaped form differs from the key.
+        letters = "".join(random.choices(string.ascii_letters + string.digits, k=36))
+        self.key = f"canary+{letters}/="
+        raw = letters.encode()
+        forms = {self.key.encode(), urllib.parse.quote(self.key, safe="").encode(), raw.hex().encode(),
+                 base64.b64encode(self.key.encode()).rstrip(b"=")}
+        # A hex dump has sixteen bytes per line, so any eight consecutive letters count.
+        forms.update(raw[at:at + 8] for at in range(len(raw) - 7))
+        forms.update(raw[at:at + 6].hex(" ").encode() for at in range(len(raw) - 5))
+        # Room tokens of the stand-in are JSON Web Tokens, which all begin like this.
+        forms.update((b"eyJhbGciOi", b"eyJhbGciOi".hex(" ").encode()))
+        self.pattern = re.compile(b"|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
+
+    def find(self, content):
+        return self.pattern.search(content)
+
+
+class Server:
+    """A TCP server on loopback that records all received bytes and sends one response per connection."""
+
+    def __init__(self, answer, context=None):
+        self.received = b""
+        self.connections = 0
+        self.answer = answer
+        self.context = context
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        try:
+            connection.settimeout(5)
+            with (self.context.wrap_socket(connection, server_side=True) if self.context else connection) as stream:
+                while b"\r\n\r\n" not in self.received:
+                    chunk = stream.recv(65536)
+                    if not chunk:
+                        return
+                    self.received += chunk
+                stream.sendall(self.answer.encode())
+        except (OSError, ssl.SSLError):
+            pass
+
+    def close(self):
+        self.listener.close()
+
+
+class Run:
+    """One run of gst-launch-1.0 and its output files."""
+
+    TRANSFORM = ["videotestsrc", "is-live=true", "num-buffers=40", "!", "video/x-raw,width=320,height=180,framerate=10/1", "!",
+                 "decarttransform"]
+    CAMERA = ["decartsrc", "source=videotestsrc is-live=true num-buffers=40 ! video/x-raw,width=320,height=180,framerate=10/1"]
+
+    def __init__(self, folder, name, canary, source, base_url, extra=(), elements=TRANSFORM):
+        self.folder = os.path.join(folder, f"{name}-{source}".replace(" ", "-"))
+        os.makedirs(os.path.join(self.folder, "dots"))
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GST_", "DECART_")) or key == "GST_PLUGIN_SYSTEM_PATH_1_0"}
+        environment.update(
+            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=os.path.join(folder, "registry"),
+            GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(self.folder, "debug.log"),
+            GST_DEBUG_DUMP_DOT_DIR=os.path.join(self.folder, "dots"))
+        options = [f"base-url={base_url}", "prompt=Lego World", "connection-timeout=4", "max-retries=0", *extra]
+        if source == "environment":
+            environment["DECART_API_KEY"] = canary.key
+        else:
+            key_file = os.path.join(folder, "key")
+            with open(key_file, "w", encoding="ascii") as file:
+                file.write(canary.key + "\n")
+            options.append(f"api-key-file={key_file}")
+        # Few and small frames: at level 9 every buffer writes many log lines.
+        command = ["gst-launch-1.0", "-m", "-v", *elements, *options, "!", "fakesink"]
+        with open(os.path.join(self.folder, "output.log"), "wb") as output:
+            self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT,
+                                            stdin=subprocess.DEVNULL)
+            self.command_lines = set()
+            end = time.monotonic() + LIMIT
+            while self.process.poll() is None and time.monotonic() < end:
+                self.command_lines.update(all_command_lines())
+                time.sleep(0.25)
+        self.hung = self.process.poll() is None
+        if self.hung:
+            self.process.kill()
+        self.status = self.process.wait()
+
+    def leaks(self, canary):
+        places = []
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                if (where := search(path, canary)):
+                    places.append(f"{os.path.relpath(path, self.folder)}: {where}")
+        if any(canary.find(line) for line in self.command_lines):
+            places.append("a command line")
+        return places
+
+    def was_in_room(self):
+        with open(os.path.join(self.folder, "debug.log"), "rb") as file:
+            return any(b"The service speaks livekit" in line for line in file)
+
+    def output(self):
+        with open(os.path.join(self.folder, "output.log"), "rb") as file:
+            return file.read().decode(errors="replace")
+
+    def last_error(self):
+        lines = [line for line in self.output().splitlines() if line.startswith("ERROR")]
+        return lines[0] if lines else ""
+
+
+def search(path, canary):
+    """Where a file contains the key: the text before it in its line, without the key itself."""
+    with open(path, "rb") as file:
+        for line in file:
+            found = canary.find(line)
+            if found:
+                return line[max(0, found.start() - 120):found.start()].decode(errors="replace") + "<the key>"
+    return None
+
+
+def all_command_lines():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                yield file.read()
+        except OSError:
+            continue
+
+
+def start_standin(folder):
+    port = free_port()
+    log = open(os.path.join(folder, "standin.log"), "wb")
+    process = subprocess.Popen([STANDIN, "--port", str(port)], stdout=log, stderr=subprocess.STDOUT,
+                               stdin=subprocess.DEVNULL)
+    end = time.monotonic() + 10
+    while time.monotonic() < end and process.poll() is None:
+        with open(log.name, "rb") as file:
+            if b"listening on" in file.read():
+                return process, port
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    return None, port
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def self_signed(folder):
+    certificate, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "private.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def has_element(folder):
+    environment = dict(os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
+                       GST_REGISTRY_1_0=os.path.join(folder, "registry"))
+    # Not --exists, which requires the plugin's version to equal GStreamer's.
+    return subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, timeout=60, capture_output=True,
+                          check=False).returncode == 0
+
+
+def judge(name, run, canary, wants_error):
+    """Common checks of every scenario: no leak, enough logs to search, and the expected end."""
+    leaks = run.leaks(canary)
+    report(f"{name}: the key is nowhere", "; ".join(leaks))
+    if run.hung:
+        report(f"{name}: ends", f"still running after {LIMIT} s")
+    elif run.status < 0:
+        report(f"{name}: ends", f"by signal {-run.status}")
+    else:
+        report(f"{name}: ends", "" if bool(run.last_error()) == wants_error else
+               f"status {run.status}, error: {run.last_error() or 'none'}")
+    # Guards against a search in empty logs.
+    log = os.path.getsize(os.path.join(run.folder, "debug.log"))
+    dots = os.listdir(os.path.join(run.folder, "dots"))
+    if log < 100_000 or not dots:
+        report(f"{name}: there were logs to search", f"{log} bytes of log, {len(dots)} dot files")
+
+
+def scenarios(folder):
+    canary = Canary()
+    context = self_signed(folder)
+    for source in ("environment", "file"):
+        standin, port = start_standin(folder)
+        if standin is None:
+            report(f"session, {source}", "the stand-in does not listen")
+        else:
+            try:
+                run = Run(folder, "session", canary, source, f"ws://127.0.0.1:{port}")
+                direct = Run(folder, "direct session", canary, source, f"ws://127.0.0.1:{port}", ["transport=webrtc"])
+            finally:
+                standin.terminate()
+                try:
+                    standin.wait(timeout=5)
+                except subprocess.TimeoutExpired:
+                    standin.kill()
+                    standin.wait()
+            judge(f"session, {source}", run, canary, wants_error=False)
+            judge(f"direct session, {source}", direct, canary, wants_error=False)
+            for name, each, in_room in (("session", run, True), ("direct session", direct, False)):
+                report(f"{name}, {source}: went as it should", "" if each.was_in_room() == in_room else "it did not")
+            report(f"session, {source}: not in the stand-in's log",
+                   search(os.path.join(folder, "standin.log"), canary) or "")
+
+        run = Run(folder, "dead port", canary, source, f"ws://127.0.0.1:{free_port()}")
+        judge(f"dead port, {source}", run, canary, wants_error=True)
+
+        refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        run = Run(folder, "401", canary, source, f"ws://127.0.0.1:{refusing.port}")
+        refusing.close()
+        judge(f"401, {source}", run, canary, wants_error=True)
+        sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
+        report(f"401, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
+
+        elsewhere = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        redirecting = Server(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{elsewhere.port}/v1/stream\r\n"
+                             "Content-Length: 0\r\n\r\n")
+        run = Run(folder, "redirect", canary, source, f"ws://127.0.0.1:{redirecting.port}")
+        redirecting.close()
+        elsewhere.close()
+        judge(f"redirect, {source}", run, canary, wants_error=True)
+        report(f"redirect, {source}: the key does not follow it",
+               "it did" if canary.find(elsewhere.received) else "")
+
+        stranger = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", context)
+        run = Run(folder, "unknown certificate", canary, source, f"wss://127.0.0.1:{stranger.port}")
+        stranger.close()
+        judge(f"unknown certificate, {source}", run, canary, wants_error=True)
+        why = "" if stranger.connections else "nobody connected: this proves nothing"
+        report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
+               "a request was sent" if stranger.received else why)
+
+    # The same through decartsrc, which passes the key on.
+    for source in ("environment", "file"):
+        refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        run = Run(folder, "camera 401", canary, source, f"ws://127.0.0.1:{refusing.port}", elements=Run.CAMERA)
+        refusing.close()
+        judge(f"camera, 401, {source}", run, canary, wants_error=True)
+        sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
+        report(f"camera, 401, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
+
+    # Unencrypted to a host other than loopback: rejected before a socket is opened (192.0.2.0/24 is for documentation).
+    run = Run(folder, "in clear", canary, "environment", "ws://192.0.2.200:9")
+    judge("in clear to another host", run, canary, wants_error=True)
+
+
+def watched(folder):
+    """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
+    standin, port = start_standin(folder)
+    if standin is None:
+        return report("a watched session", "the stand-in does not listen")
+    try:
+        for transport in ("livekit", "webrtc"):
+            name = f"a watched session, {transport}"
+            place = os.path.join(folder, f"watched-{transport}")
+            os.makedirs(os.path.join(place, "dots"))
+            token_file = os.path.join(folder, f"token-{transport}")
+            environment = dict(
+                os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
+                GST_REGISTRY_1_0=os.path.join(folder, "registry"), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
+                GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
+                DECART_API_KEY="x")
+            probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
+            with open(os.path.join(place, "output.log"), "wb") as output:
+                done = subprocess.run(
+                    ["/usr/bin/python3", probe, f"ws://127.0.0.1:{port}", transport, token_file], env=environment,
+                    stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False)
+            report(f"{name}: the viewer has pictures", "" if done.returncode == 0 else f"status {done.returncode}")
+            with open(token_file, "rb") as file:
+                token = file.read().rstrip(b"=")
+            places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), os.path.join(folder, "standin.log")]
+            dots = [os.path.join(place, "dots", each) for each in os.listdir(os.path.join(place, "dots"))]
+            found = [path for path in places + dots if contains(path, token)]
+            report(f"{name}: the token is nowhere", ", ".join(found))
+            # The searched files must contain neighbouring fields, otherwise the search proves nothing.
+            shown = len(dots) >= 2 and contains(dots[0], b"connection-state") and contains(places[1], b"session-id")
+            report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
+    finally:
+        standin.terminate()
+        standin.wait(timeout=10)
+
+
+def contains(path, text):
+    with open(path, "rb") as file:
+        return any(text in line for line in file)
+
+
+def main():
+    if not os.path.exists(PLUGIN):
+        report("the plugin", f"{PLUGIN} is not there")
+        sys.exit(1)
+    folder = tempfile.mkdtemp(prefix="decart-secrets-")
+    try:
+        if not has_element(folder):
+            report("decarttransform", "the plugin has no such element")
+            sys.exit(1)
+        scenarios(folder)
+        watched(folder)
+    finally:
+        # Kept on request only: it contains gigabytes of logs and a key.
+        if os.environ.get("DECART_KEEP"):
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
