@@ -81,17 +81,17 @@ ELEMENT_SUITES = {
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
 TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests")
 # They have no session, or one that only takes the frames: the transport makes no difference.
-INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "FrameLineTests", "TimelineTests", "MarkerLedgerTests",
+INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "FrameLineTests", "TimelineTests", "LatencyMarkerSchedulerTests",
                "CameraTests", "CameraTestsDevices", "CameraTestsMute", "CameraTestsPreview", "ColourTests", "FitTests",
                "InputFormatTests", "ImageTests")
 # What `transport=livekit` and `transport=webrtc` insist on, `auto` finds out: they differ from the two services behind
 # `auto` in how a session starts, fails and ends.
 CONNECTING = ("AudioTests", "BusMessageTests", "CallbackTeardownTests", "ChattyServiceTests", "EndOfStreamTests",
-              "FailureTests", "FallbackTests", "FlushWhileStoppingTests", "PictureTests", "PromptTests",
+              "FailureTests", "FallbackTests", "FlushWhileStoppingTests", "FrameTests", "PromptTests",
               "PropertyTests", "PublishTests", "RoomTests", "SeveralElementsTests", "TeardownTests", "TrackTests",
               "TrackFactsTests", "ViewerTests")
 # A room with a single peer connection differs in how it comes about: what makes and changes it.
-SINGLE = ("PictureTests", "RoomTests", "PublishTests", "AudioTests", "TeardownTests")
+SINGLE = ("FrameTests", "RoomTests", "PublishTests", "AudioTests", "TeardownTests")
 
 
 def listed_tests():

@@ -7,7 +7,7 @@ package enum DecartElements {
     static let userAgent = "gst-decart/\(version) lang/swift os/linux"
 
     /// Discards all that `transport=auto` has learnt about services.
-    package static func forgetServices() { ServiceMemory.shared.forgetAll() }
+    package static func forgetServices() { TransportCache.shared.forgetAll() }
 
     /// Adds all element factories to `plugin`, or to the process if it is nil.
     @discardableResult

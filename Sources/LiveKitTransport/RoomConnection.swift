@@ -190,7 +190,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     // MARK: Actions
 
-    private func perform(_ order: RoomOrder) {
+    private func perform(_ order: RoomAction) {
         switch order {
         case .send(let message):
             guard let bytes: [UInt8] = try? LiveKitSignalRequest.with({ $0.message = message }).serializedBytes() else {

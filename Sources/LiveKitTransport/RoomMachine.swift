@@ -1,5 +1,5 @@
 // The signalling of one stay in a LiveKit room, from joining to leaving, as a value: events (`RoomFact`) in, actions
-// (`RoomOrder`) out. No I/O, clock or lock; timers are data. `RoomConnection` performs the actions.
+// (`RoomAction`) out. No I/O, clock or lock; timers are data. `RoomConnection` performs the actions.
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected
 //
@@ -81,7 +81,7 @@ package enum RoomFact: Sendable, Equatable {
     case stop
 }
 
-package enum RoomOrder: Sendable, Equatable {
+package enum RoomAction: Sendable, Equatable {
     case send(LiveKitSignalRequest.OneOf_Message)
     case close
     /// Opens the signalling connection. The request is nil for two peer connections; for a single one it holds our
@@ -155,7 +155,7 @@ package struct RoomMachine: Sendable {
     private var awaitsWord = false
     private var roundTrip: Duration = .zero
     private var subscriptions: RoomSubscriptions
-    private var orders: [RoomOrder] = []
+    private var orders: [RoomAction] = []
 
     private static let laterAnswerTimeout: Duration = .seconds(10)
 
@@ -168,7 +168,7 @@ package struct RoomMachine: Sendable {
     }
 
     /// - Parameter now: monotonic time since an arbitrary origin.
-    package mutating func handle(_ fact: RoomFact, now: Duration) -> [RoomOrder] {
+    package mutating func handle(_ fact: RoomFact, now: Duration) -> [RoomAction] {
         if phase != .ended { take(fact, now) }
         defer { orders = [] }
         return orders
@@ -557,7 +557,7 @@ package struct RoomMachine: Sendable {
         order(.close)
     }
 
-    private mutating func order(_ order: RoomOrder) {
+    private mutating func order(_ order: RoomAction) {
         orders.append(order)
     }
 }

@@ -10,7 +10,7 @@ struct RoomDriver {
     private(set) var machine: RoomMachine
     private(set) var now: Duration = .zero
     private(set) var timers: [RoomTimer: Duration] = [:]
-    private var orders: [RoomOrder] = []
+    private var orders: [RoomAction] = []
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
@@ -99,7 +99,7 @@ struct RoomDriver {
     // MARK: Results
 
     /// Returns the actions since the last call, without timers.
-    mutating func take() -> [RoomOrder] {
+    mutating func take() -> [RoomAction] {
         defer { orders = [] }
         return orders.filter {
             switch $0 {

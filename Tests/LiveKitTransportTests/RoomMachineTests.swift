@@ -8,7 +8,7 @@ import WebRTCTransport
 
 @Suite("A room's signalling", .timeLimit(.minutes(1)))
 struct RoomMachineTests {
-    private let goodbye = RoomOrder.send(
+    private let goodbye = RoomAction.send(
         .leave(
             .with {
                 $0.action = .disconnect

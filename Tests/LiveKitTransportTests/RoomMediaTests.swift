@@ -10,7 +10,7 @@ import WebRTCTransport
 @Suite("A room's tracks", .timeLimit(.minutes(1)))
 struct RoomMediaTests {
     private let both = MediaWish(video: true, audio: true)
-    private let microphone = RoomOrder.send(
+    private let microphone = RoomAction.send(
         .addTrack(
             .with {
                 $0.cid = "microphone"
@@ -27,7 +27,7 @@ struct RoomMediaTests {
             })
     }
 
-    private func subscription(_ sid: String, _ isWanted: Bool) -> RoomOrder {
+    private func subscription(_ sid: String, _ isWanted: Bool) -> RoomAction {
         .send(
             .subscription(
                 .with {

@@ -45,7 +45,7 @@ struct SingleConnectionTests {
         return driver
     }
 
-    private struct WrongOrders: Error { var orders: [RoomOrder] }
+    private struct WrongOrders: Error { var orders: [RoomAction] }
 
     @Test func whatIsAskedFor() throws {
         let (_, join) = try asking()

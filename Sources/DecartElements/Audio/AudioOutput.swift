@@ -50,8 +50,8 @@ final class AudioOutput: @unchecked Sendable {
         var shift: Int64 = 0
         var steady = SteadyShift()
         var isDiscontinuous = true
-        /// `rank` of the newest media path that has delivered audio; audio of older paths is dropped.
-        var heardRank = -1
+        /// `attempt` of the newest media path that has delivered audio; audio of older paths is dropped.
+        var heardAttempt = -1
         var counters: AudioOutputCounters
 
         /// Decoded audio is stamped with the arrival time of its packet. After this long it is not waited for any
@@ -141,14 +141,14 @@ final class AudioOutput: @unchecked Sendable {
     }
 
     /// Takes decoded audio in the output's format, stamped with running time. The first buffer of a path with a higher
-    /// `rank` makes the output drop audio of all older paths.
-    func submit(_ buffer: Buffer, rank: Int) {
+    /// `attempt` makes the output drop audio of all older paths.
+    func submit(_ buffer: Buffer, attempt: Int) {
         let line = pace.line()
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.isActive, state.isPlaying, rank >= state.heardRank, buffer.pts != nil else { return }
-            if rank > state.heardRank {
-                state.heardRank = rank
+            guard state.isActive, state.isPlaying, attempt >= state.heardAttempt, buffer.pts != nil else { return }
+            if attempt > state.heardAttempt {
+                state.heardAttempt = attempt
                 state.chunks.removeAll()
             }
             state.chunks.append(buffer)

@@ -8,15 +8,15 @@ import WebRTCTransport
 
 // @unchecked: the fields are confined to the session's queue.
 final class AudioPath: @unchecked Sendable {
-    private let rank: Int
+    private let attempt: Int
     private let track: AudioTrack
     /// Kept for the lifetime of its connection: a new encoder would restart the sequence numbers of the SSRC, and SRTP
     /// would drop the packets as replays.
     private var encoder: (entry: Pad, sink: Pad)?
     private var decoder: (elements: [Element], exit: Pad, source: Pad)?
 
-    init(rank: Int, track: AudioTrack) {
-        self.rank = rank
+    init(attempt: Int, track: AudioTrack) {
+        self.attempt = attempt
         self.track = track
     }
 
@@ -31,7 +31,7 @@ final class AudioPath: @unchecked Sendable {
             encoder = (entry, sink)
         }
         let announced = Mutex(0)
-        track.addDelivery(rank: rank) { frame in
+        track.addDelivery(attempt: attempt) { frame in
             let isNew = announced.withLock { channels in
                 defer { channels = frame.channels }
                 return channels != frame.channels
@@ -69,8 +69,8 @@ final class AudioPath: @unchecked Sendable {
         bin.add(chain)
         let exit = Pad(name: "audio_decoded", direction: .sink)
         self.decoder = (chain, exit, source)
-        exit.setChainFunction { [track, rank] buffer in
-            track.submit(buffer, rank: rank)
+        exit.setChainFunction { [track, attempt] buffer in
+            track.submit(buffer, attempt: attempt)
             return .ok
         }
         exit.setEventFunction { _ in .handled(true) }
@@ -84,7 +84,7 @@ final class AudioPath: @unchecked Sendable {
 
     /// Stops sending and decoding; the connections stay. May be called more than once.
     func stop(in bin: Bin) {
-        track.removeDelivery(rank: rank)
+        track.removeDelivery(attempt: attempt)
         stopReceiving(in: bin)
     }
 

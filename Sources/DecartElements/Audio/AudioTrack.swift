@@ -19,7 +19,7 @@ final class AudioTrack: @unchecked Sendable {
         var isMuted = false
         var latency: ClockTime = 0
         var pace = AudioPace()
-        /// Keyed by the `rank` of the media path.
+        /// Keyed by the `attempt` of the media path.
         var deliveries: [Int: @Sendable (AudioFrame) -> Void] = [:]
         /// Counters of removed outputs, which the next output continues.
         var counters = AudioOutputCounters()
@@ -87,10 +87,10 @@ final class AudioTrack: @unchecked Sendable {
 
     func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 
-    func addDelivery(rank: Int, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
-        state.withLock { $0.deliveries[rank] = deliver }
+    func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
+        state.withLock { $0.deliveries[attempt] = deliver }
     }
-    func removeDelivery(rank: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: rank) } }
+    func removeDelivery(attempt: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: attempt) } }
 
     /// Runs on the input's streaming thread.
     private func deliver(_ frame: AudioFrame) {
@@ -141,7 +141,7 @@ final class AudioTrack: @unchecked Sendable {
         state.withLock { $0.counters = output.counters }
     }
 
-    func submit(_ buffer: Buffer, rank: Int) { state.withLock(\.output)?.submit(buffer, rank: rank) }
+    func submit(_ buffer: Buffer, attempt: Int) { state.withLock(\.output)?.submit(buffer, attempt: attempt) }
     func finish() { state.withLock(\.output)?.finish() }
 
     // MARK: State changes

@@ -31,10 +31,10 @@ final class DecartSource: ElementImplementation {
 
     /// The elements that exist from the beginning; captures and the preview come and go.
     private struct Parts: Sendable {
-        let transform: CarriedElement
+        let transform: ProxiedElement
         let mirror: Element
         let tee: Element
-        let stage: PictureStage
+        let stage: CropStage
         let camera: CameraSwitch
 
         /// Crops to the shape that the model takes now.
@@ -86,7 +86,7 @@ final class DecartSource: ElementImplementation {
         mirror.set("name", "camera-mirror")
         let transform = Element(class: RegisteredElementClass(DecartTransform.elementClass))
         transform.set("name", "transform")
-        let stage = try PictureStage { [weak transform] isPortrait in
+        let stage = try CropStage { [weak transform] isPortrait in
             transform?.set("orientation", isPortrait ? "portrait" : "landscape")
         }
         let chain = [selector] + stage.elements + [mirror, tee, transform]
@@ -104,7 +104,7 @@ final class DecartSource: ElementImplementation {
                 onFirst: { mirror.set("position", $0.position.rawValue) },
                 onChange: { [weak self] in self?.handle.unowned.notify("current-device") }))
         return Parts(
-            transform: CarriedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
+            transform: ProxiedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
             mirror: mirror,
             tee: tee, stage: stage, camera: camera)
     }

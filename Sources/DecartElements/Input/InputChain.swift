@@ -25,7 +25,7 @@ final class InputChain: @unchecked Sendable {
     private let sized: Element
     private let end = Pad(name: "raw_out", direction: .sink)
     private let elements: [Element]
-    private let muted = MutedInput()
+    private let muted = BlackFrameSource()
     let processing = ProcessorStage()
     /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
     private let line = FrameLine<EncoderFrame>()
@@ -44,14 +44,14 @@ final class InputChain: @unchecked Sendable {
         /// Size of the frames that leave the chain now.
         var frameSize = (width: 0, height: 0)
         var segment: Event?
-        /// Consumers by the rank of their media path; `rawRank` is the raw fallback's.
+        /// Consumers by the attempt of their media path; `rawAttempt` is the raw fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = Mutex(State())
 
-    /// Rank of the raw delivery for `fallback=passthrough`.
-    static let rawRank = -1
+    /// Attempt number of the raw delivery for `fallback=passthrough`.
+    static let rawAttempt = -1
 
     /// Caps of the sink pad's template.
     static let caps = "video/x-raw"
@@ -178,10 +178,10 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Adds a consumer: while one media path takes over from another, there are two.
-    func addDelivery(rank: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
-        state.withLock { $0.deliveries[rank] = deliver }
+    func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
+        state.withLock { $0.deliveries[attempt] = deliver }
     }
-    func removeDelivery(rank: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: rank) } }
+    func removeDelivery(attempt: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: attempt) } }
 
     /// Sets a handler that is called once, with the first frame that arrives, whether it is sent or not. The argument
     /// is true if the input, as displayed, is higher than wide.
@@ -273,11 +273,11 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    private func deliver(_ frame: (MutedInput, ProcessorStage) -> EncoderFrame?) {
+    private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
         let isTaken = line.pass({ frame(muted, processing) }) { frame in
             // A closed media path may still have its delivery here while another one goes on.
-            let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(rank: $0.key) }
-            if deliveries.contains(where: { $0.key != Self.rawRank }) { gate.countSent() }
+            let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(attempt: $0.key) }
+            if deliveries.contains(where: { $0.key != Self.rawAttempt }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
         }
         if !isTaken { gate.countDropped() }

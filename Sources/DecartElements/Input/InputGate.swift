@@ -15,7 +15,7 @@ struct InputCounters: Sendable {
 
 final class InputGate: Sendable {
     private struct State {
-        /// Ranks of the media paths that take frames; a raw fallback counts as one.
+        /// Attempts of the media paths that take frames; a raw fallback counts as one.
         var open: Set<Int> = []
         var playing = false
         var flushing = false
@@ -49,22 +49,22 @@ final class InputGate: Sendable {
 
     var counters: InputCounters { state.withLock(\.counters) }
 
-    func isOpen(rank: Int) -> Bool { state.withLock { $0.open.contains(rank) } }
+    func isOpen(attempt: Int) -> Bool { state.withLock { $0.open.contains(attempt) } }
 
     /// True if a media path takes frames, the element plays, and no flush or stop is going on.
     var lets: Bool { state.withLock(\.lets) }
 
     /// Adds a media path; the gate is open while there is one.
-    func open(rank: Int) {
+    func open(attempt: Int) {
         let isFirst = state.withLock { state in
-            defer { state.open.insert(rank) }
+            defer { state.open.insert(attempt) }
             return !state.lets
         }
         if isFirst { pacing.reset() }
         changed.signal()
     }
 
-    func close(rank: Int) { _ = state.withLock { $0.open.remove(rank) } }
+    func close(attempt: Int) { _ = state.withLock { $0.open.remove(attempt) } }
 
     /// Frames pass in PLAYING only.
     func set(playing: Bool) {

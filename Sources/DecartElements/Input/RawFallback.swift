@@ -5,7 +5,7 @@ import Synchronization
 
 // @unchecked: elements and pads are thread-safe; all mutable state is in mutexes.
 final class RawFallback: @unchecked Sendable {
-    private static let rank = InputChain.rawRank
+    private static let attempt = InputChain.rawAttempt
     private let element: ElementHandle
     private let input: InputChain
     private let output: VideoOutput
@@ -42,8 +42,8 @@ final class RawFallback: @unchecked Sendable {
         filter.syncStateWithParent()
         scale.syncStateWithParent()
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
-        input.addDelivery(rank: Self.rank) { [weak self] frame in self?.take(frame, frame.size) }
-        input.gate.open(rank: Self.rank)
+        input.addDelivery(attempt: Self.attempt) { [weak self] frame in self?.take(frame, frame.size) }
+        input.gate.open(attempt: Self.attempt)
     }
 
     /// Called by the thread that delivers input frames, one frame at a time.
@@ -66,8 +66,8 @@ final class RawFallback: @unchecked Sendable {
     }
 
     func remove() {
-        input.gate.close(rank: Self.rank)
-        input.removeDelivery(rank: Self.rank)
+        input.gate.close(attempt: Self.attempt)
+        input.removeDelivery(attempt: Self.attempt)
         entry.setActive(false)
         let bin = element.unowned
         for child in [scale, filter] {

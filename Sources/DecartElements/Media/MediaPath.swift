@@ -16,7 +16,7 @@ struct MediaHost: Sendable {
     let input: InputChain
     let output: VideoOutput
     let audio: AudioTrack
-    let facts: VideoTrackFacts
+    let facts: VideoTrackStats
     let log: DebugCategory
     /// Set with `timestamps=capture`.
     var timing: CaptureTiming?
@@ -118,26 +118,26 @@ final class MediaPath: @unchecked Sendable {
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
     /// Set by `init` only.
-    private var marks: PictureMarks?
+    private var marks: LatencyMarkers?
 
     /// Generation of this path: higher for a newer attempt.
-    private let rank: Int
+    private let attempt: Int
 
     /// Runs work on the session's queue.
     let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     init(
-        rank: Int, host: MediaHost, settings: MediaSettings,
+        attempt: Int, host: MediaHost, settings: MediaSettings,
         perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
-        self.rank = rank
+        self.attempt = attempt
         self.perform = perform
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
-        audio = AudioPath(rank: rank, track: host.audio)
+        audio = AudioPath(attempt: attempt, track: host.audio)
         if let timing = host.timing {
-            marks = PictureMarks(rank: rank, timing: timing) { [weak self] take in
+            marks = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] take in
                 perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
             }
         }
@@ -180,10 +180,10 @@ final class MediaPath: @unchecked Sendable {
     /// Starts sending audio, and video unless it is withdrawn. Any thread.
     func open() {
         guard !settings.onlyWatches else { return }
-        host.audio.gate.open(rank: rank)
+        host.audio.gate.open(attempt: attempt)
         door.withLock { door in
             door.isOpen = true
-            if door.isPublished { host.input.gate.open(rank: rank) }
+            if door.isPublished { host.input.gate.open(attempt: attempt) }
         }
     }
 
@@ -194,9 +194,9 @@ final class MediaPath: @unchecked Sendable {
             guard door.isPublished != isPublished else { return }
             door.isPublished = isPublished
             if !isPublished {
-                host.input.gate.close(rank: rank)
+                host.input.gate.close(attempt: attempt)
             } else if door.isOpen {
-                host.input.gate.open(rank: rank)
+                host.input.gate.open(attempt: attempt)
             }
         }
     }
@@ -209,13 +209,13 @@ final class MediaPath: @unchecked Sendable {
 
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        host.audio.gate.close(rank: rank)
+        host.audio.gate.close(attempt: attempt)
         door.withLock { door in
             (door.isOpen, door.isPublished) = (false, false)
-            host.input.gate.close(rank: rank)
+            host.input.gate.close(attempt: attempt)
         }
-        host.input.removeDelivery(rank: rank)
-        host.output.removeInput(rank: rank)
+        host.input.removeDelivery(attempt: attempt)
+        host.output.removeInput(attempt: attempt)
         host.input.setScale(.full)
         host.input.gate.setMaximumRate(framesPerSecond: settings.framerate)
         shared.withLock { $0 = nil }
@@ -285,7 +285,7 @@ final class MediaPath: @unchecked Sendable {
         encoder.bin.syncStateWithParent()
         announce(on: input)
         let sent = Mutex((width: 0, height: 0))
-        host.input.addDelivery(rank: rank) { [weak self, encoder, marks] frame in
+        host.input.addDelivery(attempt: attempt) { [weak self, encoder, marks] frame in
             guard let self else { return }
             self.follow(encoder)
             self.host.facts.sent(
@@ -335,7 +335,7 @@ final class MediaPath: @unchecked Sendable {
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
         let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived, marks: marks)
         receiver.withLock { $0 = chain }
-        let decoded = host.output.makeInput(rank: rank, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
+        let decoded = host.output.makeInput(attempt: attempt, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
             self?.frameArrived()
         }
         self.decoded = decoded

@@ -21,7 +21,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     private var offered = MediaWish()
     private var isOffering = true
     private var isConnected = false
-    private var audio = AudioLink()
+    private var audio = AudioNegotiation()
 
     init(path: MediaPath, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path

@@ -23,7 +23,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var wish = MediaWish()
     private var isSending = false
     private var isReceiving = false
-    private var audio = AudioLink()
+    private var audio = AudioNegotiation()
     private let sid = Mutex<String?>(nil)
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
@@ -126,9 +126,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }
-            attempt(sending)
+            orFail(sending)
         case .subscribed:
-            attempt(receiving)
+            orFail(receiving)
         case .connected(let ice, let dtls):
             path.open()
             onEvent(.connected(ice: ice, dtls: dtls))
@@ -163,7 +163,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         try audio.settle(path, isWanted: wish.audio, sender: publisher, receiver: peers.subscriber)
     }
 
-    private func attempt(_ body: () throws -> Void) {
+    private func orFail(_ body: () throws -> Void) {
         do { try body() } catch { path.fail(error) }
     }
 }

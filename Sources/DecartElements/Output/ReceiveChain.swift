@@ -1,4 +1,4 @@
-// Turns RTP into frames: depayloader, decoder, scaler. It sits behind a `PacketDoor`, which discards downstream errors,
+// Turns RTP into frames: depayloader, decoder, scaler. It sits behind a `ErrorIsolator`, which discards downstream errors,
 // so that the chain can be rebuilt while RTP keeps arriving. It knows pads and elements; it must not know connections
 // or sessions.
 import GStreamerKit
@@ -11,9 +11,9 @@ final class ReceiveChain: @unchecked Sendable {
     private let bin: Bin
     /// The output's sink pad for decoded frames.
     private var exit: Pad?
-    private let door = PacketDoor()
+    private let door = ErrorIsolator()
     private let followsReceived: Bool
-    private let marks: PictureMarks?
+    private let marks: LatencyMarkers?
 
     private struct Shared {
         var format: OutputFormat?
@@ -25,7 +25,7 @@ final class ReceiveChain: @unchecked Sendable {
     private let shared = Mutex(Shared())
 
     /// - Parameter marks: finds and covers the latency marker of each decoded frame, before scaling.
-    init(codec: VideoCodec, bin: Bin, followsReceived: Bool, marks: PictureMarks?) {
+    init(codec: VideoCodec, bin: Bin, followsReceived: Bool, marks: LatencyMarkers?) {
         self.marks = marks
         self.codec = codec
         self.bin = bin
@@ -99,7 +99,7 @@ final class ReceiveChain: @unchecked Sendable {
         try door.link(to: first)
     }
 
-    private func read(_ pictures: Pad, _ marks: PictureMarks) {
+    private func read(_ pictures: Pad, _ marks: LatencyMarkers) {
         var video: VideoInfo?
         pictures.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {

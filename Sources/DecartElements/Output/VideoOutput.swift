@@ -10,7 +10,7 @@ final class VideoOutput: @unchecked Sendable {
     let pad: Pad
     private let element: ElementHandle
     private let log: DebugCategory
-    /// Handlers of one media path; a newer path has a higher rank.
+    /// Handlers of one media path; a newer path has a higher attempt.
     private struct Input {
         var onFormat: @Sendable (OutputFormat) -> Void
         var onUpstreamEvent: @Sendable (Event) -> Bool
@@ -65,7 +65,7 @@ final class VideoOutput: @unchecked Sendable {
         var counters = OutputCounters()
         var inputs: [Int: Input] = [:]
         /// The newest media path that has shown a frame; frames of older ones are dropped.
-        var shownRank = -1
+        var shownAttempt = -1
     }
     private let state = Mutex(State())
     /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
@@ -137,9 +137,9 @@ final class VideoOutput: @unchecked Sendable {
 
     /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
     /// - Returns: true if more latency is needed than was reported.
-    func settle(delay: Int64, rank: Int) -> Bool {
+    func settle(delay: Int64, attempt: Int) -> Bool {
         defer { work.signal() }
-        return state.withLock { $0.timeline.settle(delay, rank: rank, base: $0.promise) }
+        return state.withLock { $0.timeline.settle(delay, attempt: attempt, base: $0.promise) }
     }
 
     /// Frames leave in PLAYING only, as from every live source.
@@ -161,9 +161,9 @@ final class VideoOutput: @unchecked Sendable {
     }
 
     /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,
-    /// at once and on each change. The first frame of a path with a higher rank ends the output of all others.
+    /// at once and on each change. The first frame of a path with a higher attempt ends the output of all others.
     func makeInput(
-        rank: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
+        attempt: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
         let caps = Mutex<OutputFormat?>(nil)
@@ -175,29 +175,29 @@ final class VideoOutput: @unchecked Sendable {
         }
         input.setChainFunction { [weak self] buffer in
             onFrame()
-            self?.submit(buffer, format: caps.withLock { $0 }, rank: rank)
+            self?.submit(buffer, format: caps.withLock { $0 }, attempt: attempt)
             return .ok
         }
         input.setActive(true)
         let format = state.withLock { state in
-            state.inputs[rank] = Input(onFormat: onFormat) { event in event.isForceKeyUnit ? input.push(event) : false }
+            state.inputs[attempt] = Input(onFormat: onFormat) { event in event.isForceKeyUnit ? input.push(event) : false }
             return state.negotiated ?? state.preferred
         }
         onFormat(format)
         return input
     }
 
-    func removeInput(rank: Int) { _ = state.withLock { $0.inputs.removeValue(forKey: rank) } }
+    func removeInput(attempt: Int) { _ = state.withLock { $0.inputs.removeValue(forKey: attempt) } }
 
-    private func submit(_ buffer: Buffer, format: OutputFormat?, rank: Int) {
+    private func submit(_ buffer: Buffer, format: OutputFormat?, attempt: Int) {
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.active, state.playing, rank >= state.shownRank else { return }
+            guard state.active, state.playing, attempt >= state.shownAttempt else { return }
             // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do
             // not wait for an orientation any longer.
             state.waits = false
-            if rank > state.shownRank {
-                state.shownRank = rank
+            if attempt > state.shownAttempt {
+                state.shownAttempt = attempt
                 state.frames.removeAll()
                 state.discontinuity = true
             }
@@ -319,7 +319,7 @@ final class VideoOutput: @unchecked Sendable {
                 return .announce(state.events)
             }
             guard state.playing else { return state.eos ? .eos : .wait(until: .distantFuture) }
-            if let frame = state.frames.first, state.eos || state.timeline.isSettled(rank: state.shownRank) {
+            if let frame = state.frames.first, state.eos || state.timeline.isSettled(attempt: state.shownAttempt) {
                 if state.followsReceived, let format = frame.format, let current = state.negotiated,
                     format.width != current.width || format.height != current.height
                 {

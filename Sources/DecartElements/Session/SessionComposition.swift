@@ -70,7 +70,7 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout), prefersSingle: settings.singleConnection)
-            if settings.transport == .auto { configuration.known = ServiceMemory.shared.transport(of: service) }
+            if settings.transport == .auto { configuration.known = TransportCache.shared.transport(of: service) }
             if let watched {
                 configuration.isViewer = true
                 // The token determines the transport, whatever `transport` is set to.
@@ -93,7 +93,7 @@ extension SessionPlan {
     }
 
     /// Service for which `auto` remembers the transport.
-    var service: ServiceMemory.Service { ServiceMemory.Service(url: base.description, model: model.name) }
+    var service: TransportCache.Service { TransportCache.Service(url: base.description, model: model.name) }
 
     func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
 
@@ -168,7 +168,7 @@ extension SessionPlan {
         path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
         if let fetcher, applicationKey?.isEmpty ?? true {
-            return FreshKeyChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
+            return TokenFetchingChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
         }
         return channel(try freshKey(applicationKey), path, onEvent)
     }
@@ -179,10 +179,10 @@ extension SessionPlan {
         let url: ServiceURL
         switch watched {
         case .room(let name):
-            var configuration = WatchChannel.Configuration()
+            var configuration = ViewerChannel.Configuration()
             configuration.trust = trust
             configuration.userAgent = DecartElements.userAgent
-            return WatchChannel(
+            return ViewerChannel(
                 url: base.watchStream(key: key, room: name), key: key, configuration: configuration, onEvent: onEvent)
         case .direct(let sid, let ip, let port): url = base.subscribe(key: key, sid: sid, ip: ip, port: port)
         case nil:
@@ -366,9 +366,9 @@ final class ElementSession: @unchecked Sendable {
     private let media: MediaSlot
     /// Numbers media paths across all sessions of the process: an element's next session may begin before the last one
     /// is torn down, and their paths must not be confused.
-    private static let ranks = Atomic(0)
+    private static let attempts = Atomic(0)
 
-    /// Current media paths by rank: two while one takes over from the other.
+    /// Current media paths by attempt: two while one takes over from the other.
     private final class MediaSlot: Sendable {
         let all = Mutex<[Int: any ElementMedia]>([:])
         let wantsAudio = Atomic(false)
@@ -394,15 +394,15 @@ final class ElementSession: @unchecked Sendable {
                 try plan.makeChannel(path: path, applicationKey: requestKey(), onEvent: onEvent)
             },
             makeMedia: { _, start, onEvent in
-                let rank = Self.ranks.wrappingAdd(1, ordering: .relaxed).newValue
+                let attempt = Self.attempts.wrappingAdd(1, ordering: .relaxed).newValue
                 let settings = plan.media(for: start.generation)
                 plan.adapt(to: settings, host)
                 let tell = { @Sendable (event: MediaEvent) in
-                    if event == .stopped { slot.all.withLock { $0[rank] = nil } }
+                    if event == .stopped { slot.all.withLock { $0[attempt] = nil } }
                     onEvent(event)
                 }
                 let path = MediaPath(
-                    rank: rank, host: host, settings: settings, perform: { queue.async($0) }, onEvent: tell)
+                    attempt: attempt, host: host, settings: settings, perform: { queue.async($0) }, onEvent: tell)
                 let transport: any ElementMedia =
                     switch start.generation {
                     case .webrtc: PeerMediaTransport(path: path, onEvent: tell)
@@ -410,12 +410,12 @@ final class ElementSession: @unchecked Sendable {
                     }
                 if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
                 if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
-                slot.all.withLock { $0[rank] = transport }
+                slot.all.withLock { $0[attempt] = transport }
                 return transport
             },
             onChange: { [weak reporter] in reporter?.changed($0) },
             onEvent: { [weak reporter] report in
-                if case .learnt(let transport) = report { ServiceMemory.shared.set(transport, of: plan.service) }
+                if case .learnt(let transport) = report { TransportCache.shared.set(transport, of: plan.service) }
                 reporter?.report(report)
             })
     }
@@ -448,7 +448,7 @@ final class ElementSession: @unchecked Sendable {
     var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
 
     /// State of our video track on the newest media path, and its SID in a room.
-    var publication: (state: VideoTrackFacts.Publication, sid: String?) {
+    var publication: (state: VideoTrackStats.Publication, sid: String?) {
         guard let path = media.newest else { return (.none, nil) }
         guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
         return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)

@@ -8,8 +8,8 @@ package struct OutputTimeline: Sendable {
     /// Subtracted from arrival times, ns; approaches `target` a little with each frame.
     private var shift: Int64 = 0
     private var target: Int64?
-    /// `rank` of the newest media path with a known delay.
-    private var settledRank = -1
+    /// `attempt` of the newest media path with a known delay.
+    private var settledAttempt = -1
     /// Latency that the delay has required so far, with a reserve, ns. It only rises, so that sinks adapt rarely.
     private var promised: ClockTime = 0
     private var hasShown = false
@@ -19,16 +19,16 @@ package struct OutputTimeline: Sendable {
     package var isCapture: Bool { minimum != nil }
 
     /// True if frames of this media path can be timestamped: its delay is known, or arrival times are used.
-    package func isSettled(rank: Int) -> Bool { !isCapture || settledRank >= rank }
+    package func isSettled(attempt: Int) -> Bool { !isCapture || settledAttempt >= attempt }
 
     /// Takes the measured delay of a media path, from a frame's running time at the input to its arrival, ns.
     /// - Parameter base: latency after arrival, ns.
     /// - Returns: true if a higher latency must be reported than before.
-    package mutating func settle(_ delay: Int64, rank: Int, base: ClockTime) -> Bool {
-        guard isCapture, rank >= settledRank else { return false }
+    package mutating func settle(_ delay: Int64, attempt: Int, base: ClockTime) -> Bool {
+        guard isCapture, attempt >= settledAttempt else { return false }
         // Another media path has a delay of its own, so there is nothing to smooth.
-        if rank > settledRank || !hasShown { shift = delay }
-        settledRank = rank
+        if attempt > settledAttempt || !hasShown { shift = delay }
+        settledAttempt = attempt
         target = delay
         let needed = Self.sum(base, delay)
         guard needed > floor(base) else { return false }

@@ -39,7 +39,7 @@ final class DecartTransform: ElementImplementation {
         var input: InputChain?
         var output: VideoOutput?
         /// New at each start.
-        var facts = VideoTrackFacts()
+        var facts = VideoTrackStats()
         /// Size of the frames that are sent; nil before the first start.
         var size: PictureSize?
         /// Posted once if the service turns out to use LiveKit.
@@ -436,7 +436,7 @@ final class DecartTransform: ElementImplementation {
         }
         prepare(input, output, plan, settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
-        let facts = VideoTrackFacts()
+        let facts = VideoTrackStats()
         let host = MediaHost(
             element: handle, input: input, output: output, audio: audio, facts: facts, log: Self.log, timing: timing,
             onEncoder: { [weak self] in self?.encoderWasMade($0) })

@@ -82,7 +82,7 @@ package struct SessionMachine: Sendable {
     }
 
     /// The previous media path: it outlives its channel until the next path shows a frame.
-    struct Veteran: Sendable {
+    struct PreviousMedia: Sendable {
         let id: AttemptID
         var watchdog: MediaWatchdog
     }
@@ -91,14 +91,14 @@ package struct SessionMachine: Sendable {
     /// The state for the application; changes only in `handle`.
     package private(set) var snapshot = SessionSnapshot()
     var phase = Phase.idle
-    var ledger: PromptLedger
+    var ledger: PromptTracker
     private var backOff: BackOff
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
     /// The path that `auto` detected, from the service's messages or from a connection that was established. Later
     /// attempts start with it, until one of them fails because of it.
     private var decision: TransportGeneration?
-    private var veteran: Veteran?
+    private var veteran: PreviousMedia?
     private var limit: SessionLimit
     private var ackDeadline: Duration?
     private var actions: [SessionAction] = []
@@ -106,7 +106,7 @@ package struct SessionMachine: Sendable {
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
         decision = configuration.known
-        ledger = PromptLedger(configuration: configuration)
+        ledger = PromptTracker(configuration: configuration)
         backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
         limit = SessionLimit(configuration.maximumDuration)
     }
@@ -205,14 +205,14 @@ package struct SessionMachine: Sendable {
 
     private mutating func stop(_ now: Duration) {
         endAttempt(keepingMedia: false)
-        endVeteran()
+        endPreviousMedia()
         if case .failed = phase { return }
         phase = .stopped
         finish(now)
     }
 
     private mutating func fail(_ error: SessionError, _ now: Duration) {
-        endVeteran()
+        endPreviousMedia()
         phase = .failed
         snapshot.lastError = error
         finish(now)
@@ -268,8 +268,8 @@ package struct SessionMachine: Sendable {
         for timer in timers { order(.cancel(timer)) }
         order(.closeChannel(id))
         if keepingMedia {
-            endVeteran()
-            veteran = Veteran(id: id, watchdog: attempt.watchdog)
+            endPreviousMedia()
+            veteran = PreviousMedia(id: id, watchdog: attempt.watchdog)
         } else {
             order(.cancel(.mediaSample(id)))
             if attempt.step >= .negotiating { order(.stopMedia(id)) }
@@ -278,7 +278,7 @@ package struct SessionMachine: Sendable {
         phase = .idle
     }
 
-    private mutating func endVeteran() {
+    private mutating func endPreviousMedia() {
         guard let veteran else { return }
         order(.cancel(.mediaSample(veteran.id)))
         order(.stopMedia(veteran.id))
@@ -644,7 +644,7 @@ package struct SessionMachine: Sendable {
 
     private mutating func media(_ event: MediaEvent, _ id: AttemptID, _ now: Duration, _ jitter: Double) {
         if let veteran, veteran.id == id {
-            if case .failed = event { endVeteran() }
+            if case .failed = event { endPreviousMedia() }
             return
         }
         guard case .running(var attempt) = phase, attempt.id == id, attempt.step >= .negotiating else { return }
@@ -685,7 +685,7 @@ package struct SessionMachine: Sendable {
             order(.schedule(.stable(id), after: configuration.stableAfter))
         case .firstFrame:
             if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
-            endVeteran()
+            endPreviousMedia()
         case .failed(let error):
             lose(causeOfEnd ?? error, now, jitter)
             return
@@ -699,7 +699,7 @@ package struct SessionMachine: Sendable {
         _ traffic: MediaTraffic, _ id: AttemptID, _ now: Duration, _ jitter: Double
     ) {
         if veteran?.id == id {
-            if veteran?.watchdog.sample(traffic, now: now) == true { endVeteran() }
+            if veteran?.watchdog.sample(traffic, now: now) == true { endPreviousMedia() }
             return
         }
         guard case .running(var attempt) = phase, attempt.id == id, attempt.step == .connected else { return }

@@ -39,7 +39,7 @@ package struct ElementClass: Sendable {
     }
 
     /// Returns this class with all properties and signals of another class added, except for names that it already has.
-    /// `CarriedElement` connects them to an instance of the other class.
+    /// `ProxiedElement` connects them to an instance of the other class.
     package func carrying(_ other: ElementClass) -> ElementClass {
         var both = self
         both.properties += other.properties(besides: properties)

@@ -1,4 +1,4 @@
-// Drives one `Conversation`: passes WebSocket frames in and carries its orders out. Everything here runs on the
+// Drives one `ControlStateMachine`: passes WebSocket frames in and carries its orders out. Everything here runs on the
 // connection's event loop; media events hop onto it. It knows nothing of HTTP, API keys or GStreamer.
 import DecartProtocol
 import Dispatch
@@ -32,8 +32,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let services: ConnectionServices
     private let number: Int
     /// The viewers of this session; on a viewer's connection, the audience of the session that it watches.
-    private let audience: Audience
-    var conversation: Conversation
+    private let audience: Viewers
+    var conversation: ControlStateMachine
     var script: FaultScript
     /// Timers of the script; cancelled when the connection closes.
     var faultTimers = FaultTimers()
@@ -56,17 +56,17 @@ final class ConnectionHandler: ChannelInboundHandler {
     private(set) var isClosing = false
 
     init(
-        request: ConnectionRequest, rules: Conversation.Rules, plan: FaultPlan, services: ConnectionServices,
-        watched: Audience? = nil
+        request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: ConnectionServices,
+        watched: Viewers? = nil
     ) {
         self.request = request
         identity = rules.identity
         self.services = services
         script = FaultScript(plan)
-        conversation = Conversation(rules: rules)
+        conversation = ControlStateMachine(rules: rules)
         conversation.limitAccepted(to: plan.acceptedCount)
         number = services.board.add(sessionID: rules.identity.id, request: request)
-        audience = watched ?? Audience()
+        audience = watched ?? Viewers()
     }
 
     // MARK: Channel
@@ -192,11 +192,11 @@ final class ConnectionHandler: ChannelInboundHandler {
         carryOut(conversation.receivedMalformed(words), context)
     }
 
-    func carryOut(_ orders: [Conversation.Order], _ context: ChannelHandlerContext) {
+    func carryOut(_ orders: [ControlStateMachine.Order], _ context: ChannelHandlerContext) {
         perform(script.bend(orders), context)
     }
 
-    func carryOut(_ order: Conversation.Order, _ context: ChannelHandlerContext) {
+    func carryOut(_ order: ControlStateMachine.Order, _ context: ChannelHandlerContext) {
         switch order {
         case .send(let message): send(message, context)
         case .setLook(let look): setLook(look)
@@ -283,7 +283,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         // Delivers an event to the conversation only while this media is the current one.
-        let tell: @Sendable (@escaping @Sendable (inout Conversation) -> [Conversation.Order]) -> Void = { event in
+        let tell: @Sendable (@escaping @Sendable (inout ControlStateMachine) -> [ControlStateMachine.Order]) -> Void = { event in
             eventLoop.execute {
                 let (handler, context) = bound.value
                 guard handler.mediaGeneration == generation, handler.media != nil else { return }

@@ -13,7 +13,7 @@ enum CandidateFault {
         return plan.contains(.ice(.bad)) ? malformed + [step] : [step]
     }
 
-    static func bend(received order: Conversation.Order, _ plan: FaultPlan) -> [FaultScript.Step] {
+    static func bend(received order: ControlStateMachine.Order, _ plan: FaultPlan) -> [FaultScript.Step] {
         if plan.contains(.ice(.none)) || plan.contains(.ice(.tcpOnly)) { return [] }
         guard let fault = plan.first(.ice(.late)) else { return [.order(order)] }
         return [.later(seconds: fault.delay ?? 5, [.order(order)])]

@@ -4,7 +4,7 @@ import DecartProtocol
 
 struct FaultScript {
     indirect enum Step: Sendable, Equatable {
-        case order(Conversation.Order)
+        case order(ControlStateMachine.Order)
         case later(seconds: Double, [Step])
         case every(seconds: Double, [Step])
         /// Bytes that bypass the frame encoder.
@@ -43,7 +43,7 @@ struct FaultScript {
 
     // MARK: Greeting
 
-    func opened(_ greeting: [Conversation.Order]) -> [Step] {
+    func opened(_ greeting: [ControlStateMachine.Order]) -> [Step] {
         let end = plan.first { fault -> Step? in
             guard case .close(let code, .join) = fault.kind else { return nil }
             return .close(code: code.rawValue, reason: fault.reason ?? "")
@@ -86,11 +86,11 @@ struct FaultScript {
 
     // MARK: Orders
 
-    mutating func bend(_ orders: [Conversation.Order]) -> [Step] {
+    mutating func bend(_ orders: [ControlStateMachine.Order]) -> [Step] {
         plan.faults.isEmpty ? orders.map(Step.order) : orders.flatMap { bend($0) }
     }
 
-    private mutating func bend(_ order: Conversation.Order) -> [Step] {
+    private mutating func bend(_ order: ControlStateMachine.Order) -> [Step] {
         switch order {
         case .send(.promptAck), .send(.setImageAck): return acknowledged(order)
         case .send(.answer(let sdp)): return [.order(.send(.answer(sdp: DescriptionFault.bend(answer: sdp, plan))))]
@@ -104,7 +104,7 @@ struct FaultScript {
     }
 
     /// Delays the room info to the end of a simulated queue.
-    private func roomInfo(_ order: Conversation.Order) -> [Step] {
+    private func roomInfo(_ order: ControlStateMachine.Order) -> [Step] {
         if plan.contains(.noFirstMessage) || plan.contains(.queue(.forever)) { return [] }
         if let fault = plan.first(.room(.slowInfo)) { return [.later(seconds: fault.delay ?? 20, [.order(order)])] }
         if let fault = plan.first(.queue(.n)) {
@@ -121,7 +121,7 @@ struct FaultScript {
         }
     }
 
-    private mutating func acknowledged(_ order: Conversation.Order) -> [Step] {
+    private mutating func acknowledged(_ order: ControlStateMachine.Order) -> [Step] {
         ackCount += 1
         let fault = plan.first { fault -> (FaultKind.Ack, Fault)? in
             if case .ack(let kind) = fault.kind { (kind, fault) } else { nil }
@@ -134,7 +134,7 @@ struct FaultScript {
         case .wrong:
             let other = PromptAck(prompt: "a prompt that nobody sent", success: true)
             return [.order(.send(.promptAck(other)))]
-        // `Conversation.Rules.acceptedCount` makes the conversation itself refuse, so that the look does not change.
+        // `ControlStateMachine.Rules.acceptedCount` makes the conversation itself refuse, so that the look does not change.
         case .fail: return [.order(order)]
         }
     }

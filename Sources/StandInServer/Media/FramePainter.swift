@@ -18,13 +18,13 @@ package final class FramePainter: Sendable {
     private let paused = Atomic(false)
     private let onFrame: @Sendable (Int) -> Void
     /// Receives each frame that goes back.
-    let audience: Audience
+    let audience: Viewers
 
     /// - Parameters:
     ///   - carriesLatencyMarker: Reads the marker's number in each frame and stamps it onto the painted frame.
     ///   - onFrame: Called after each frame with the frame count so far, on the painting thread.
     package init(
-        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, audience: Audience = Audience(),
+        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, audience: Viewers = Viewers(),
         onFrame: @escaping @Sendable (Int) -> Void
     ) {
         self.delay = delay

@@ -21,7 +21,7 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         let media = ViewerMedia(bitrate: bitrate, audience: audience) { event in
             switch event {
@@ -36,7 +36,7 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoomViewer(
-        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         let media = ViewerMedia(bitrate: bitrate, audience: audience, msid: msid) { event in
             switch event {

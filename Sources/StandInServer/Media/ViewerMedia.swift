@@ -21,7 +21,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     private let queue = DispatchQueue(label: "decart-standin.viewer")
     private let bitrate: Int
-    private let audience: Audience
+    private let audience: Viewers
     private let msid: String?
     private let onEvent: @Sendable (Event) -> Void
 
@@ -34,7 +34,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private var isOver = false
 
     /// - Parameter msid: `msid` of the track in a room; nil: direct connection.
-    init(bitrate: Int, audience: Audience, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
+    init(bitrate: Int, audience: Viewers, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
         self.bitrate = bitrate
         self.audience = audience
         self.msid = msid
@@ -204,7 +204,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
 /// Passes frames from the session's pipeline into the viewer's and restamps them with the viewer's running time.
 // @unchecked: the pad has its own lock; the rest belongs to the painting thread.
-final class ViewerScreen: Audience.Screen, @unchecked Sendable {
+final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
     let queue: Element
     private let pad = Pad(name: "painted", direction: .source)
     private let number = Mutex(0)

@@ -10,11 +10,11 @@ import Synchronization
 enum RoomAdmission {
     /// The request is not about rooms.
     case other
-    case admitted(Room, Visit)
+    case admitted(Room, RoomJoin)
     case refused(HTTPAnswer)
 
     /// The options of a participant's connection.
-    struct Visit: Sendable {
+    struct RoomJoin: Sendable {
         var isSubscribedToAll: Bool
         /// The participant wants to resume a former connection.
         var isResume: Bool
@@ -73,7 +73,7 @@ enum RoomAdmission {
         }
         self = .admitted(
             room,
-            Visit(
+            RoomJoin(
                 isSubscribedToAll: isOn("auto_subscribe", default: true),
                 isResume: isOn("reconnect", default: false), viewer: viewer))
     }
@@ -96,7 +96,7 @@ enum RoomAdmission {
             return .refused(HTTPAnswer(400, "cannot decode the join request"))
         }
         return .admitted(
-            room, Visit(isSubscribedToAll: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join))
+            room, RoomJoin(isSubscribedToAll: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join))
     }
 }
 

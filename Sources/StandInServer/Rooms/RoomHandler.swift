@@ -1,4 +1,4 @@
-// Drives one `RoomConversation`: passes WebSocket frames in and carries its orders out. Everything here runs on the
+// Drives one `RoomStateMachine`: passes WebSocket frames in and carries its orders out. Everything here runs on the
 // connection's event loop; media events hop onto it.
 import DecartProtocol
 import Dispatch
@@ -15,19 +15,19 @@ final class RoomHandler: ChannelInboundHandler {
     private static let refreshInterval = TimeAmount.minutes(5)
 
     private let room: Room
-    private let visit: RoomAdmission.Visit
+    private let visit: RoomAdmission.RoomJoin
     private let services: ConnectionServices
-    private var conversation: RoomConversation
+    private var conversation: RoomStateMachine
     private var media: (any RoomMedia)?
     private var timers: [RepeatedTask] = []
     private var faultTimers = FaultTimers()
     private var isClosing = false
 
-    init(room: Room, visit: RoomAdmission.Visit, services: ConnectionServices) {
+    init(room: Room, visit: RoomAdmission.RoomJoin, services: ConnectionServices) {
         self.room = room
         self.visit = visit
         self.services = services
-        conversation = RoomConversation(
+        conversation = RoomStateMachine(
             room: visit.viewer.map { room.identity.viewed(by: $0) } ?? room.identity,
             isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil, isSingle: visit.single != nil,
             ice: services.roomICE)
@@ -152,11 +152,11 @@ final class RoomHandler: ChannelInboundHandler {
         carryOut(conversation.received(request, now: WallClock.milliseconds), context)
     }
 
-    private func carryOut(_ orders: [RoomConversation.Order], _ context: ChannelHandlerContext) {
+    private func carryOut(_ orders: [RoomStateMachine.Order], _ context: ChannelHandlerContext) {
         for order in orders { carryOut(order, context) }
     }
 
-    private func carryOut(_ order: RoomConversation.Order, _ context: ChannelHandlerContext) {
+    private func carryOut(_ order: RoomStateMachine.Order, _ context: ChannelHandlerContext) {
         switch order {
         case .send(let response):
             if case .trackPublished(let published) = response.message {

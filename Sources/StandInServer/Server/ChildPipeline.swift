@@ -112,9 +112,9 @@ struct ChildPipeline: Sendable {
 
     private func rules(
         for request: ConnectionRequest, _ plan: FaultPlan, _ channel: any Channel
-    ) -> Conversation.Rules {
+    ) -> ControlStateMachine.Rules {
         let id = "standin-" + String(UInt64.random(in: .min ... .max), radix: 36)
-        return Conversation.Rules(
+        return ControlStateMachine.Rules(
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,

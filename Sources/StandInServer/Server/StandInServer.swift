@@ -14,7 +14,7 @@ package final class StandInServer: Sendable {
 
     struct Running {
         let group: MultiThreadedEventLoopGroup
-        let doors: Doors
+        let doors: Listeners
         let connections: OpenChannels
         let control: (any Channel)?
     }
@@ -42,7 +42,7 @@ package final class StandInServer: Sendable {
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
         let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let doors = Doors(
+        let doors = Listeners(
             listener: Listener(group: group, connections: connections, install: pipeline.install),
             host: configuration.host, port: configuration.port, log: configuration.log)
         do {
@@ -67,7 +67,7 @@ package final class StandInServer: Sendable {
             guard configuration.tls == nil else {
                 throw StandInError("a certificate of one's own and a throwaway authority exclude each other")
             }
-            return try ThrowawayAuthority(writingCertificateTo: file).contexts()
+            return try EphemeralCA(writingCertificateTo: file).contexts()
         }
         guard let files = configuration.tls else { return nil }
         return TLSContexts(good: try ServerTLS.context(for: files))
@@ -98,7 +98,7 @@ package final class StandInServer: Sendable {
     }
 
     /// Returns nil if the server is not running.
-    func withRunning<Result: Sendable>(_ body: (Doors, OpenChannels) -> Result) -> Result? {
+    func withRunning<Result: Sendable>(_ body: (Listeners, OpenChannels) -> Result) -> Result? {
         let parts = running.withLock { $0.map { ($0.doors, $0.connections) } }
         return parts.map { body($0.0, $0.1) }
     }

@@ -6,7 +6,7 @@ package struct CongestionController: Sendable {
     private let range: ClosedRange<Int>
     private let start: Int
 
-    private var groups = PacketGroups()
+    private var groups = InterArrivalGrouper()
     private var filter = TrendlineFilter()
     private var detector = OveruseDetector()
     private var standing = StandingQueue()
@@ -93,7 +93,7 @@ package struct CongestionController: Sendable {
             // The outage has already lowered the target. Its losses say nothing about the capacity of the path.
             loss.forget()
             (groups, filter, detector, standing) = (
-                PacketGroups(), TrendlineFilter(), OveruseDetector(), StandingQueue()
+                InterArrivalGrouper(), TrendlineFilter(), OveruseDetector(), StandingQueue()
             )
             return publish(now)
         }

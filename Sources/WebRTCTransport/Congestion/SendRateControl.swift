@@ -12,7 +12,7 @@ final class SendRateControl: @unchecked Sendable {
     private let outgoing = Mutex(Outgoing())
     private let ssrc: UInt32
     private var controller: CongestionController
-    private var resolver = FeedbackResolver()
+    private var resolver = FeedbackAdapter()
 
     init(range: ClosedRange<Int>, start: Int, ssrc: UInt32) {
         self.ssrc = ssrc

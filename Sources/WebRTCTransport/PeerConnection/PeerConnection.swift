@@ -53,14 +53,14 @@ package final class PeerConnection: @unchecked Sendable {
     private var usesREMB = false
     private var mediaPayloadType = -1
     private var retransmissionPayloadType: Int?
-    private var router = BundleRouter()
+    private var router = BundleDemuxer()
     private var sources = InboundSources()
     /// SSRCs with a jitter buffer of their own. The silence is short because packets of a new stream are dropped until
     /// it gets a place.
     private var videoStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
     private var audioStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
     /// Selects the layer of a received simulcast; nil without simulcast.
-    private var choice: LayerChoice?
+    private var choice: SimulcastSelector?
     /// Selects the stream without simulcast.
     private var stream = StreamChoice()
     /// The m-line of the transport; local candidates are signalled for it.
@@ -186,7 +186,7 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in
             router.take(video)
             if !video.receivedLayers.isEmpty {
-                choice = LayerChoice(rids: video.receivedLayers, ridExtension: video.extensions.rid)
+                choice = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
             }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType

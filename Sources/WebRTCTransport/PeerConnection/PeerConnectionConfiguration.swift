@@ -118,7 +118,7 @@ package struct RTPSendParameters: Sendable, Equatable {
     /// ID of the transport-wide-cc header extension; nil if not negotiated.
     package var transportWideCCExtension: Int?
     /// Simulcast layers, highest resolution first; empty: one stream, `ssrc`.
-    package var layers: [LayerStream] = []
+    package var layers: [RTPEncoding] = []
     /// Size of an RTP packet in bytes before header extensions, RTX and SRTP are added, so that no datagram exceeds
     /// 1200.
     package var mtu: Int { 1150 }

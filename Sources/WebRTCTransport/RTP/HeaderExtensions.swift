@@ -51,7 +51,7 @@ package final class HeaderExtensionWriter {
     private let streams: [UInt32: (id: UInt8, rid: [UInt8])]
 
     /// - Parameter streams: Layers of a simulcast.
-    package init(ids: HeaderExtensionIDs, mid: String, streams: [LayerStream] = []) {
+    package init(ids: HeaderExtensionIDs, mid: String, streams: [RTPEncoding] = []) {
         self.ids = ids
         // A one-byte extension holds 16 bytes at most. A truncated mid would name another m-line, so longer values are
         // dropped.

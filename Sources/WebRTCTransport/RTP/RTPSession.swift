@@ -68,11 +68,11 @@ final class RTPSession: @unchecked Sendable {
     private let receivePad: GhostPad
     /// Discards flow errors of the receiver, also those of an unlinked pad: one that reached the jitter buffer would
     /// stop it for good. nil: `streams` does this for each stream.
-    private let shield: PacketDoor?
-    /// A session without a shield has a `PacketDoor` for each stream. Only `shown` is forwarded; the other doors are
+    private let shield: ErrorIsolator?
+    /// A session without a shield has a `ErrorIsolator` for each stream. Only `shown` is forwarded; the other doors are
     /// not linked and discard their packets.
     private struct Streams {
-        var doors: [UInt32: PacketDoor] = [:]
+        var doors: [UInt32: ErrorIsolator] = [:]
         var shown: UInt32?
     }
     private let streams = Mutex(Streams())
@@ -96,7 +96,7 @@ final class RTPSession: @unchecked Sendable {
         rtcpIn = Pad(name: "\(prefix)rtcp_in", direction: .source)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
-        shield = isShielded ? PacketDoor() : nil
+        shield = isShielded ? ErrorIsolator() : nil
         bin.add(sendPad)
         bin.add(receivePad)
     }
@@ -113,7 +113,7 @@ final class RTPSession: @unchecked Sendable {
     }
 
     private func receive(from pad: Pad, oneOf ssrc: UInt32) {
-        let door = PacketDoor()
+        let door = ErrorIsolator()
         try? door.open(to: pad)
         let doors = streams.withLock(\.doors)
         // A predecessor with the same SSRC counts as ended too.
@@ -127,8 +127,8 @@ final class RTPSession: @unchecked Sendable {
 
     /// Links without holding the lock. Two threads may do so at a time; each checks again afterwards, so the last link
     /// is right.
-    private func linkShown() -> PacketDoor? {
-        var linked: PacketDoor?
+    private func linkShown() -> ErrorIsolator? {
+        var linked: ErrorIsolator?
         while let door = streams.withLock({ streams in streams.shown.flatMap { streams.doors[$0] } }), door !== linked {
             receivePad.setTarget(door.inside)
             linked = door

@@ -18,10 +18,10 @@ struct LocalIdentity: Sendable {
 
     /// SSRCs of these simulcast layers, highest resolution first. The lowest layer has the SSRC of a single stream: it
     /// is never paused, so its receiver reports always cover the network.
-    func streams(_ rids: [String]) -> [LayerStream] {
+    func streams(_ rids: [String]) -> [RTPEncoding] {
         rids.prefix(SimulcastLayer.most).enumerated().map { index, rid in
             let step = UInt32(2 * (rids.count - 1 - index))
-            return LayerStream(rid: rid, ssrc: ssrc &+ step, retransmissionSSRC: retransmissionSSRC &+ step)
+            return RTPEncoding(rid: rid, ssrc: ssrc &+ step, retransmissionSSRC: retransmissionSSRC &+ step)
         }
     }
 }

@@ -2,7 +2,7 @@
 // the layer that its network can carry. Values only.
 
 /// A simulcast layer as sent over RTP.
-package struct LayerStream: Sendable, Equatable {
+package struct RTPEncoding: Sendable, Equatable {
     /// Restriction identifier (RFC 8851), as in the descriptions and in each packet.
     package var rid: String
     package var ssrc: UInt32

@@ -29,7 +29,7 @@ final class Call: @unchecked Sendable {
 
     /// - Parameter send: Sends a message to the remote peer.
     init(
-        _ contender: Contender, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
+        _ contender: Implementation, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
     ) throws {
         self.sending = sending
         self.receiving = receiving
@@ -42,7 +42,7 @@ final class Call: @unchecked Sendable {
         pipeline.add(transport.element)
     }
 
-    private func handle(_ fact: TransportFact) {
+    private func handle(_ fact: TransportEvent) {
         switch fact {
         case .candidate(let text): send(.candidate(text))
         case .iceConnected: progress.reached(.ice)

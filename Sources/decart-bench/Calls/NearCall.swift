@@ -9,7 +9,7 @@ final class NearCall: Sendable {
     var progress: CallProgress { call.progress }
 
     /// Creates and starts the call. `progress` starts before the transport is created, so that this is measured too.
-    init(_ contender: Contender, far: FarSide, sending: Call.Sending, receiving: Call.Receiving) throws {
+    init(_ contender: Implementation, far: FarSide, sending: Call.Sending, receiving: Call.Receiving) throws {
         self.far = far
         (number, send) = far.newCall()
         let begun = ContinuousClock.now

@@ -9,7 +9,7 @@ struct PeerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "peer", abstract: "The far side of a measurement; started by the others.", shouldDisplay: false)
 
-    @Option var far = Contender.ours
+    @Option var far = Implementation.ours
 
     func run() throws {
         signal(SIGPIPE, SIG_IGN)
@@ -44,4 +44,4 @@ struct PeerCommand: ParsableCommand {
     }
 }
 
-extension Contender: ExpressibleByArgument {}
+extension Implementation: ExpressibleByArgument {}

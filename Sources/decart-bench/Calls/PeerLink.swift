@@ -142,7 +142,7 @@ final class FarSide: Sendable {
     private let calls = Mutex<[Int: @Sendable (PeerMessage) -> Void]>([:])
     private let counter = Atomic(0)
 
-    init(_ contender: Contender) throws {
+    init(_ contender: Implementation) throws {
         child = try Child(["peer", "--far", contender.rawValue])
         let thread = ReaderThread { [weak self, descriptor = child.output] in
             readLines(from: descriptor) { line in

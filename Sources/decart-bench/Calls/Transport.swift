@@ -2,13 +2,13 @@ import GStreamerKit
 import WebRTCTransport
 
 /// The implementation to measure.
-enum Contender: String, Sendable, CaseIterable {
+enum Implementation: String, Sendable, CaseIterable {
     /// Source and payloader alone: the baseline that is subtracted from the others' figures.
     case none
     case ours
     case webrtcbin
 
-    func makeTransport(onFact: @escaping @Sendable (TransportFact) -> Void) throws -> any Transport {
+    func makeTransport(onFact: @escaping @Sendable (TransportEvent) -> Void) throws -> any Transport {
         switch self {
         case .ours: try DirectTransport(onFact: onFact)
         case .webrtcbin: try WebRTCBinTransport(onFact: onFact)
@@ -17,7 +17,7 @@ enum Contender: String, Sendable, CaseIterable {
     }
 }
 
-enum TransportFact: Sendable {
+enum TransportEvent: Sendable {
     case candidate(String)
     case iceConnected
     case connected
@@ -53,9 +53,9 @@ protocol Transport: AnyObject, Sendable {
 // @unchecked: constant, except for the connection, which has its own synchronisation.
 final class DirectTransport: Transport, @unchecked Sendable {
     let connection: PeerConnection
-    private let onFact: @Sendable (TransportFact) -> Void
+    private let onFact: @Sendable (TransportEvent) -> Void
 
-    init(onFact: @escaping @Sendable (TransportFact) -> Void) throws {
+    init(onFact: @escaping @Sendable (TransportEvent) -> Void) throws {
         self.onFact = onFact
         connection = try PeerConnection(configuration: PeerConnectionConfiguration()) { event in
             switch event {

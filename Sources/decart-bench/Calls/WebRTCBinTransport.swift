@@ -11,7 +11,7 @@ import WebRTCTransport
 // @unchecked: webrtcbin has its own locks; mutable state is in a mutex.
 final class WebRTCBinTransport: Transport, @unchecked Sendable {
     let element: Element
-    private let onFact: @Sendable (TransportFact) -> Void
+    private let onFact: @Sendable (TransportEvent) -> Void
     private struct State {
         var parameters: RTPSendParameters?
         var pad: Pad?
@@ -23,7 +23,7 @@ final class WebRTCBinTransport: Transport, @unchecked Sendable {
     private let state = Mutex(State())
     private static let transportCC = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
 
-    init(onFact: @escaping @Sendable (TransportFact) -> Void) throws {
+    init(onFact: @escaping @Sendable (TransportEvent) -> Void) throws {
         self.onFact = onFact
         element = try Element(factory: "webrtcbin")
         element.set("bundle-policy", "max-bundle")

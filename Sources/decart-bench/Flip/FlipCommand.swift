@@ -65,10 +65,10 @@ struct FlipCommand: ParsableCommand {
         let kernel: FlipFormat.PlaneFlip = { to, from, stride, plane, columns, rows in
             decart_flip_plane_horizontally(to, stride, from, stride, columns, rows, plane.unit, level)
         }
-        let identity = try DrivenElement("identity", [], caps: caps(format.name))
-        let shared = try DrivenElement("decartmirror", [("mode", "on")], caps: caps(format.name))
-        let own = try DrivenElement("decartmirror", [("mode", "on")], caps: caps(format.name))
-        let videoflip = try? DrivenElement("videoflip", [("video-direction", "horiz")], caps: caps(format.name))
+        let identity = try ElementHarness("identity", [], caps: caps(format.name))
+        let shared = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format.name))
+        let own = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format.name))
+        let videoflip = try? ElementHarness("videoflip", [("video-direction", "horiz")], caps: caps(format.name))
 
         var contenders: [(repetitions: Int, turn: () -> Void)] = [
             (40, { memcpy(target, source, size) }),
@@ -125,8 +125,8 @@ struct FlipCommand: ParsableCommand {
         var worst: (format: String, ratio: Double)?
         var count = 0
         for format in try sharedFormats() {
-            let mirror = try DrivenElement("decartmirror", [("mode", "on")], caps: caps(format))
-            let videoflip = try DrivenElement("videoflip", [("video-direction", "horiz")], caps: caps(format))
+            let mirror = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format))
+            let videoflip = try ElementHarness("videoflip", [("video-direction", "horiz")], caps: caps(format))
             let parsed = gst_caps_from_string(caps(format))
             defer { gst_caps_unref(parsed) }
             var info = GstVideoInfo()

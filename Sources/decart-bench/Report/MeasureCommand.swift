@@ -11,8 +11,8 @@ struct MeasureCommand: ParsableCommand {
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
 
     @Argument var subject: Subject
-    @Option var contender = Contender.ours
-    @Option var far = Contender.ours
+    @Option var contender = Implementation.ours
+    @Option var far = Implementation.ours
     @Option var sessions = 1
     @Option var seconds = 6
     @Option var cycles = 50

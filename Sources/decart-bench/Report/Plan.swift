@@ -46,10 +46,10 @@ struct Plan {
     func connect() -> String {
         var samples: [String: Samples] = [:]
         var problems: [String] = []
-        let fars: [Contender] = [.ours, .webrtcbin]
+        let fars: [Implementation] = [.ours, .webrtcbin]
         for _ in 0..<(quick ? 1 : 3) {
             for far in fars {
-                for contender in [Contender.ours, .webrtcbin] {
+                for contender in [Implementation.ours, .webrtcbin] {
                     let figures = measure(
                         [
                             "connect", "--contender", contender.rawValue, "--far", far.rawValue, "--sessions",
@@ -93,7 +93,7 @@ struct Plan {
         var problems: [String] = []
         for _ in 0..<(quick ? 1 : 3) {
             for count in counts {
-                for contender in Contender.allCases {
+                for contender in Implementation.allCases {
                     let figures = measure(
                         [
                             "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds",
@@ -108,10 +108,10 @@ struct Plan {
                 }
             }
         }
-        func sample(_ contender: Contender, _ count: Int, _ name: String) -> Samples {
+        func sample(_ contender: Implementation, _ count: Int, _ name: String) -> Samples {
             samples["\(contender.rawValue) \(count) \(name)"] ?? Samples()
         }
-        func net(_ contender: Contender, _ count: Int, _ name: String, per divisor: Double) -> Double? {
+        func net(_ contender: Implementation, _ count: Int, _ name: String, per divisor: Double) -> Double? {
             guard let value = sample(contender, count, name).median, let base = sample(.none, count, name).median else {
                 return nil
             }
@@ -142,7 +142,7 @@ struct Plan {
         }
         if counts.contains(4), counts.contains(16) {
             for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
-                func further(_ contender: Contender) -> Double? {
+                func further(_ contender: Implementation) -> Double? {
                     guard let many = net(contender, 16, name, per: unit), let few = net(contender, 4, name, per: unit)
                     else { return nil }
                     return (many - few) / 12
@@ -175,10 +175,10 @@ struct Plan {
 
     func latency() -> String {
         var problems: [String] = []
-        var median: [Contender: Samples] = [:]
-        var late: [Contender: Samples] = [:]
+        var median: [Implementation: Samples] = [:]
+        var late: [Implementation: Samples] = [:]
         for _ in 0..<(quick ? 1 : 3) {
-            for contender in [Contender.ours, .webrtcbin] {
+            for contender in [Implementation.ours, .webrtcbin] {
                 let figures = measure(
                     ["latency", "--contender", contender.rawValue, "--seconds", quick ? "4" : "6"], problems: &problems)
                 for value in figures["p50"] ?? [] { median[contender, default: Samples()].add(value) }
@@ -205,7 +205,7 @@ struct Plan {
     func growth() -> String {
         var problems: [String] = []
         var rows: [[String]] = []
-        for contender in [Contender.ours, .webrtcbin] {
+        for contender in [Implementation.ours, .webrtcbin] {
             let figures = measure(
                 ["cycles", "--contender", contender.rawValue, "--cycles", "\(cycles)", "--clip", clip],
                 problems: &problems)

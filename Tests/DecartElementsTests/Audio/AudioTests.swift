@@ -53,7 +53,7 @@ extension ElementTests {
         @Test func itComesAndGoes() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let picture = PictureWatch(pipeline.sink)
+                    let picture = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(pipeline.waitForFrames(20))
                     let id = pipeline.transform.string("session-id")
@@ -61,7 +61,7 @@ extension ElementTests {
                     let start = ContinuousClock.now
                     var threads = 0
                     for round in 0..<3 {
-                        let branch = try SoundBranch(TransformPipeline.tone(440 + 220 * round), on: pipeline)
+                        let branch = try AudioBranch(TransformPipeline.tone(440 + 220 * round), on: pipeline)
                         let sound = try branch.sound()
                         #expect(sound.waitForTone(Float(440 + 220 * round)), "round \(round)")
                         branch.release()
@@ -166,7 +166,7 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "max-retries=5 fallback=freeze")) { pipeline in
                     let sound = try pipeline.watchSound()
-                    let picture = PictureWatch(pipeline.sink)
+                    let picture = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(sound.waitForTone(440))
                     let start = ContinuousClock.now
@@ -225,7 +225,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(2))
-                    let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
+                    let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
                     let sound = try branch.sound()
                     #expect(sound.waitForTone(440))
                     let pad = try #require(pipeline.transform.staticPad("audio_sink"))
@@ -260,7 +260,7 @@ extension ElementTests {
                 // The same element also restarts, through READY and through NULL.
                 try TransformPipeline.run(try .init(standIn)) { pipeline in
                     for round in 0..<3 {
-                        let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
+                        let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
                         pipeline.play()
                         #expect(try branch.sound().waitForTone(440), "round \(round)")
                         #expect(pipeline.pipeline.setState(round == 1 ? .null : .ready) == .success)
@@ -294,7 +294,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
-                    let branch = try SoundBranch(TransformPipeline.tone(440), on: pipeline)
+                    let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
                     let sound = try branch.sound()
                     #expect(sound.waitForTone(440))
                     branch.pauseSink()
@@ -358,7 +358,7 @@ extension ElementTests {
                 }
                 let played = try Pipeline(
                     description: "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=sound sync=false")
-                let sound = SoundWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
+                let sound = AudioWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
                 played.setState(.playing)
                 defer { played.setState(.null) }
                 #expect(sound.wait(until: \.isEnded))

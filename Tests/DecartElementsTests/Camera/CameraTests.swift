@@ -20,7 +20,7 @@ extension ElementTests {
                 try TransformPipeline.run(
                     try .camera(standIn, "\(Self.still) mirror=\(mode)", prompt: "film noir", preview: true)
                 ) { pipeline in
-                    let preview = PictureWatch(
+                    let preview = FrameWatch(
                         try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                     #expect(pipeline.play() != .failure)
                     #expect(pipeline.waitForPicture(sent.applying(prompt: "film noir")))
@@ -57,7 +57,7 @@ extension ElementTests {
                 try TransformPipeline.run(
                     try .camera(standIn, "source=test mirror=on", prompt: "film noir", preview: true)
                 ) { pipeline in
-                    let preview = PictureWatch(
+                    let preview = FrameWatch(
                         try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                     pipeline.play()
                     // The noise in one corner of the pattern differs in every frame.
@@ -74,7 +74,7 @@ extension ElementTests {
                 try TransformPipeline.run(
                     try .camera(standIn, "source=\"\(source)\"", prompt: "film noir", preview: true)
                 ) { pipeline in
-                    let preview = PictureWatch(
+                    let preview = FrameWatch(
                         try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                     pipeline.play()
                     #expect(preview.waitForFrames(5))

@@ -34,8 +34,8 @@ extension ElementTests {
             }
         }
 
-        private func sent(_ pipeline: TransformPipeline) throws -> PictureWatch {
-            PictureWatch(try #require(pipeline.pipeline.child(named: "camera-tee")?.staticPad("sink")))
+        private func sent(_ pipeline: TransformPipeline) throws -> FrameWatch {
+            FrameWatch(try #require(pipeline.pipeline.child(named: "camera-tee")?.staticPad("sink")))
         }
 
         private func isShown(_ camera: VirtualCamera, mirrored: Bool = false, _ pipeline: TransformPipeline) -> Bool {
@@ -104,7 +104,7 @@ extension ElementTests {
             camera.caps = formats.split(separator: " ").map { "video/x-raw,format=I420,\($0)" }.joined(separator: ";")
             try run([camera]) { pipeline, _ in
                 let pad = try #require(pipeline.pipeline.child(named: "camera-selector")?.staticPad("src"))
-                let watch = PictureWatch(pad)
+                let watch = FrameWatch(pad)
                 pipeline.play()
                 #expect(watch.waitForFrames(1))
                 #expect(watch.seen.value.sizes == [size])
@@ -141,7 +141,7 @@ extension ElementTests {
             camera.caps =
                 "video/x-raw,format=I420,\(Self.size);video/x-raw,format=I420,width=640,height=360,framerate=30/1"
             try run([camera], "capture-caps=\"video/x-raw,width=640\"") { pipeline, _ in
-                let watch = PictureWatch(
+                let watch = FrameWatch(
                     try #require(pipeline.pipeline.child(named: "camera-selector")?.staticPad("src")))
                 pipeline.play()
                 #expect(watch.waitForFrames(1))
@@ -188,8 +188,8 @@ extension ElementTests {
 
         @Test func switchingKeepsTheSession() throws {
             try run([Self.front, Self.back], "mirror=auto", preview: true) { pipeline, standIn in
-                let preview = PictureWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
-                let (watch, output) = (try sent(pipeline), PictureWatch(pipeline.sink))
+                let preview = FrameWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                let (watch, output) = (try sent(pipeline), FrameWatch(pipeline.sink))
                 pipeline.play()
                 #expect(isShown(Self.front, mirrored: true, pipeline))
                 let id = try #require(pipeline.transform.string("session-id"))
@@ -301,7 +301,7 @@ extension ElementTests {
 
         @Test func whenUnpluggedTheNextOneTakesOver() throws {
             try run([Self.front, Self.back, Self.webcam], "mirror=auto fallback=freeze") { pipeline, standIn in
-                let output = PictureWatch(pipeline.sink)
+                let output = FrameWatch(pipeline.sink)
                 pipeline.play()
                 #expect(isShown(Self.front, mirrored: true, pipeline))
                 let start = ContinuousClock.now

@@ -14,8 +14,8 @@ extension ElementTests {
                 "num-buffers=1", caps: "format=I420,width=\(width),height=\(height),framerate=20/1")
         }
 
-        private func watch(_ pipeline: TransformPipeline) throws -> PictureWatch {
-            PictureWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+        private func watch(_ pipeline: TransformPipeline) throws -> FrameWatch {
+            FrameWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
         }
 
         @Test func thePreviewNeedsNoSession() throws {
@@ -52,7 +52,7 @@ extension ElementTests {
                         sink.set("async", false)
                         pipeline.pipeline.add(sink)
                         let input = try #require(sink.staticPad("sink"))
-                        let preview = PictureWatch(input)
+                        let preview = FrameWatch(input)
                         try pad.link(input)
                         sink.syncStateWithParent()
                         #expect(preview.waitForFrames(5))

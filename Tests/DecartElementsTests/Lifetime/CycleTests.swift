@@ -188,7 +188,7 @@ extension ElementTests {
                     try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
-                        let branch = try SoundBranch(TransformPipeline.tone(660), on: pipeline)
+                        let branch = try AudioBranch(TransformPipeline.tone(660), on: pipeline)
                         #expect(try branch.sound().waitForTone(660), "cycle \(cycle): \(pipeline.takeProblems()) \(pipeline.stats?.description ?? "")")
                         branch.release()
                         if cycle % 2 == 0 { #expect(branch.isGone.wait(seconds: 10) { $0 }, "cycle \(cycle)") }

@@ -144,13 +144,13 @@ struct SilentEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         SilentSession()
     }
 
     func makeRoomViewer(
-        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }

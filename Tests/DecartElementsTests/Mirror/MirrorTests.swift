@@ -7,7 +7,7 @@ extension ElementTests {
     /// Conditions under which `mirror` flips, and its treatment of buffers, metas and events.
     @Suite(.timeLimit(.minutes(1)))
     struct MirrorElement {
-        private static let picture = try? RawPicture("I420", 34, 18)
+        private static let picture = try? RawFrame("I420", 34, 18)
 
         /// The flip that was applied to the pushed frame.
         private enum Result { case untouched, leftToRight, topToBottom }
@@ -71,7 +71,7 @@ extension ElementTests {
         @Test func capsMayChange() throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
                 for (format, width) in [("I420", 34), ("RGB", 35), ("YUY2", 8), ("I420", 320), ("P016_BE", 3)] {
-                    let picture = try RawPicture(format, width, 6)
+                    let picture = try RawFrame(format, width, 6)
                     try harness.set(picture)
                     #expect(
                         same(harness.push(try picture.buffer(meta: false))?.copiedBytes, picture.flipped(.leftToRight)))
@@ -129,7 +129,7 @@ extension ElementTests {
             "flip-rotate-270",
         ])
         func displayedItIsMirrored(_ tag: String) throws {
-            let picture = try RawPicture("AYUV", 34, 18)
+            let picture = try RawFrame("AYUV", 34, 18)
             var displayed: [[UInt8]] = []
             for description in [
                 "decartmirror mode=on ! videoflip video-direction=auto",

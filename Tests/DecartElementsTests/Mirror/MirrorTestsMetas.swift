@@ -14,7 +14,7 @@ extension ElementTests {
             var state: gpointer?
             var found: [Rectangle] = []
             while let meta = gst_buffer_iterate_meta_filtered(
-                try RawPicture.pointer(buffer), &state, gst_video_region_of_interest_meta_api_get_type())
+                try RawFrame.pointer(buffer), &state, gst_video_region_of_interest_meta_api_get_type())
             {
                 let region = UnsafeMutableRawPointer(meta).assumingMemoryBound(to: GstVideoRegionOfInterestMeta.self)
                     .pointee
@@ -24,7 +24,7 @@ extension ElementTests {
         }
 
         private func crop(_ buffer: Buffer) throws -> Rectangle? {
-            let meta = gst_buffer_get_meta(try RawPicture.pointer(buffer), gst_video_crop_meta_api_get_type())
+            let meta = gst_buffer_get_meta(try RawFrame.pointer(buffer), gst_video_crop_meta_api_get_type())
             return meta.map {
                 let crop = UnsafeMutableRawPointer($0).assumingMemoryBound(to: GstVideoCropMeta.self).pointee
                 return Rectangle(x: Int(crop.x), y: Int(crop.y), width: Int(crop.width), height: Int(crop.height))
@@ -32,12 +32,12 @@ extension ElementTests {
         }
 
         private func has(_ api: GType, _ buffer: Buffer) throws -> Bool {
-            gst_buffer_get_meta(try RawPicture.pointer(buffer), api) != nil
+            gst_buffer_get_meta(try RawFrame.pointer(buffer), api) != nil
         }
 
-        private func decorated(_ picture: RawPicture) throws -> Buffer {
+        private func decorated(_ picture: RawFrame) throws -> Buffer {
             let buffer = try picture.buffer()
-            let raw = try RawPicture.pointer(buffer)
+            let raw = try RawFrame.pointer(buffer)
             gst_buffer_add_video_region_of_interest_meta(raw, "face", 2, 3, 10, 4)
             gst_buffer_add_video_region_of_interest_meta(raw, "beyond", 30, 15, 20, 20)
             gst_buffer_add_video_affine_transformation_meta(raw)
@@ -50,7 +50,7 @@ extension ElementTests {
         @Test(arguments: [false, true], [false, true])
         func metasMoveWithThePicture(_ turned: Bool, _ shared: Bool) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
-                let picture = try RawPicture("I420", 34, 18)
+                let picture = try RawFrame("I420", 34, 18)
                 try harness.set(picture)
                 if turned { harness.pushTag(orientation: "rotate-90") }
                 let input = try decorated(picture)
@@ -73,7 +73,7 @@ extension ElementTests {
 
         @Test func passthroughLeavesThemAlone() throws {
             try MirrorHarness.run("decartmirror") { harness in
-                let picture = try RawPicture("I420", 34, 18)
+                let picture = try RawFrame("I420", 34, 18)
                 try harness.set(picture)
                 let output = try #require(harness.push(decorated(picture)))
                 #expect(try regions(output).first == Rectangle(x: 2, y: 3, width: 10, height: 4))
@@ -86,11 +86,11 @@ extension ElementTests {
         @Test(arguments: [false, true])
         func aBufferLargerThanItsCaps(_ shared: Bool) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
-                let seen = try RawPicture("NV12", 30, 18)
-                let whole = try RawPicture("NV12", 48, 32, padding: 16)
+                let seen = try RawFrame("NV12", 30, 18)
+                let whole = try RawFrame("NV12", 48, 32, padding: 16)
                 try harness.set(seen)
                 let input = try whole.buffer()
-                let meta = gst_buffer_add_meta(try RawPicture.pointer(input), gst_video_crop_meta_get_info(), nil)
+                let meta = gst_buffer_add_meta(try RawFrame.pointer(input), gst_video_crop_meta_get_info(), nil)
                 let crop = try #require(
                     meta.map { UnsafeMutableRawPointer($0).assumingMemoryBound(to: GstVideoCropMeta.self) })
                 (crop.pointee.x, crop.pointee.y, crop.pointee.width, crop.pointee.height) = (4, 2, 30, 18)
@@ -105,13 +105,13 @@ extension ElementTests {
         @Test(arguments: ["I420", "RGB", "P010_10LE"])
         func aMetaThatLies(_ format: String) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
-                let honest = try RawPicture(format, 64, 32)
+                let honest = try RawFrame(format, 64, 32)
                 try harness.set(honest)
                 for (stride, offset) in [
                     (100_000, 0), (-64, 0), (Int(Int32.max), 0), (Int(Int32.min), 0), (64 * 4, 3000),
                 ] {
                     let buffer = try honest.buffer(meta: false)
-                    let raw = try RawPicture.pointer(buffer)
+                    let raw = try RawFrame.pointer(buffer)
                     let video = gst_video_format_from_string(format)
                     let planes = gst_video_format_get_info(video).pointee.n_planes
                     var offsets = [gsize](repeating: gsize(offset), count: 4)

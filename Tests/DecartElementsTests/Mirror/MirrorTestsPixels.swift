@@ -31,7 +31,7 @@ extension ElementTests {
                     harness.pushTag(orientation: turned ? "rotate-90" : "rotate-180")
                     for (width, height) in Self.sizes {
                         for padding in [0, 7, 64] {
-                            let picture = try RawPicture(format, width, height, padding: padding, seed: UInt64(width))
+                            let picture = try RawFrame(format, width, height, padding: padding, seed: UInt64(width))
                             try check(picture, turned ? .topToBottom : .leftToRight, in: harness)
                         }
                     }
@@ -43,7 +43,7 @@ extension ElementTests {
         func rowsFromTheBottomUp(_ format: String) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
                 for padding in [0, 5] {
-                    let picture = try RawPicture(format, 37, 11, padding: padding, upsideDown: true)
+                    let picture = try RawFrame(format, 37, 11, padding: padding, upsideDown: true)
                     try check(picture, .leftToRight, in: harness)
                 }
             }
@@ -55,14 +55,14 @@ extension ElementTests {
             for (turned, height) in [(false, 9), (true, 8), (true, 9), (true, 10), (true, 1)] {
                 try MirrorHarness.run("decartmirror mode=on") { harness in
                     if turned { harness.pushTag(orientation: "rotate-270") }
-                    var picture = try RawPicture(format, 20, height, padding: 4)
+                    var picture = try RawFrame(format, 20, height, padding: 4)
                     picture.isInterlaced = true
                     try check(picture, turned ? .topToBottom : .leftToRight, in: harness)
                 }
             }
         }
 
-        private func check(_ picture: RawPicture, _ axis: RawPicture.Axis, in harness: MirrorHarness) throws {
+        private func check(_ picture: RawFrame, _ axis: RawFrame.Axis, in harness: MirrorHarness) throws {
             try harness.set(picture)
             let expected = picture.flipped(axis)
             let what: Comment =
@@ -89,7 +89,7 @@ extension ElementTests {
                 return
             }
             for (width, height) in [(64, 48), (66, 10), (65, 47), (7, 3)] {
-                let picture = try RawPicture(format, width, height)
+                let picture = try RawFrame(format, width, height)
                 var results: [[UInt8]] = []
                 for description in ["decartmirror mode=on", "videoflip video-direction=horiz"] {
                     try MirrorHarness.run(description) { harness in
@@ -115,7 +115,7 @@ extension ElementTests {
             ][unit]
             for level in DECART_FLIP_PLAIN.rawValue...decart_flip_best_level().rawValue {
                 for width in 1..<200 {
-                    let picture = try RawPicture(
+                    let picture = try RawFrame(
                         try #require(format), width, 2, padding: width % 5, seed: UInt64(width))
                     let expected = picture.flipped(.leftToRight)
                     var inPlace = picture.bytes

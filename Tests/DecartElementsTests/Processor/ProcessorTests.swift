@@ -47,7 +47,7 @@ extension ElementTests {
         @Test func itIsPutInReplacedAndRemovedWhileTheSessionPlays() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
-                    let watch = PictureWatch(pipeline.sink)
+                    let watch = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(isShown(nil, pipeline))
                     #expect(pipeline.stats?.string("processor") == "none")
@@ -283,7 +283,7 @@ extension ElementTests {
         func oneThatIsToReplaceAnotherMayFail(processor: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look)) { pipeline in
-                    let watch = PictureWatch(pipeline.sink)
+                    let watch = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(isShown(Self.flip, pipeline))
                     let start = ContinuousClock.now

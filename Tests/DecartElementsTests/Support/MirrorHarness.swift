@@ -79,7 +79,7 @@ final class MirrorHarness: Sendable {
         return true
     }
 
-    func set(_ picture: RawPicture) throws { try #require(try set(caps: picture.caps)) }
+    func set(_ picture: RawFrame) throws { try #require(try set(caps: picture.caps)) }
 
     @discardableResult func push(_ event: Event) -> Bool { source.push(event) }
 
@@ -107,13 +107,13 @@ final class MirrorHarness: Sendable {
 
     /// Pushes a buffer to which the harness keeps a second reference, so that no element may write to it.
     func pushShared(_ buffer: Buffer) throws -> Shared {
-        let raw = try RawPicture.pointer(buffer)
+        let raw = try RawFrame.pointer(buffer)
         gst_mini_object_ref(&raw.pointee.mini_object)
         defer { gst_mini_object_unref(&raw.pointee.mini_object) }
         let output = try #require(push(buffer))
         var input = [UInt8](repeating: 0, count: Int(gst_buffer_get_size(raw)))
         gst_buffer_extract(raw, 0, &input, gsize(input.count))
-        return Shared(output: output, input: input, isSameBuffer: try RawPicture.pointer(output) == raw)
+        return Shared(output: output, input: input, isSameBuffer: try RawFrame.pointer(output) == raw)
     }
 
     /// Pushes a mouse-move event upstream from the sink, and returns its coordinates as they arrive at the source.

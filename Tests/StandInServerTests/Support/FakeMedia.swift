@@ -28,7 +28,7 @@ final class FakeMediaEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of audience: Audience, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         makeSession(
             offer: offer, painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
@@ -36,7 +36,7 @@ final class FakeMediaEngine: MediaEngine {
     }
 
     func makeRoomViewer(
-        of audience: Audience, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         makeRoom(
             painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },

@@ -4,11 +4,11 @@ import DecartProtocol
 import GStreamerKit
 import WebRTCTransport
 
-private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleRouter) {
-    var choice = LayerChoice(rids: ["f", "h", "q"], ridExtension: 1)
+private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleDemuxer) {
+    var choice = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 1)
     if bytes.count >= 12 {
         _ = router.owner(rtp: bytes)
-        precondition(router.knownSources <= BundleRouter.mostOwners)
+        precondition(router.knownSources <= BundleDemuxer.mostOwners)
         _ = choice.take(rtp: bytes, now: .zero)
         _ = choice.packets
     }
@@ -22,13 +22,13 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleRoute
     }
 }
 
-private func compound(_ bytes: UnsafeRawBufferPointer, _ router: BundleRouter) {
+private func compound(_ bytes: UnsafeRawBufferPointer, _ router: BundleDemuxer) {
     if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
     _ = ReceptionReport.parse(compound: bytes)
     for kind in MediaKind.allCases { precondition(router.part(of: bytes, for: kind).count <= bytes.count) }
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
-    var (resolver, controller) = (FeedbackResolver(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
+    var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
     var statuses = 0
     for feedback in TransportFeedback.parse(compound: bytes) {
         statuses += feedback.packets.count
@@ -47,9 +47,9 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
         switch first % 5 {
         case 0:
-            var router = BundleRouter()
+            var router = BundleDemuxer()
             packet(bytes, &router)
-        case 1: compound(bytes, BundleRouter())
+        case 1: compound(bytes, BundleDemuxer())
         default:
             let codec = VideoCodec.allCases[Int(first % 5) - 2]
             var gate = FrameGate(codec: codec)

@@ -135,7 +135,7 @@ struct SimulcastTests {
     @Test func eachStreamIsNamedInItsPackets() {
         var ids = HeaderExtensionIDs()
         (ids.rid, ids.repairedRID) = (5, 6)
-        let streams = [LayerStream(rid: "f", ssrc: 3, retransmissionSSRC: 4), LayerStream(rid: "q", ssrc: 1, retransmissionSSRC: 2)]
+        let streams = [RTPEncoding(rid: "f", ssrc: 3, retransmissionSSRC: 4), RTPEncoding(rid: "q", ssrc: 1, retransmissionSSRC: 2)]
         let writer = HeaderExtensionWriter(ids: ids, mid: "0", streams: streams)
         for (ssrc, id, rid) in [(3, 5, "f"), (4, 6, "f"), (1, 5, "q"), (2, 6, "q")] as [(UInt8, UInt8, String)] {
             let written = Self.packet(ssrc: ssrc).withUnsafeBytes { bytes in
@@ -148,16 +148,16 @@ struct SimulcastTests {
     }
 
     @Test func theBestThatFlowsIsGivenOn() {
-        var choice = LayerChoice(rids: ["f", "h", "q"], ridExtension: 5)
-        func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> LayerChoice.News {
+        var choice = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 5)
+        func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> SimulcastSelector.News {
             Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes { choice.take(rtp: $0, now: .milliseconds(milliseconds)) }
         }
-        #expect(take(9, nil, 0) == LayerChoice.News() && take(8, "x", 0) == LayerChoice.News())
-        #expect(take(1, "q", 0) == LayerChoice.News(arrived: "q", shown: 1))
-        #expect(take(3, "f", 1) == LayerChoice.News(arrived: "f", shown: 3))
-        #expect(take(2, "h", 2) == LayerChoice.News(arrived: "h"))
+        #expect(take(9, nil, 0) == SimulcastSelector.News() && take(8, "x", 0) == SimulcastSelector.News())
+        #expect(take(1, "q", 0) == SimulcastSelector.News(arrived: "q", shown: 1))
+        #expect(take(3, "f", 1) == SimulcastSelector.News(arrived: "f", shown: 3))
+        #expect(take(2, "h", 2) == SimulcastSelector.News(arrived: "h"))
         // A sender may put the RID into a stream's first packets only.
-        #expect(take(3, nil, 300) == LayerChoice.News() && take(2, nil, 700) == LayerChoice.News())
+        #expect(take(3, nil, 300) == SimulcastSelector.News() && take(2, nil, 700) == SimulcastSelector.News())
         #expect(take(1, nil, 801).shown == 1, "the best one has stopped")
         #expect(take(2, nil, 802).shown == 2 && take(3, nil, 900).shown == 3)
         #expect(choice.packets == ["f": 3, "h": 3, "q": 2])

@@ -35,7 +35,7 @@ struct SentPacketHistoryTests {
     @Test
     func joinsArrivalsWithWhatWasSent() throws {
         var history = sent(4)
-        var resolver = FeedbackResolver()
+        var resolver = FeedbackAdapter()
         let result = resolver.resolve(try feedback(10, [128_000, nil, 130_000, 131_000], count: 0), with: &history)
         #expect(
             result.arrivals == [
@@ -53,7 +53,7 @@ struct SentPacketHistoryTests {
     @Test
     func aGapBetweenFeedbacksIsLossUnlessFeedbackWasLost() throws {
         var history = sent(10)
-        var resolver = FeedbackResolver()
+        var resolver = FeedbackAdapter()
         _ = resolver.resolve(try feedback(10, [0, 1000], count: 255), with: &history)
         let next = resolver.resolve(try feedback(14, [2000], count: 0), with: &history)
         #expect((next.lost, next.received, next.unreportedBytes) == (2, 1, 0))
@@ -65,7 +65,7 @@ struct SentPacketHistoryTests {
     @Test
     func lateFeedbackMovesNothingBack() throws {
         var history = sent(10)
-        var resolver = FeedbackResolver()
+        var resolver = FeedbackAdapter()
         _ = resolver.resolve(try feedback(10, [0, 1000], count: 0), with: &history)
         let overtaking = resolver.resolve(try feedback(14, [4000], count: 2), with: &history)
         #expect((overtaking.lost, overtaking.received, overtaking.unreportedBytes) == (0, 1, 2000))
@@ -78,7 +78,7 @@ struct SentPacketHistoryTests {
     @Test
     func unknownNumbersAreIgnored() throws {
         var history = sent(2)
-        var resolver = FeedbackResolver()
+        var resolver = FeedbackAdapter()
         let result = resolver.resolve(try feedback(5000, [0, nil, 1000], count: 0), with: &history)
         #expect((result.lost, result.received, result.arrivals.count) == (0, 0, 0))
         #expect(result.newestSendTime == nil)

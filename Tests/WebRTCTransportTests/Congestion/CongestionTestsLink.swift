@@ -78,7 +78,7 @@ struct SimulatedCall {
         var random = SeededNumbers(seed: seed)
         var controller = CongestionController(range: range, start: start)
         var history = SentPacketHistory()
-        var resolver = FeedbackResolver()
+        var resolver = FeedbackAdapter()
         var result = Result()
 
         var outbox: [(time: Int64, size: Int)] = []

@@ -3,7 +3,7 @@ import Testing
 
 /// Records the frames that pass a pad as I420, with their arrival times.
 // @unchecked: only the pad's streaming thread touches `video` and `segment`.
-final class PictureWatch: @unchecked Sendable {
+final class FrameWatch: @unchecked Sendable {
     struct Seen: Sendable {
         var count = 0
         var latest: Picture?

@@ -3,7 +3,7 @@ import NIOCore
 
 /// The listening sockets, and the one fault that closes them: `refuse`.
 // @unchecked: mutable fields are touched on `queue` only.
-final class Doors: @unchecked Sendable {
+final class Listeners: @unchecked Sendable {
     private let queue = DispatchQueue(label: "decart-standin.doors")
     private let listener: Listener
     private let host: String?
@@ -54,7 +54,7 @@ final class Doors: @unchecked Sendable {
         }
     }
 
-    private func after(_ seconds: Double, _ body: @escaping @Sendable (Doors) -> Void) {
+    private func after(_ seconds: Double, _ body: @escaping @Sendable (Listeners) -> Void) {
         queue.asyncAfter(deadline: .now() + seconds) { [weak self, plan] in
             guard let self, self.plan == plan else { return }
             body(self)

@@ -5,7 +5,7 @@ import Testing
 
 /// A viewer's request for a room, against a scripted service.
 @Suite("Rooms to watch", .timeLimit(.minutes(1)))
-struct WatchChannelTests {
+struct ViewerChannelTests {
     private static let key = "canary-key-1234+/"
     private static let answer =
         #"{"livekit_url":"wss://room.example","token":"canary-token","room_name":"a/b","session_id":"s","more":[1]}"#
@@ -22,7 +22,7 @@ struct WatchChannelTests {
         let server = try await RawServer(script)
         let events = EventQueue<SignallingEvent>()
         let key = try APIKey(Self.key)
-        let channel = WatchChannel(
+        let channel = ViewerChannel(
             url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)/base").watchStream(key: key, room: room), key: key
         ) { event in
             events.yield(event)
@@ -109,7 +109,7 @@ struct WatchChannelTests {
         let server = try await RawServer(script)
         let events = EventQueue<SignallingEvent>()
         let key = try APIKey(Self.key)
-        let channel = WatchChannel(
+        let channel = ViewerChannel(
             url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)").watchStream(key: key, room: "r"), key: key
         ) { event in
             events.yield(event)

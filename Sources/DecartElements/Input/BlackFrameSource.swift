@@ -4,7 +4,7 @@ import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-final class MutedInput: Sendable {
+final class BlackFrameSource: Sendable {
     /// ms. Often enough for the media watchdog and for a viewer that joins, at next to no bitrate.
     private static let interval = 200
 

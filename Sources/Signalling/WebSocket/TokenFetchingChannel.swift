@@ -6,7 +6,7 @@ import Dispatch
 import NIOCore
 import Synchronization
 
-package final class FreshKeyChannel: SignallingChannel {
+package final class TokenFetchingChannel: SignallingChannel {
     private enum Phase {
         case idle
         /// The fetch is being created.

@@ -3,8 +3,8 @@
 import DecartProtocol
 import Synchronization
 
-final class ServiceMemory: Sendable {
-    static let shared = ServiceMemory()
+final class TransportCache: Sendable {
+    static let shared = TransportCache()
 
     /// A model at a base URL. The URL's query is redacted because it may hold a secret.
     struct Service: Equatable, Sendable {

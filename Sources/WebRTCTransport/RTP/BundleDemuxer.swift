@@ -1,6 +1,6 @@
 // Demuxes packets of the bundle to RTP sessions (RFC 8843 9.2). A value; it knows bytes and what was negotiated.
 
-package struct BundleRouter {
+package struct BundleDemuxer {
     private struct Section {
         var types: Set<Int> = []
         var mid: [UInt8] = []

@@ -2,7 +2,7 @@
 // thread, log or media; `ConnectionHandler` drives it and carries the orders out.
 import DecartProtocol
 
-struct Conversation {
+struct ControlStateMachine {
     /// The configuration of one connection.
     struct Rules: Sendable {
         var identity: SessionIdentity

@@ -3,7 +3,7 @@
 package import GStreamerKit
 
 /// Marks as few frames as keep the delay known: some at the start and after a change, then one every two seconds.
-package struct MarkerLedger: Sendable {
+package struct LatencyMarkerScheduler: Sendable {
     private struct Entry {
         var number: UInt16
         var time: ClockTime
@@ -32,7 +32,7 @@ package struct MarkerLedger: Sendable {
     private var nextNumber: UInt16
     private var lastTime: ClockTime?
     private var picturesWithout = 0
-    private var delays = DelayFilter(window: MarkerLedger.burst)
+    private var delays = DelayFilter(window: LatencyMarkerScheduler.burst)
 
     /// - Parameter isSilent: the service is known not to return markers.
     package init(firstNumber: UInt16, isSilent: Bool = false) {

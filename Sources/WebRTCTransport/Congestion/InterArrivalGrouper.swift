@@ -1,6 +1,6 @@
 /// Pre-filtering (draft-ietf-rmcat-gcc-02 section 5.2): packets that were sent within 5 ms, or that arrived in one
 /// burst after cross traffic, are one group. The estimate uses the change of delay from group to group (section 5.1).
-package struct PacketGroups: Sendable {
+package struct InterArrivalGrouper: Sendable {
     /// Intervals between the last packets of two groups, ms.
     package struct Variation: Sendable, Equatable {
         package var send: Double

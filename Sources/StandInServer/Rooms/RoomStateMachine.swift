@@ -13,7 +13,7 @@ package enum RoomSide: Sendable, Hashable {
     case subscriber
 }
 
-struct RoomConversation {
+struct RoomStateMachine {
     enum Order: Sendable, Equatable {
         case send(LiveKitSignalResponse)
         case startMedia

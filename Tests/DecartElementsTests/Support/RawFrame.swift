@@ -5,7 +5,7 @@ import Testing
 /// A frame in any format and memory layout, with a reference flip that moves sample by sample and component by
 /// component according to GStreamer's format description.
 // @unchecked: a value type; its only pointer refers to GStreamer's static format table.
-struct RawPicture: @unchecked Sendable {
+struct RawFrame: @unchecked Sendable {
     enum Axis: Sendable { case leftToRight, topToBottom }
 
     let format: String

@@ -4,12 +4,12 @@ import Testing
 /// Adds audio to a running pipeline and removes it again: a source before `audio_sink`, and a sink that is linked to
 /// `audio_src` when that pad appears.
 // @unchecked: only the test's thread uses the fields; the pad signals touch nothing but the `Watched` values.
-final class SoundBranch: @unchecked Sendable {
+final class AudioBranch: @unchecked Sendable {
     let source: Bin
     private let entry: Pad
     private let output: GhostPad
     /// Nil until `audio_src` exists.
-    let watch = Watched<SoundWatch?>(nil)
+    let watch = Watched<AudioWatch?>(nil)
     let isGone = Watched(false)
     private let sink: Element
     private let pipeline: Pipeline
@@ -32,7 +32,7 @@ final class SoundBranch: @unchecked Sendable {
         handlers.append(
             transform.connect("pad-added") { arguments in
                 guard let pad = arguments.first?.pad, pad.name == "audio_src" else { return nil }
-                watch.change { $0 = SoundWatch(input) }
+                watch.change { $0 = AudioWatch(input) }
                 try? pad.link(input)
                 return nil
             })
@@ -51,7 +51,7 @@ final class SoundBranch: @unchecked Sendable {
     }
 
     /// Waits for `audio_src` and returns its watch.
-    func sound() throws -> SoundWatch {
+    func sound() throws -> AudioWatch {
         _ = watch.wait(seconds: 20) { $0 != nil }
         return try #require(watch.value, "audio_src has not come")
     }

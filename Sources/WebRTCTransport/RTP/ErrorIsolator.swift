@@ -3,7 +3,7 @@
 package import GStreamerKit
 
 // @unchecked: pads do their own locking.
-package final class PacketDoor: @unchecked Sendable {
+package final class ErrorIsolator: @unchecked Sendable {
     private let outside = Pad(name: "packets_in", direction: .sink)
     let inside = Pad(name: "packets_out", direction: .source)
 

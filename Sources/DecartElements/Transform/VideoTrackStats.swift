@@ -28,7 +28,7 @@ struct TrackLabel: Sendable {
     }
 }
 
-final class VideoTrackFacts: Sendable {
+final class VideoTrackStats: Sendable {
     enum Publication: String, Sendable { case none, publishing, published, withdrawn }
 
     private struct State {

@@ -4,7 +4,7 @@ import Glibc
 import NIOSSL
 
 /// A certificate authority for tests, and the TLS contexts with the certificates that it signs.
-final class ThrowawayAuthority: Sendable {
+final class EphemeralCA: Sendable {
     private let directory: String
 
     /// Blocks for some tenths of a second while the openssl command runs.

@@ -26,7 +26,7 @@ package struct ResolvedFeedback: Sendable {
     package init() {}
 }
 
-package struct FeedbackResolver: Sendable {
+package struct FeedbackAdapter: Sendable {
     private var clock = ArrivalClock()
     private var expected: UInt16?
     private var lastCount: UInt8 = 0

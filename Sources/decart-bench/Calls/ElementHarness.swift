@@ -2,7 +2,7 @@ import CGStreamer
 import GStreamerKit
 
 /// One element between two bare pads, run on the caller's thread: the output has arrived when a push returns.
-final class DrivenElement {
+final class ElementHarness {
     private let element: Element
     private let source: UnsafeMutablePointer<GstPad>
     private let sink: UnsafeMutablePointer<GstPad>

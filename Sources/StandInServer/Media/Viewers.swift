@@ -7,7 +7,7 @@ import Synchronization
 /// User event to a viewer's connection: the session has ended.
 struct SessionEnded: Sendable {}
 
-package final class Audience: Sendable {
+package final class Viewers: Sendable {
     /// Receives a viewer's frames; must not block.
     protocol Screen: AnyObject, Sendable {
         /// - Parameter number: Identifies the caps; changes whenever they change.
@@ -68,15 +68,15 @@ package final class Audience: Sendable {
 }
 
 /// The audiences of all current sessions.
-final class AudienceBoard: Sendable {
-    private let audiences = Mutex<[String: Audience]>([:])
+final class ViewerBoard: Sendable {
+    private let audiences = Mutex<[String: Viewers]>([:])
 
-    func add(_ audience: Audience, of sessionID: String) { audiences.withLock { $0[sessionID] = audience } }
+    func add(_ audience: Viewers, of sessionID: String) { audiences.withLock { $0[sessionID] = audience } }
 
     func remove(_ sessionID: String) {
         let audience = audiences.withLock { $0.removeValue(forKey: sessionID) }
         audience?.end()
     }
 
-    func audience(of sessionID: String) -> Audience? { audiences.withLock { $0[sessionID] } }
+    func audience(of sessionID: String) -> Viewers? { audiences.withLock { $0[sessionID] } }
 }

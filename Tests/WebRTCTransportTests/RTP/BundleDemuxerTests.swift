@@ -4,17 +4,17 @@ import WebRTCTransport
 
 /// Each packet of a bundle goes to the RTP session of its kind, whatever SSRCs the remote peer uses.
 @Suite(.timeLimit(.minutes(1)))
-struct BundleRouterTests {
+struct BundleDemuxerTests {
     init() { GStreamerRuntime.initialise() }
 
     /// Returns a router for video with payload type 96 and RTX 97, and audio with 111.
-    private func router() throws -> BundleRouter {
+    private func router() throws -> BundleDemuxer {
         var choice = RemoteDescription.Choice()
         choice.takesAudio = true
         let remote = try RemoteDescription(
             parsing: SampleOffer.session + SampleOffer.audio + SampleOffer.video(), isOffer: true, choice: choice
         ) { _ in true }
-        var router = BundleRouter()
+        var router = BundleDemuxer()
         router.take(AgreedVideo(try #require(remote.video), .sendrecv))
         router.take(AgreedAudio(try #require(remote.audio), .sendrecv))
         return router
@@ -31,7 +31,7 @@ struct BundleRouterTests {
             let owner = rtp(type, ssrc: ssrc).withUnsafeBytes { router.owner(rtp: $0) }
             #expect(owner == (type == 96 ? .video : .audio))
             #expect(router.owner(of: ssrc) == owner)
-            #expect(router.knownSources <= BundleRouter.mostOwners)
+            #expect(router.knownSources <= BundleDemuxer.mostOwners)
         }
     }
 

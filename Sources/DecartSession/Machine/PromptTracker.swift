@@ -46,7 +46,7 @@ package struct PromptResult: Sendable, Equatable {
     }
 }
 
-struct PromptLedger: Sendable, Equatable {
+struct PromptTracker: Sendable, Equatable {
     /// Maximum number of requests; a further one supersedes the oldest that is not sent yet.
     static let capacity = 256
     /// Maximum number of text prompts in flight.
@@ -128,7 +128,7 @@ struct PromptLedger: Sendable, Equatable {
         } else {
             append(update, id: id, now: now)
         }
-        if entries.count > PromptLedger.capacity, let oldest = entries.firstIndex(where: { $0.flight == nil }) {
+        if entries.count > PromptTracker.capacity, let oldest = entries.firstIndex(where: { $0.flight == nil }) {
             results += result(entries.remove(at: oldest), .superseded, now)
         }
         return results
@@ -185,7 +185,7 @@ struct PromptLedger: Sendable, Equatable {
         let flights = entries.compactMap(\.flight)
         // The initial state has its own timer, `initialAck`.
         if case .prompt(let prompt) = message {
-            guard flights.count < PromptLedger.window else { return nil }
+            guard flights.count < PromptTracker.window else { return nil }
             return Flight(text: prompt.text, deadline: isInitial ? nil : now + promptTimeout)
         }
         // Only one image is in flight, because its ack does not identify the image.
@@ -289,7 +289,7 @@ struct PromptLedger: Sendable, Equatable {
         func isDue(_ entry: Entry) -> Bool { entry.flight?.deadline.map { $0 <= now } ?? false }
         let due = entries.filter(isDue)
         entries.removeAll(where: isDue)
-        expired = (expired + due).suffix(PromptLedger.expiredCapacity)
+        expired = (expired + due).suffix(PromptTracker.expiredCapacity)
         return due.flatMap { result($0, .timedOut, now) }
     }
 

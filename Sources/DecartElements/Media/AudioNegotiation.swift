@@ -3,7 +3,7 @@
 // Every method runs on the session's queue.
 import WebRTCTransport
 
-struct AudioLink {
+struct AudioNegotiation {
     private var isSending = false
     private var isReceiving = false
 

@@ -5,7 +5,7 @@ import Testing
 
 extension ElementTests {
     /// The main purpose: the output is what the service makes of the input, and never the input itself.
-    @Suite(.serialized, .timeLimit(.minutes(4))) struct PictureTests {
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct FrameTests {
         @Test(arguments: ["film noir", "anime street", "Lego World", "cyberpunk", "a garden"])
         func theFirstFrameIsTransformed(prompt: String) throws {
             let raw = try Reference.input()

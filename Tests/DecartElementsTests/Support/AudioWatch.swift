@@ -4,7 +4,7 @@ import Testing
 
 /// Measures the audio that passes a pad (S16LE, 48 kHz; of several channels only the first).
 // @unchecked: only the pad's streaming thread touches `segment` and `channels`.
-final class SoundWatch: @unchecked Sendable {
+final class AudioWatch: @unchecked Sendable {
     struct Seen: Sendable {
         var buffers = 0
         /// Newest samples of the first channel, at most a tenth of a second.
@@ -27,7 +27,7 @@ final class SoundWatch: @unchecked Sendable {
 
         /// Returns the share of the power that lies at this frequency, 0...1 (Goertzel algorithm).
         func share(of frequency: Float) -> Float {
-            guard latest.count == SoundWatch.window, level > 0.001 else { return 0 }
+            guard latest.count == AudioWatch.window, level > 0.001 else { return 0 }
             let step = 2 * cosf(2 * .pi * frequency / 48_000)
             var (one, two) = (Float(0), Float(0))
             for sample in latest { (one, two) = (sample + step * one - two, one) }
@@ -37,7 +37,7 @@ final class SoundWatch: @unchecked Sendable {
         }
 
         func sounds(_ frequency: Float) -> Bool { share(of: frequency) > 0.8 && level > 0.02 }
-        var isSilent: Bool { latest.count == SoundWatch.window && level < 0.001 }
+        var isSilent: Bool { latest.count == AudioWatch.window && level < 0.001 }
     }
     static let window = 4800
     let seen = Watched(Seen())
@@ -117,7 +117,7 @@ extension TransformPipeline {
                 """, settings: [("prompt", prompt)])
     }
 
-    func watchSound() throws -> SoundWatch {
-        SoundWatch(try #require(pipeline.child(named: "sound")?.staticPad("sink")))
+    func watchSound() throws -> AudioWatch {
+        AudioWatch(try #require(pipeline.child(named: "sound")?.staticPad("sink")))
     }
 }

@@ -1,7 +1,7 @@
 // Selects the layer of a received simulcast to forward: the best one that flows. A value; it knows bytes and what was
 // negotiated.
 
-package struct LayerChoice {
+package struct SimulcastSelector {
     /// Highest resolution first.
     private let rids: [[UInt8]]
     private let ridExtension: UInt8?

@@ -6,7 +6,7 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-package final class WatchChannel: SignallingChannel {
+package final class ViewerChannel: SignallingChannel {
     package struct Configuration: Sendable {
         package var trust: TLSTrust = .system
         package var userAgent = "gst-decart"

@@ -4,7 +4,7 @@ import GStreamerKit
 import Synchronization
 
 // @unchecked: elements lock themselves; mutable state is in the mutex.
-final class PictureStage: @unchecked Sendable {
+final class CropStage: @unchecked Sendable {
     let elements: [Element]
     private let crop: Element
 

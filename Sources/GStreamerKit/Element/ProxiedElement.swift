@@ -3,7 +3,7 @@ internal import Synchronization
 /// Proxies the properties and signals of a child element on its parent (`ElementClass.carrying`): setting, reading,
 /// emitting and notifying on one also takes effect on the other. No property or signal is listed by name, so the parent
 /// gains whatever is added to the child's class.
-package final class CarriedElement: Sendable {
+package final class ProxiedElement: Sendable {
     package let element: Element
     private let carrier: ElementHandle
     private let properties: [String: PropertySpec]

@@ -5,10 +5,10 @@ import Synchronization
 import Testing
 
 @Suite("Channels with fresh keys", .timeLimit(.minutes(1)))
-struct FreshKeyChannelTests {
+struct TokenFetchingChannelTests {
     /// A channel, its events, and the keys that its inner channels were made with.
     final class Fixture: Sendable {
-        let channel: FreshKeyChannel
+        let channel: TokenFetchingChannel
         let events = EventQueue<SignallingEvent>()
         private let keys: Keys
 
@@ -26,7 +26,7 @@ struct FreshKeyChannelTests {
             }
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
             let model = try DecartModel(named: "lucy-2.5")
-            channel = FreshKeyChannel(
+            channel = TokenFetchingChannel(
                 fetcher: APIKeyFetcher(url: try BackendURL("http://127.0.0.1:\(backend)/key")),
                 makeChannel: { key, onEvent throws(SessionError) in
                     keys.all.withLock { $0.append(key.reveal()) }

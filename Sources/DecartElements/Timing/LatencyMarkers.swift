@@ -27,8 +27,8 @@ final class CaptureTiming: Sendable {
         glassToGlass.withLock { _ = $0.add(time) }
     }
 
-    func settle(_ delay: Int64, rank: Int) {
-        if output.settle(delay: delay, rank: rank) { element.unowned.post(Message.latency(element.unowned)) }
+    func settle(_ delay: Int64, attempt: Int) {
+        if output.settle(delay: delay, attempt: attempt) { element.unowned.post(Message.latency(element.unowned)) }
     }
 
     func unanswered() {
@@ -42,9 +42,9 @@ final class CaptureTiming: Sendable {
 }
 
 /// The markers of one media path: the input's thread stamps, the decoder's thread reads.
-final class PictureMarks: Sendable {
+final class LatencyMarkers: Sendable {
     private struct State {
-        var ledger: MarkerLedger
+        var ledger: LatencyMarkerScheduler
         /// Format of the sent frames.
         var video: (width: Int, height: Int, info: VideoInfo)?
         /// Time from a frame's running time until it is sent, ns.
@@ -55,20 +55,20 @@ final class PictureMarks: Sendable {
         var isEstimated = false
     }
     private let state: Mutex<State>
-    private let rank: Int
+    private let attempt: Int
     private let timing: CaptureTiming
     /// Queries the network's round-trip time; the answer comes later, on another thread.
     private let askRoundTrip: @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
 
     init(
-        rank: Int, timing: CaptureTiming,
+        attempt: Int, timing: CaptureTiming,
         askRoundTrip: @escaping @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
     ) {
-        self.rank = rank
+        self.attempt = attempt
         self.timing = timing
         self.askRoundTrip = askRoundTrip
         state = Mutex(
-            State(ledger: MarkerLedger(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
+            State(ledger: LatencyMarkerScheduler(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
     }
 
     // MARK: Sent frames
@@ -126,7 +126,7 @@ final class PictureMarks: Sendable {
     private func settle(sentAt: ClockTime, arrival: ClockTime, now: ClockTime?) {
         let delay = state.withLock { $0.ledger.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)) }
         if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
-        timing.settle(delay, rank: rank)
+        timing.settle(delay, attempt: attempt)
     }
 
     private func settleWithoutAnswer(_ picture: Buffer) {
@@ -141,10 +141,10 @@ final class PictureMarks: Sendable {
         }
         guard isOver else { return }
         // A viewer receives frames of another client: only their arrival time is known.
-        guard hasSent else { return timing.settle(0, rank: rank) }
+        guard hasSent else { return timing.settle(0, attempt: attempt) }
         timing.unanswered()
-        askRoundTrip { [rank, timing] roundTrip in
-            timing.settle(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), rank: rank)
+        askRoundTrip { [attempt, timing] roundTrip in
+            timing.settle(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), attempt: attempt)
         }
     }
 }
