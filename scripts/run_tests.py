@@ -164,7 +164,7 @@ def script_steps(folder):
                 # One lane: they share the folder of examples that they build.
                 yield Step(os.path.splitext(file)[0], [path], 300, 75, lane="scripts")
     # The fault rows run side by side themselves, in network namespaces.
-    yield Step("Faults", [f"{REPO}/Tests/System/Faults/check_faults.py", "--table", f"{folder}/faults.md", "--at-once", "7"], 1000, 300, alone=True)
+    yield Step("Faults", [f"{REPO}/Tests/System/Faults/check_faults.py", "--table", f"{folder}/faults.md"], 1000, 300, alone=True)
 
 
 QUICK_LIMIT = 25
