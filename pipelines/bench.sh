@@ -3,7 +3,7 @@
 #
 #   pipelines/bench.sh             everything (about 11 minutes on 2 cores)
 #   pipelines/bench.sh --quick     one repetition of everything (about three minutes)
-#   pipelines/bench.sh --update    writes the report to pipelines/RESULTS.md too, above the part that is written by hand
+#   pipelines/bench.sh --update    writes the report to docs/RESULTS.md too, above the part that is written by hand
 #   pipelines/bench.sh ARGUMENT... the rest goes to decart-bench (its --help lists it: --cycles 200, --only load)
 #
 # Run it on a quiet machine: the report's head says what the load was.
@@ -50,7 +50,7 @@ wait "$!" || fail "the benchmark failed or took more than $limit s; what it got 
 cat "$report"
 
 if [ -n "$update" ]; then
-    results="$repo/pipelines/RESULTS.md"
+    results="$repo/docs/RESULTS.md"
     marker='<!-- Above: pipelines/bench.sh --update. Below: by hand. -->'
     below=
     if [ -f "$results" ]; then below=$(sed "1,/^${marker//\//\\/}\$/d" "$results"); fi

@@ -33,7 +33,7 @@ struct StandInCommand: ParsableCommand {
               --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault \
             but refuse knows count=N (for N connections) and after=N (from the Nth on, counted from 1); further keys are named below. A \
             client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC. \
-            pipelines/FAULTS.md tells what a pipeline sees of each.
+            docs/FAULTS.md tells what a pipeline sees of each.
 
             \(FaultKind.help)
 

@@ -38,7 +38,7 @@ struct FaultParsingTests {
     }
 
     @Test func theManualTellsOfEveryFault() throws {
-        let path = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/pipelines/FAULTS.md"
+        let path = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/docs/FAULTS.md"
         let file = try #require(fopen(path, "r"), "\(path)")
         defer { fclose(file) }
         var bytes = [UInt8](repeating: 0, count: 1 << 20)

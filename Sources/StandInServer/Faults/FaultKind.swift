@@ -1,5 +1,5 @@
 // The catalogue of faults: their names and when they act. Each fault is implemented beside the code that it affects;
-// pipelines/FAULTS.md describes what a client sees.
+// docs/FAULTS.md describes what a client sees.
 
 /// One way for the stand-in to misbehave.
 package enum FaultKind: Sendable, Hashable {
