@@ -1,5 +1,5 @@
 // swift-tools-version: 6.1
-// Targets and the floor each stands on are drawn in README.md; an arrow only ever points to a lower floor.
+// Targets and the floor each stands on are drawn in docs/ARCHITECTURE.md; an arrow only ever points to a lower floor.
 import PackageDescription
 
 let swiftSettings: [SwiftSetting] = [
