@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", ".build", "release"))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", "..", ".build", "release"))
 ADDRESS, PORT = "10.111.0.1", 9001
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
