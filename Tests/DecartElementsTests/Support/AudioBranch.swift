@@ -58,9 +58,10 @@ final class AudioBranch: @unchecked Sendable {
 
     func release() {
         source.setLockedState(true)
+        // The source stops before it is unlinked: it posts an error if it pushes a buffer in between.
+        source.setState(.null)
         output.unlink(entry)
         transform.releaseRequestPad(entry)
-        source.setState(.null)
         pipeline.remove(source)
     }
 
