@@ -58,8 +58,11 @@ final class InputChain: @unchecked Sendable {
 
     /// Caps of the frames that go to the encoder.
     static func encodedCaps(width: Int, height: Int) -> String {
-        "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), "
-            + "colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
+        encodedCaps() + ", width=(int)\(width), height=(int)\(height)"
+    }
+
+    private static func encodedCaps() -> String {
+        "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
     }
 
     init(pacing: InputPacing) throws(GStreamerError) {
@@ -246,10 +249,14 @@ final class InputChain: @unchecked Sendable {
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let turned = try? Caps(Self.encodedCaps(width: before.width, height: before.height))
         let final = try? Caps(Self.encodedCaps(width: target.width, height: target.height))
+        // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays
+        // open meanwhile, because a rotation that fits to only one of the two sizes leaves no caps at all, and upstream
+        // then ends with "not negotiated".
+        if let open = try? Caps(Self.encodedCaps()) { scaled.set("caps", caps: open) }
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
-        if let turned { scaled.set("caps", caps: turned) }
         if let final { sized.set("caps", caps: final) }
+        if let turned { scaled.set("caps", caps: turned) }
         let cut = fit == .crop ? input.map { Cropping($0, toFill: before) } ?? Cropping() : Cropping()
         crop.set("left", cut.horizontal)
         crop.set("right", cut.horizontal)

@@ -9,6 +9,9 @@ import Testing
     /// Registers the elements statically; the process must not load the plugin library as well, because the type names
     /// would clash.
     static let isReady: Bool = {
+        // The stand-in runs in this process on threads of NIO, which does not protect them: the elements restore the
+        // process's disposition of SIGPIPE after NIO has changed it, as a host program expects of a plugin.
+        signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
         // A key in the developer's environment must not change a test's outcome.
         unsetenv("DECART_API_KEY")

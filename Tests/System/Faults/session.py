@@ -15,7 +15,7 @@ import time
 import netlab
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path.append(os.path.join(REPO, "Tests", "Host"))
+sys.path.append(os.path.join(REPO, "Tests", "System", "Host"))
 from plugin_path import system_path  # noqa: E402
 
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
