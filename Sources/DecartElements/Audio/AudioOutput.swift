@@ -304,7 +304,7 @@ final class AudioOutput: @unchecked Sendable {
             state.withLock { $0.isDiscontinuous = true }
         case .eos: end()
         case let flow:
-            log(.warning, element.unowned, "downstream refused sound: \(flow)")
+            log(.warning, element.unowned, "downstream refused an audio buffer: \(flow)")
             pad.push(Event.eos())
             end()
             element.unowned.postError(

@@ -51,7 +51,7 @@ final class AudioTrack: @unchecked Sendable {
             return true
         }
         guard mayCome else {
-            log(.warning, element.unowned, "there is an audio_sink already, and one is all there can be")
+            log(.warning, element.unowned, "audio_sink exists already; the element has only one")
             return nil
         }
         defer { state.withLock { $0.isComing = false } }

@@ -146,7 +146,8 @@ final class CameraSwitch: @unchecked Sendable {
             if let wanted = settings.captureCaps, let offered = camera.device.caps, !offered.canIntersect(wanted) {
                 throw ElementFailure(
                     .resourceSettings,
-                    "The camera '\(camera.name)' (\(camera.id)) does not deliver what capture-caps asks for: list-formats tells what it does."
+                    "The camera '\(camera.name)' (\(camera.id)) has no format that matches capture-caps. "
+                        + "The signal list-formats returns its formats."
                 )
             }
             return plan(for: camera, settings)
@@ -184,17 +185,20 @@ final class CameraSwitch: @unchecked Sendable {
         let cameras = cameras()
         let found =
             cameras.isEmpty
-            ? "no camera at all"
+            ? "none"
             : cameras.map { "'\($0.name)' (\($0.id), \($0.position.rawValue))" }.joined(separator: ", ")
         if let wanted = state.withLock(\.chosen)?.id ?? settings.device {
             guard let camera = cameras.first(where: { $0.matches(wanted) }) else {
-                throw ElementFailure(.resourceNotFound, "There is no camera '\(wanted)': found \(found).")
+                throw ElementFailure(.resourceNotFound, "No camera matches '\(wanted)'. Available: \(found).")
             }
             return camera
         }
         guard let camera = cameras.first(where: { $0.looks(to: settings.position) }) else {
-            let side = settings.position == .unspecified ? "" : " that looks to the \(settings.position.rawValue)"
-            throw ElementFailure(.resourceNotFound, "There is no camera\(side): found \(found).")
+            let side = settings.position == .unspecified ? "" : " that faces the \(settings.position.rawValue)"
+            throw ElementFailure(
+                .resourceNotFound,
+                "No camera\(side) was found. Available: \(found). "
+                    + "Plug one in, or change position or device-positions.")
         }
         return camera
     }
@@ -213,7 +217,8 @@ final class CameraSwitch: @unchecked Sendable {
                 onEnd: { [weak self] in self?.ended($0) ?? true })
         } catch {
             remove(capture)
-            throw ElementFailure(.resourceFailed, "\(plan.label) cannot be linked: \(error.message).")
+            throw ElementFailure(
+                .resourceFailed, "The output of \(plan.label) cannot be linked as raw video: \(error.message).")
         }
         return capture
     }
@@ -255,7 +260,7 @@ final class CameraSwitch: @unchecked Sendable {
             else { return }
             // No frames are due in PAUSED.
             if camera.host.element.unowned.state() == .playing {
-                camera.lost(capture, "it gives no picture")
+                camera.lost(capture, "it delivered no frame within 5 s")
             } else {
                 camera.awaitFirst(capture)
             }
@@ -300,7 +305,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// EOS of any other source ends the stream.
     private func ended(_ capture: Capture) -> Bool {
         guard capture.plan.camera != nil else { return !capture.isLost }
-        perform { $0.lost(capture, "it ended") }
+        perform { $0.lost(capture, "it ended the stream (EOS)") }
         return false
     }
 
@@ -315,7 +320,7 @@ final class CameraSwitch: @unchecked Sendable {
         if leaving.contains(where: { $0.posted(message) }) { return true }
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
-        let text = message.problem?.text ?? "it says no more"
+        let text = message.problem?.text ?? "its error has no text"
         perform { $0.lost(capture, text.hasSuffix(".") ? String(text.dropLast()) : text) }
         return true
     }
@@ -369,11 +374,12 @@ final class CameraSwitch: @unchecked Sendable {
         let next = hasOther ? nil : rest.first { $0.side == camera.side } ?? rest.first
         let then =
             hasOther
-            ? "Keeping the one that delivers."
-            : next.map { "Taking '\($0.name)' in its place." } ?? "Going on without pictures until a camera is there."
+            ? "The other camera stays in use."
+            : next.map { "Switching to '\($0.name)'." } ?? "Sending no frames until a camera is plugged in."
         host.element.unowned.postWarning(
             ElementProblem(
-                isCurrent ? .resourceRead : .resourceFailed, "\(camera.name) (\(camera.id)) is lost: \(why). \(then)"))
+                isCurrent ? .resourceRead : .resourceFailed,
+                "The camera '\(camera.name)' (\(camera.id)) failed: \(why). \(then)"))
         if let next { change(to: plan(for: next, host.settings())) }
     }
 

@@ -20,7 +20,7 @@ struct CapturePlan: Sendable {
     /// Name of the source in messages.
     var label: String {
         switch kind {
-        case .testPicture: "the test picture"
+        case .testPicture: "the test source"
         case .description: "the source"
         case .camera(let camera, _): "the camera '\(camera.name)' (\(camera.id))"
         }
@@ -50,16 +50,18 @@ final class Capture: @unchecked Sendable {
             bin.add(chain)
             try bin.linkChain(chain)
             guard let last = chain.last?.staticPad("src") else {
-                throw GStreamerError(.badDescription, "it has no output, or more than one")
+                throw GStreamerError(.badDescription, "it must have exactly one unlinked source pad")
             }
             output = try GhostPad(name: "src", target: last)
         } catch {
             switch error.code {
             case .missingElement:
-                throw ElementFailure(.coreMissingPlugin, "A GStreamer plugin is missing: \(error.message).")
+                throw ElementFailure(
+                    .coreMissingPlugin,
+                    "A GStreamer element is missing: \(error.message). Install the package that contains it.")
             default:
                 throw ElementFailure(
-                    .resourceSettings, "\(plan.label.capitalizedFirst) cannot be made: \(error.message).")
+                    .resourceSettings, "\(plan.label.capitalizedFirst) cannot be created: \(error.message).")
             }
         }
         bin.add(output)
@@ -80,7 +82,7 @@ final class Capture: @unchecked Sendable {
             (chain, caps) = ([try Bin(description: description, ghostUnlinkedPads: true)], wanted)
         case .camera(let camera, let wanted):
             guard let source = camera.device.makeElement() else {
-                throw GStreamerError(.stateChange, "its provider makes no element for it")
+                throw GStreamerError(.stateChange, "its device provider returned no element")
             }
             (chain, caps) = ([source], wanted)
         }

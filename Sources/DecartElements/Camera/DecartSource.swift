@@ -14,7 +14,7 @@ final class DecartSource: ElementImplementation {
         typeName: "GstDecartSrc", parent: .bin, longName: "Decart realtime camera",
         classification: "Source/Video/Network",
         summary:
-            "Captures a camera, sends its pictures to Decart's realtime service over WebRTC and gives the transformed video; preview gives the local picture as it is sent",
+            "Captures a camera, sends its frames to Decart's realtime service over WebRTC and outputs the transformed video",
         author: "The gst-decart authors",
         pads: [
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
@@ -180,7 +180,7 @@ final class DecartSource: ElementImplementation {
                 handle.unowned.postWarning(
                     ElementProblem(
                         .resourceSettings,
-                        "crop is neither left,top,width,height nor an aspect ratio such as 16:9: nothing is cropped."))
+                        "crop must be left,top,width,height or an aspect ratio such as 16:9; nothing is cropped."))
             }
         default: break
         }
@@ -316,8 +316,7 @@ final class DecartSource: ElementImplementation {
         handle.unowned.postError(
             ElementProblem(
                 .coreMissingPlugin,
-                "A GStreamer plugin is missing: \(error?.message ?? "unknown"). Install the packages that the README names."
-            ))
+                "A GStreamer element is missing: \(error?.message ?? "unknown"). Install the package that contains it."))
     }
 
     // MARK: Events and messages

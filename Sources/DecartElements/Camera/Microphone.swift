@@ -22,7 +22,7 @@ final class Microphone: @unchecked Sendable {
             guard let device = Self.defaultDevice else {
                 throw ElementFailure(
                     .resourceNotFound,
-                    "There is no microphone: plug one in, or set audio-source to none or to a description.")
+                    "No microphone was found. Plug one in, or set audio-source to none or to a description.")
             }
             guard let element = device.makeElement() else {
                 throw ElementFailure(.resourceFailed, "The microphone '\(device.displayName)' cannot be opened.")
@@ -33,13 +33,13 @@ final class Microphone: @unchecked Sendable {
                 // clocksync paces a source that is not live, as for video.
                 made = try Bin(description: "\(source) ! clocksync sync-to-first=true", ghostUnlinkedPads: true)
             } catch {
-                throw ElementFailure(.resourceSettings, "audio-source cannot be made: \(error.message).")
+                throw ElementFailure(.resourceSettings, "audio-source is not a valid description: \(error.message).")
             }
             label = nil
         }
         bin.add(made)
         guard let last = made.staticPad("src"), let output = try? GhostPad(name: "src", target: last) else {
-            throw ElementFailure(.resourceSettings, "audio-source has no output, or more than one.")
+            throw ElementFailure(.resourceSettings, "audio-source must have exactly one unlinked source pad.")
         }
         self.output = output
         bin.add(output)
@@ -58,13 +58,15 @@ final class Microphone: @unchecked Sendable {
         guard let entry = transform.requestPad("audio_sink") else {
             throw ElementFailure(
                 .coreMissingPlugin,
-                "A GStreamer plugin is missing: no Opus encoder, decoder or packetizer. Install the packages that the README names.")
+                "A GStreamer element is missing: opusenc, opusdec, rtpopuspay or rtpopusdepay. "
+                    + "Install the package that contains it.")
         }
         self.entry = entry
         element.add(bin)
         do throws(GStreamerError) { try output.link(entry) } catch {
             remove(from: element, transform)
-            throw ElementFailure(.resourceSettings, "audio-source gives no raw audio: \(error.message).")
+            throw ElementFailure(
+                .resourceSettings, "audio-source delivers no raw audio: \(error.message). Put a decoder at its end.")
         }
     }
 
@@ -88,7 +90,10 @@ final class Microphone: @unchecked Sendable {
             defer { isLost = true }
             return !isLost
         }
-        let why = message.problem?.text ?? "it says no more"
-        return (true, isFirst ? "\(label) is lost: \(why.hasSuffix(".") ? String(why.dropLast()) : why). Going on without sound." : nil)
+        let why = message.problem?.text ?? "its error has no text"
+        let warning =
+            "The microphone '\(label)' failed: \(why.hasSuffix(".") ? String(why.dropLast()) : why). "
+            + "Video continues without audio; restart the element to use the microphone again."
+        return (true, isFirst ? warning : nil)
     }
 }

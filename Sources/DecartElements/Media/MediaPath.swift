@@ -253,7 +253,8 @@ final class MediaPath: @unchecked Sendable {
                 perform { [weak self] in self?.rebuildReceiver(because: problem.text) }
             }
         } else {
-            onEvent(.failed(SessionError(.webRTC, "The media path failed: \(problem.text)", stage: .media)))
+            let text = "The element \(message.sourceName) failed: \(problem.text)"
+            onEvent(.failed(SessionError(.webRTC, text, stage: .media)))
         }
         return true
     }

@@ -65,7 +65,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             try connection.setAnswer(sdp)
         } catch {
             guard isFirst else {
-                path.warn("The answer to a change is ignored: \(error.message)")
+                path.warn("The answer to a later offer is unusable and ignored: \(error.message)")
                 return forgetOffer()
             }
             return path.fail(error)
@@ -77,7 +77,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 if !path.settings.onlyWatches { try path.send(through: connection) }
             }
             try settle(connection)
-            if offered.audio, connection.audioDirection == nil { path.warn("The service takes no sound") }
+            if offered.audio, connection.audioDirection == nil { path.warn("The service rejected the audio m-line") }
             offerIfDue()
         } catch {
             path.fail(error)
@@ -88,7 +88,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     /// no offer of ours is in flight, but one may have been made just now.
     func apply(offer sdp: String) {
         guard let connection else { return }
-        guard !isOffering else { return path.warn("An offer of the service is ignored: one of ours is in flight") }
+        guard !isOffering else { return path.warn("An offer of the service is ignored: an own offer is in flight") }
         let answer: String
         do {
             answer = try connection.createAnswer(to: sdp)

@@ -467,7 +467,7 @@ final class VideoOutput: @unchecked Sendable {
             element.unowned.postError(
                 ElementProblem(
                     .coreNegotiation,
-                    "What follows decarttransform does not take I420 video: put videoconvert between them.",
+                    "Downstream does not accept I420 video. Put videoconvert behind the element.",
                     debug: "downstream allows \(allowed)"))
             state.withLock { $0.ended = true }
             return

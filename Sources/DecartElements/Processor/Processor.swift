@@ -83,7 +83,7 @@ final class Processor: @unchecked Sendable {
                 """, ghostUnlinkedPads: false)
         guard let queue = bin.child(named: first), let sized = bin.child(named: last), let sink = queue.staticPad("sink"),
             let between = queue.staticPad("src"), let source = sized.staticPad("src")
-        else { throw GStreamerError(.badDescription, "it is no chain of elements") }
+        else { throw GStreamerError(.badDescription, "it is not a chain of elements with one input and one output") }
         // A source or sink in the description must not turn the element itself into a source or sink.
         bin.suppressSourceAndSinkFlags()
         bin.set("async-handling", true)
@@ -192,9 +192,10 @@ final class Processor: @unchecked Sendable {
         // message by then.
         switch entry.push(buffer) {
         case .ok, .flushing: break
-        case .notNegotiated: handlers.onEnd(self, "it does not take these pictures, or gives none that can be converted")
+        case .notNegotiated:
+            handlers.onEnd(self, "it rejects the format of the frames, or its output cannot be converted")
         case .notLinked: handlers.onEnd(self, "its elements are not all linked")
-        case .eos: handlers.onEnd(self, "it ended")
+        case .eos: handlers.onEnd(self, "it ended the stream (EOS)")
         case .error: handlers.onEnd(self, "it failed")
         }
     }
@@ -226,7 +227,7 @@ final class Processor: @unchecked Sendable {
         case .caps:
             guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
             state.withLock { $0.size = (info.width, info.height) }
-        case .eos: handlers.onEnd(self, "it ended")
+        case .eos: handlers.onEnd(self, "it ended the stream (EOS)")
         default: break
         }
     }

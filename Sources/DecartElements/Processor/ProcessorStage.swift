@@ -159,8 +159,8 @@ final class ProcessorStage: Sendable {
             if let left = state.startsWithin { state.startsWithin = left &- 1 }
             return (state.all, state.startsWithin.map { $0 <= 0 } == true ? state.coming : nil)
         }
-        if let late { fail(late, "it does not start") }
-        for processor in processors where processor.isSilent() { fail(processor, "it gives no pictures") }
+        if let late { fail(late, "it did not start within 5 s") }
+        for processor in processors where processor.isSilent() { fail(processor, "it delivers no frames") }
     }
 
     /// Any thread. Frames go on unprocessed: the processor that this one was to replace is removed as well.
@@ -182,7 +182,7 @@ final class ProcessorStage: Sendable {
             ElementProblem(
                 .resourceFailed,
                 "The processor '\(processor.text.printable(limit: 200))' is bypassed: \(reason)\(reason.hasSuffix(".") ? "" : ".") "
-                    + "Pictures go on without it."))
+                    + "Frames are sent unprocessed."))
     }
 
     private func lost(_ processor: Processor) {
@@ -200,7 +200,7 @@ final class ProcessorStage: Sendable {
 
     /// The debug text, such as "streaming stopped, reason not-negotiated (-4)", is often the only hint at the cause.
     private static func words(_ message: Message) -> String {
-        let text = message.problem?.text ?? "it fails"
+        let text = message.problem?.text ?? "error without a text"
         let reason = message.problem?.debug.split(separator: "\n").last { $0.contains("reason ") }
         return "\(message.sourceName): \(text)" + (reason.map { " (\($0.drop { !$0.isLetter }))" } ?? "")
     }

@@ -78,14 +78,15 @@ extension SessionPlan {
                 direct.connection.direction = .recvonly
                 (direct.onlyWatches, room.onlyWatches) = (true, true)
                 if !asked.isPassthrough {
-                    viewerWarning = "A viewer does not change what a session shows: prompt and reference-image are not sent."
+                    viewerWarning = "A viewer cannot change a session: prompt and reference-image are ignored."
                 }
             } else if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {
                 codecWarning =
-                    "No H.264 encoder and decoder is installed: VP8 is sent, where the service prefers H.264. "
-                    + "Install \(VideoCodec.h264.encoders.joined(separator: " or "))."
+                    "No complete H.264 codec is installed, so VP8 is sent although the service prefers H.264. "
+                    + "Install \(VideoCodec.h264.encoders.joined(separator: " or ")), and "
+                    + "\(VideoCodec.h264.decoders.joined(separator: " or "))."
             }
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
@@ -131,7 +132,7 @@ extension SessionPlan {
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
         if settings.speed == .fast {
             guard model.supportsFastSpeed else {
-                throw ProtocolError(.invalidOptions, "The model \(model.name) has no speed=fast.")
+                throw ProtocolError(.invalidOptions, "The model \(model.name) does not support speed=fast.")
             }
             options.append(("speed", "fast"))
         }
@@ -145,7 +146,8 @@ extension SessionPlan {
         do throws(ProtocolError) {
             if let answer, !answer.isEmpty { return try APIKey(answer) }
             if let key { return key }
-            throw ProtocolError(.invalidAPIKey, "The application gave no API key when it was asked for one.")
+            throw ProtocolError(
+                .invalidAPIKey, "The signal request-api-key returned no API key. Return one from its handler.")
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }
@@ -208,7 +210,8 @@ extension SessionPlan {
             let bytes = try BoundedFile.read(path: path, maximumSize: 4096)
             return try APIKey(String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline })
         } catch {
-            throw ProtocolError(.invalidAPIKey, "The file that api-key-file names holds no API key, or cannot be read.")
+            throw ProtocolError(
+                .invalidAPIKey, "The file that api-key-file names cannot be read, or contains no valid API key.")
         }
     }
 
@@ -216,7 +219,8 @@ extension SessionPlan {
         var image: ReferenceImage?
         if let path = settings.referenceImage {
             guard model.supportsReferenceImage else {
-                throw ProtocolError(.invalidOptions, "The model \(model.name) takes no reference image.")
+                throw ProtocolError(
+                    .invalidOptions, "The model \(model.name) does not support reference images. Use another model.")
             }
             image = try ReferenceImage(path: path)
         }
@@ -238,8 +242,9 @@ extension SessionPlan {
         guard let width, let height, let framerate = settings.framerate > 0 ? settings.framerate : own?.framerate else {
             throw ProtocolError(
                 .modelNotFound,
-                "\(model.name) is not a model known here: correct the name, or set width, height and framerate for it. "
-                    + "Known are \(DecartModel.knownNames.joined(separator: ", ")).")
+                "The frame size and rate of the model \(model.name) are unknown. "
+                    + "Use one of \(DecartModel.knownNames.joined(separator: ", ")), "
+                    + "or set width, height and framerate.")
         }
         // I420 halves both sides for chroma, so odd sizes are rounded up.
         let even = VideoFormat(width: (width + 1) & ~1, height: (height + 1) & ~1, framerate: framerate)

@@ -36,8 +36,8 @@ final class CaptureTiming: Sendable {
         element.unowned.postWarning(
             ElementProblem(
                 .resourceFailed,
-                "The service does not say which picture it returns: timestamps=capture goes by the network's round-trip time, "
-                    + "without the time that the model takes."))
+                "The service returns no latency markers, so timestamps=capture uses the network's round-trip time, "
+                    + "without the time of the model."))
     }
 }
 

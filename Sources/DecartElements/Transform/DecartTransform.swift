@@ -271,7 +271,9 @@ final class DecartTransform: ElementImplementation {
                 let model = try DecartModel(named: settings.model)
                 if let path = settings.referenceImage {
                     guard model.supportsReferenceImage else {
-                        throw ProtocolError(.invalidOptions, "The model \(model.name) takes no reference image.")
+                        throw ProtocolError(
+                            .invalidOptions,
+                            "The model \(model.name) does not support reference images. Use another model.")
                     }
                     update.image = .set(try ReferenceImage(path: path))
                 } else {
@@ -324,7 +326,9 @@ final class DecartTransform: ElementImplementation {
             if let bytes, !bytes.isEmpty {
                 let model = try DecartModel(named: state.withLock(\.settings.model))
                 guard model.supportsReferenceImage else {
-                    throw ProtocolError(.invalidOptions, "The model \(model.name) takes no reference image.")
+                    throw ProtocolError(
+                        .invalidOptions,
+                        "The model \(model.name) does not support reference images. Use another model.")
                 }
                 update.image = .set(try ReferenceImage(bytes: bytes))
             }
@@ -401,7 +405,7 @@ final class DecartTransform: ElementImplementation {
         let codecs = settings.videoCodecs
         let needed = ["rtpbin", "capssetter", "rtprtxsend", "rtprtxreceive"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
-            handle.unowned.postError(Self.missing("the GStreamer element '\(lacking)' is not installed"))
+            handle.unowned.postError(Self.missing("'\(lacking)'"))
             return false
         }
         let sends = settings.watchedToken == nil
@@ -411,8 +415,8 @@ final class DecartTransform: ElementImplementation {
         if let codec = lacking {
             handle.unowned.postError(
                 Self.missing(
-                    "\(codec.encodingName) needs one of \(codec.encoders.joined(separator: ", ")) and one of "
-                        + codec.decoders.joined(separator: ", ")))
+                    "\(codec.encodingName) needs an encoder (\(codec.encoders.joined(separator: " or "))) "
+                        + "and a decoder (\(codec.decoders.joined(separator: " or ")))"))
             return false
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
@@ -420,7 +424,8 @@ final class DecartTransform: ElementImplementation {
     }
 
     private static func missing(_ what: String) -> ElementProblem {
-        ElementProblem(.coreMissingPlugin, "A GStreamer plugin is missing: \(what). Install the packages that the README names.")
+        ElementProblem(
+            .coreMissingPlugin, "A GStreamer element is missing: \(what). Install the package that contains it.")
     }
 
     /// Checks the settings and prepares input, output and session; `begin` connects.
@@ -472,9 +477,9 @@ final class DecartTransform: ElementImplementation {
         warn(
             SessionError(
                 .invalidOptions,
-                "The encoder '\(description)' does not follow the bitrate target, so it may send more than the network carries: "
-                    + "use one of \(VideoEncoderBin.followingEncoders.joined(separator: ", ")), or set its bitrate in the "
-                    + "description that the property encoder takes.", stage: .configuration))
+                "The encoder '\(description)' ignores the bitrate target and may send more than the network carries. "
+                    + "Use one of \(VideoEncoderBin.followingEncoders.joined(separator: ", ")), "
+                    + "or set its bitrate in the property encoder.", stage: .configuration))
     }
 
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
@@ -658,7 +663,7 @@ final class DecartTransform: ElementImplementation {
                 GValueBox(uint: SessionMessages.milliseconds(result)),
             ])
         if let error = result.error, !reporter.isSilent {
-            warn(SessionError(.processing, "The prompt was not taken: \(error)", stage: .generation))
+            warn(SessionError(.processing, "The prompt was not accepted: \(error)", stage: .generation))
         }
     }
 

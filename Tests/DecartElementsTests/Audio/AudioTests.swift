@@ -439,7 +439,10 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: [("auto", "There is no microphone"), ("nosuchelement", "audio-source cannot be made"), ("fakesink", "audio-source")])
+        @Test(arguments: [
+            ("auto", "No microphone was found"), ("nosuchelement", "audio-source is not a valid description"),
+            ("fakesink", "audio-source"),
+        ])
         func aSourceThatIsNone(text: String, says: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(

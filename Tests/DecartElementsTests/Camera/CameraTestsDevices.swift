@@ -158,8 +158,8 @@ extension ElementTests {
         }
 
         @Test(arguments: [
-            ("", 0, ["looks to the front", "no camera at all"]),
-            ("position=back", 1, ["looks to the back", "Front Camera"]),
+            ("", 0, ["faces the front", "Available: none"]),
+            ("position=back", 1, ["faces the back", "Front Camera"]),
             ("device=\"Other Camera\"", 1, ["'Other Camera'", "Front Camera", "virtual:front"]),
         ])
         func noCameraIsAnErrorThatNamesWhatWasLookedFor(properties: String, count: Int, words: [String]) throws {

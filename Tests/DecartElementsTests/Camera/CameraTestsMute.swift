@@ -115,7 +115,7 @@ extension ElementTests {
                 #expect(eventually { !isOpen(pipeline) })
                 VirtualCameras.unplug(Self.back.id)
                 pipeline.transform.set("mute-video", false)
-                #expect(pipeline.waitForProblem(.warning)?.text.contains("no camera") == true)
+                #expect(pipeline.waitForProblem(.warning)?.text.contains("No camera") == true)
                 #expect(pipeline.waitForFrames(10))
                 VirtualCameras.plug(Self.front)
                 #expect(isShown(Self.front, pipeline))
@@ -137,7 +137,7 @@ extension ElementTests {
                 VirtualCameras.plug(broken)
                 pipeline.transform.set("mute-video", false)
                 let warning = try #require(pipeline.waitForProblem(.warning))
-                #expect(warning.text.contains("Front Camera") && warning.text.contains("is lost"), "\(warning.text)")
+                #expect(warning.text.contains("Front Camera") && warning.text.contains("failed: "), "\(warning.text)")
                 #expect(isShown(Self.back, pipeline))
                 #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
             }

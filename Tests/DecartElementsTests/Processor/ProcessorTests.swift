@@ -250,8 +250,9 @@ extension ElementTests {
 
         @Test(arguments: [
             ("no-such-element", "no element \"no-such-element\""), ("videoflip x=1", "no property \"x\""),
-            ("identity name=mine error-after=3", "mine: Failed"), ("identity eos-after=3", "it ended"),
-            ("capsfilter caps=\"video/x-raw,width=17\"", "does not take these pictures"), ("valve drop=true", "gives no pictures"),
+            ("identity name=mine error-after=3", "mine: Failed"), ("identity eos-after=3", "it ended the stream (EOS)"),
+            ("capsfilter caps=\"video/x-raw,width=17\"", "rejects the format of the frames"),
+            ("valve drop=true", "delivers no frames"),
             ("identity name=a  identity name=b", "not all linked"),
         ])
         func theWarningSaysWhy(processor: String, words: String) throws {
