@@ -158,7 +158,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private func beginGathering() {
         guard !isClosed else { return }
         guard nice_agent_gather_candidates(agent, stream) != 0 else {
-            emit(.warning("no local address could be opened for ICE"))
+            emit(.warning("no local address is usable for ICE; check the network interfaces and ice-transport-policy"))
             completeGathering()
             change(to: .failed)
             return
@@ -237,7 +237,7 @@ final class ICEAgentCore: @unchecked Sendable {
             usernameFragment.utf8.allSatisfy(\.isICECharacter), password.utf8.allSatisfy(\.isICECharacter),
             nice_agent_set_remote_credentials(agent, stream, usernameFragment, password) != 0
         else {
-            emit(.warning("the peer's ICE credentials are not valid"))
+            emit(.warning("the remote peer sent invalid ICE credentials"))
             change(to: .failed)
             return
         }
@@ -304,7 +304,7 @@ final class ICEAgentCore: @unchecked Sendable {
         // libnice runs no checks without a candidate pair, so it would never report a failure.
         patienceTimer = network.schedule(after: Self.patience) { [weak self] in
             guard let self, !self.hasBeenConnected, !self.isClosed else { return }
-            self.emit(.warning("the peer sent no candidate that can be used"))
+            self.emit(.warning("the remote peer sent no usable ICE candidate"))
             self.change(to: .failed)
         }
     }

@@ -79,7 +79,7 @@ package enum ICEError: Error, Equatable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .cannotCreateAgent: "libnice gave no agent"
+        case .cannotCreateAgent: "libnice could not create an ICE agent"
         }
     }
 }

@@ -88,18 +88,18 @@ package final class ServerSetup: @unchecked Sendable {
         switch (server.kind, server.transport) {
         case (.turn, .tls) where actions?.openTunnel == nil:
             // Do not fall back to plain TCP: the user requires TLS.
-            actions?.warn("\(server.withoutAddress) skipped: there is no TLS here")
+            actions?.warn("\(server.withoutAddress) is skipped: TURN over TLS is not available in this connection")
             return false
         case (.stun, _):
             guard stun == nil else {
-                actions?.warn("\(server.withoutAddress) skipped: one STUN server is used")
+                actions?.warn("\(server.withoutAddress) is skipped: only one STUN server can be used")
                 return false
             }
             stun = server
             return true
         case (.turn, _):
             guard turnCount < Self.maximumTurnServers else {
-                actions?.warn("\(server.withoutAddress) skipped: \(Self.maximumTurnServers) TURN servers are used")
+                actions?.warn("\(server.withoutAddress) is skipped: \(Self.maximumTurnServers) TURN servers are used")
                 return false
             }
             turnCount += 1
@@ -111,7 +111,7 @@ package final class ServerSetup: @unchecked Sendable {
         guard actions != nil else { return }
         pending -= 1
         if addresses.isEmpty {
-            actions?.warn("\(server.withoutAddress) skipped: its host name did not resolve")
+            actions?.warn("\(server.withoutAddress) is skipped: its host name cannot be resolved")
         } else {
             announce(server, addresses: addresses)
         }
@@ -140,14 +140,14 @@ package final class ServerSetup: @unchecked Sendable {
             return address.isIPv6 ? hasIPv6 : hasIPv4
         }
         guard let address = usable else {
-            actions?.warn("\(server.withoutAddress) skipped: this host has no address of its family")
+            actions?.warn("\(server.withoutAddress) is skipped: this host has no address of its family")
             return
         }
         switch server.kind {
         case .turn: actions?.addTURN(server, address, server.port)
         case .stun:
             if hasBegun {
-                actions?.warn("\(server.withoutAddress) skipped: its host name took too long to resolve")
+                actions?.warn("\(server.withoutAddress) is skipped: the lookup of its host name took too long")
             } else {
                 actions?.setSTUN(address, server.port)
             }

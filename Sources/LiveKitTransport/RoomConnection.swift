@@ -83,7 +83,8 @@ package final class RoomConnection: @unchecked Sendable {
             self.token = try APIKey(token.reveal())
             self.url = try RoomLink.url(url, token: self.token, allowsInsecure: configuration.allowsInsecure)
         } catch {
-            throw SessionError(.server, "The service names a room that cannot be joined: \(error.message)", stage: .media)
+            throw SessionError(
+                .server, "The service sent an unusable room URL or token: \(error.message)", stage: .media)
         }
     }
 
@@ -145,7 +146,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .binary(let bytes):
             defer { channel?.messageHandled(size: bytes.count) }
             guard var response = try? LiveKitSignalResponse(serializedBytes: bytes) else {
-                return tell(.warning("Ignored: a message of the room cannot be read"))
+                return tell(.warning("Ignored: a malformed message of the room"))
             }
             if case .requestResponse(var words) = response.message {
                 words.message = url.redacting(words.message)
@@ -166,8 +167,8 @@ package final class RoomConnection: @unchecked Sendable {
         error.code = .server
         error.message =
             status == 401 || status == 403
-            ? "The room at \(url.host) refuses our token (HTTP \(status))."
-            : "The room at \(url.host) does not let us in (HTTP \(status))."
+            ? "The room at \(url.host) rejected its token (HTTP \(status))."
+            : "The room at \(url.host) rejected the connection (HTTP \(status))."
         return error
     }
 
@@ -263,7 +264,7 @@ package final class RoomConnection: @unchecked Sendable {
         } catch {
             guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
             publisher.forgetOffer()
-            return tell(.warning("The room's answer to a change is ignored: \(error.message)"))
+            return tell(.warning("The room's answer to a later offer is unusable and ignored: \(error.message)"))
         }
         isPublished = true
         tell(.published(sid: machine.trackSID))
@@ -341,7 +342,7 @@ package final class RoomConnection: @unchecked Sendable {
             answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
         } catch where error.code == .rejected {
             // The offer holds other participants' media or none; the next one may hold the transformed media.
-            return tell(.warning("The room offers nothing for us: \(error.message)"))
+            return tell(.warning("The room's offer has no usable media: \(error.message)"))
         }
         // Emit this before the answer is sent, so that the pipeline exists when the first packet arrives.
         if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { tell(.subscribed) }

@@ -188,7 +188,9 @@ package struct RoomMachine: Sendable {
             received(message, now)
         case .closed(let code, let reason):
             let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
-            fail("The room closed the connection" + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))."))
+            fail(
+                "The room closed its signalling connection"
+                    + (words.isEmpty ? "." : " (\(words.joined(separator: ": ")))."))
         case .failed(let error):
             if phase == .opening, link == .single, error.httpStatus == 404 { return fallBack() }
             fail(error)
@@ -208,11 +210,11 @@ package struct RoomMachine: Sendable {
         case .timerFired(.ping):
             ping(now)
         case .timerFired(.pong):
-            fail("The room is silent: the connection is dead.")
+            fail("The room did not answer a ping; the signalling connection is lost.")
         case .timerFired(.answer):
             isOffering = false
             order(.forgetOffer)
-            order(.note("The room did not answer a change of what is published"))
+            order(.note("The room did not answer an offer that changes the published tracks"))
             offerIfDue()
         case .wish(let wish):
             guard wish != self.wish else { return }
@@ -276,18 +278,20 @@ package struct RoomMachine: Sendable {
             guard response.reason != .ok, response.reason != .queued else { return }
             let words = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
             if case .addTrack(let request) = response.request, request.cid == configuration.trackID, wish.video {
-                fail("The room does not take our video: \(words).")
+                fail("The room rejected the video track: \(words).")
             } else if case .addTrack(let request) = response.request, request.cid == configuration.audioTrackID {
                 publications[.audio] = nil
                 refused.insert(.audio)
-                order(.note("The room does not take our sound: \(words)"))
+                order(.note("The room rejected the audio track: \(words)"))
             } else {
-                order(.note("The room refuses a request: \(words)"))
+                order(.note("The room rejected a request: \(words)"))
             }
         case .answer(let answer):
             answered(answer)
         case .offer where link == .single:
-            fail("The room makes an offer where only we do.")
+            fail(
+                "The room sent an offer on a single connection, where only the client offers. "
+                    + "Set single-connection=false.")
         case .offer(let offer):
             guard phase != .joining else { return order(.note("Ignored: an offer before joining")) }
             order(.makeAnswer(offer: offer.sdp, id: offer.id))
@@ -313,18 +317,23 @@ package struct RoomMachine: Sendable {
         case .subscriptionResponse(let response):
             switch response.err {
             case .seCodecUnsupported where link == .single:
-                fail("The room has the result in another codec than ours, which takes a connection of its own.")
-            case .seCodecUnsupported: fail("The room has the result in no codec that can be decoded here.")
-            default: order(.note("The room refuses a subscription: \(response.err)"))
+                fail(
+                    "The room has the result in a codec that needs a second connection. "
+                        + "Set single-connection=false, or another codec.")
+            case .seCodecUnsupported:
+                fail("The room offers the result in no codec that can be decoded here. Install more decoders.")
+            default: order(.note("The room rejected a subscription: \(response.err)"))
             }
         case .streamStateUpdate(let update):
             for stream in update.streamStates where stream.state == .paused {
-                order(.note("The room pauses the result: the network is too narrow"))
+                order(.note("The room paused the received video: the network is too slow"))
             }
         case .mute(let mute):
             order(.note("The room \(mute.muted ? "mutes" : "unmutes") a track"))
         case .mediaSectionsRequirement(let needed):
-            guard link == .single else { return order(.note("Ignored: the room takes us for another kind of client")) }
+            guard link == .single else {
+                return order(.note("Ignored: a message for clients with a single connection"))
+            }
             let lines = [MediaKind.video: needed.numVideos, .audio: needed.numAudios].mapValues { Int(min($0, 16)) }
             if lines.contains(where: { $0.value > 0 }) { order(.addLines(lines)) }
             offerIsWanted = true
@@ -335,7 +344,7 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func joined(_ join: LiveKitJoinResponse) {
-        guard phase == .joining || phase == .opening else { return order(.note("Ignored: joined twice")) }
+        guard phase == .joining || phase == .opening else { return order(.note("Ignored: a second join message")) }
         phase = .publishing
         needsSubscriber = join.subscriberPrimary && link == .dual
         if join.pingInterval > 0 {
@@ -466,7 +475,7 @@ package struct RoomMachine: Sendable {
             // Only a viewer ends here, because a room with viewers may stay open indefinitely. The service
             // informs a publisher.
             case .left(leavesNothing: true) where !configuration.publishes:
-                return fail("The session has ended: its pictures left the room.")
+                return fail("The session has ended: its video track left the room.")
             case .left:
                 order(.note("The inference server left the room"))
             }
@@ -520,8 +529,8 @@ package struct RoomMachine: Sendable {
     private mutating func left(_ leave: LiveKitLeaveRequest) {
         let action = leave.action == .disconnect && leave.canReconnect ? .reconnect : leave.action
         fail(
-            "The room sends us away (\(leave.reason), \(action))"
-                + (leave.reason == .duplicateIdentity ? ": somebody joined with our token." : "."))
+            "The room closed the session (\(leave.reason), \(action))"
+                + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : "."))
     }
 
     private var goodbye: LiveKitLeaveRequest {

@@ -92,7 +92,7 @@ package final class DTLSConnection {
     package func setRemoteFingerprints(_ fingerprints: [Fingerprint]) -> DTLSStatus {
         guard verifier.expected == nil else { return status }
         guard !fingerprints.isEmpty else {
-            return fail(DTLSError(.fingerprintMismatch, "the peer announced no usable certificate fingerprint"))
+            return fail(DTLSError(.fingerprintMismatch, "the remote peer signalled no usable certificate fingerprint"))
         }
         verifier.expected = fingerprints
         guard case .unverified = phase else { return status }
@@ -133,7 +133,9 @@ package final class DTLSConnection {
             handshakeDatagrams &+= 1
             handshakeBytes &+= datagram.count
             guard handshakeBytes <= Self.maximumHandshakeBytes, handshakeDatagrams <= Self.maximumHandshakeDatagrams
-            else { return fail(DTLSError(.limitExceeded, "the peer's DTLS handshake does not end")) }
+            else {
+                return fail(DTLSError(.limitExceeded, "the DTLS handshake exceeds its limit of datagrams or bytes"))
+            }
         }
         // Feed one record at a time: OpenSSL discards the rest of a datagram after a retransmitted record. Its response
         // to that record must not share a datagram with its next flight either, or the peer's OpenSSL would discard
@@ -154,7 +156,7 @@ package final class DTLSConnection {
         ERR_clear_error()
         let result = gst_decart_dtls_handle_timeout(ssl)
         collectOutgoing()
-        if result < 0 { return fail(.drained(.timeout, "the peer does not answer the DTLS handshake")) }
+        if result < 0 { return fail(.drained(.timeout, "the remote peer did not answer the DTLS handshake")) }
         if result > 0 { counters.retransmissions &+= 1 }
         return status
     }
@@ -244,13 +246,13 @@ package final class DTLSConnection {
             return fail(Self.mismatch())
         }
         guard let selected = SSL_get_selected_srtp_profile(ssl)?.pointee.id else {
-            return fail(DTLSError(.noSRTPProfile, "the peer takes none of our SRTP profiles"))
+            return fail(DTLSError(.noSRTPProfile, "no SRTP protection profile in common with the remote peer"))
         }
         let profile: SRTPProfile
         switch Int32(truncatingIfNeeded: selected) {
         case SRTP_AEAD_AES_128_GCM: profile = .aeadAES128GCM
         case SRTP_AES128_CM_SHA1_80: profile = .aes128CMSHA1_80
-        default: return fail(DTLSError(.noSRTPProfile, "the peer chose an SRTP profile that was not offered"))
+        default: return fail(DTLSError(.noSRTPProfile, "the remote peer selected an SRTP profile that was not offered"))
         }
         // RFC 5764 §4.2: client and server keys, then client and server salts.
         var block = [UInt8](repeating: 0, count: 2 * (profile.keyLength + profile.saltLength))
@@ -282,7 +284,7 @@ package final class DTLSConnection {
                 phase = .closed
                 return status
             default:
-                return fail(.drained(.handshake, "the DTLS association broke"))
+                return fail(.drained(.handshake, "the DTLS connection failed"))
             }
         }
         collectOutgoing()
@@ -309,7 +311,9 @@ package final class DTLSConnection {
     private static func mismatch() -> DTLSError {
         ERR_clear_error()
         return DTLSError(
-            .fingerprintMismatch, "the peer's DTLS certificate is not the one that the signalling announced")
+            .fingerprintMismatch,
+            "the DTLS certificate of the remote peer does not match the signalled fingerprint; the network path may be "
+                + "intercepted")
     }
 }
 

@@ -105,7 +105,7 @@ package enum SRTPError: Error, Equatable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .library(let code): "libsrtp refused to start (status \(code))"
+        case .library(let code): "libsrtp could not be set up (status \(code))"
         }
     }
 }

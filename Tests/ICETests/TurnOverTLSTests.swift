@@ -39,7 +39,7 @@ struct TurnOverTLSTests {
     }
 
     /// TLS verification is as strict as for the service: trusted issuer and matching name.
-    @Test(arguments: [("DNS:other.example", true, "name mismatch"), ("DNS:localhost", false, "not trusted")])
+    @Test(arguments: [("DNS:other.example", true, "for another host name"), ("DNS:localhost", false, "not trusted")])
     func whoIsNotTheServerGetsNothing(name: String, isTrusted: Bool, words: String) async throws {
         let turn = try TurnServer(tls: name)
         let tunnels = Tunnels(isTrusted ? .only(file: turn.authority) : .system)

@@ -149,7 +149,7 @@ struct TurnWithoutServerTests {
         #expect(!peer.candidates.isEmpty)
         let warnings = peer.events.elements.compactMap { if case .warning(let text) = $0 { text } else { nil } }
         #expect(warnings.count == 2)
-        #expect(warnings.allSatisfy { $0.contains("did not resolve") && !$0.contains("canary") })
+        #expect(warnings.allSatisfy { $0.contains("cannot be resolved") && !$0.contains("canary") })
         peer.agent.close()
     }
 

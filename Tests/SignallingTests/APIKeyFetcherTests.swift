@@ -132,7 +132,7 @@ struct APIKeyFetcherTests {
             #expect(error.isPermanent == row.isPermanent, "\(row.name): \(error)")
             #expect(error.code == row.code, "\(row.name): \(error)")
             #expect(error.httpStatus == row.status, "\(row.name): \(error)")
-            #expect(error.message.hasPrefix("No fresh API key: "), "\(row.name): \(error)")
+            #expect(error.message.hasPrefix("No API key from api-key-url: "), "\(row.name): \(error)")
             #expect(!String(reflecting: error).contains("canary"), "\(row.name)")
             #expect(server.connections == 1, "\(row.name)")
         }

@@ -38,9 +38,10 @@ struct RefusalTests {
             status: 500, contains: "session expired"),
         Row(
             head: "429 Slow down\r\nRetry-After: 7", isPermanent: false, code: .server, status: 429,
-            contains: "too often", retryAfter: 7),
+            contains: "limits the request rate", retryAfter: 7),
         Row(
-            head: "503 Busy\r\nRetry-After: -1e99", isPermanent: false, code: .server, status: 503, contains: "now"),
+            head: "503 Busy\r\nRetry-After: -1e99", isPermanent: false, code: .server, status: 503,
+            contains: "is unavailable"),
         Row(
             head: "404 Not Found\r\nRetry-After: 7", isPermanent: false, code: .webSocket, status: 404,
             contains: "base-url"),

@@ -31,7 +31,8 @@ package struct APIKey: Sendable, Equatable, Hashable {
             throw ProtocolError(.invalidAPIKey, "The API key is empty: set api-key, DECART_API_KEY or api-key-file.")
         }
         guard trimmed.utf8.count <= 4096, !trimmed.hasControlCharacters else {
-            throw ProtocolError(.invalidAPIKey, "The API key has a control character in it or is too long.")
+            throw ProtocolError(
+                .invalidAPIKey, "The API key contains a control character or is longer than 4096 bytes.")
         }
         secret = Secret(trimmed)
     }

@@ -8,12 +8,15 @@ package enum SubscribeToken: Sendable, Equatable {
 
     package init(_ token: String) throws(ProtocolError) {
         guard token.utf8.count <= 8192, let bytes = Base64.decode(token, alphabet: .url) else {
-            throw ProtocolError(.invalidInput, "The subscribe token is not base64url.")
+            throw ProtocolError(
+                .invalidInput, "subscribe-token is not base64url. Copy it unchanged from the publisher.")
         }
         do {
             self = try JSONText.decode(SubscribeToken.self, from: bytes, maximumSize: 8192)
         } catch {
-            throw ProtocolError(.invalidInput, "The subscribe token names neither a session nor a room.")
+            throw ProtocolError(
+                .invalidInput,
+                "subscribe-token contains neither a session nor a room. Copy it unchanged from the publisher.")
         }
     }
 
@@ -42,7 +45,9 @@ extension SubscribeToken: Codable {
         } else if let name = container.text("room_name"), Self.isName(name) {
             self = .room(name: name)
         } else {
-            throw ProtocolError(.invalidInput, "The subscribe token names neither a session nor a room.")
+            throw ProtocolError(
+                .invalidInput,
+                "subscribe-token contains neither a session nor a room. Copy it unchanged from the publisher.")
         }
     }
 

@@ -24,7 +24,7 @@ package struct ReferenceImage: Sendable, Equatable {
         guard bytes.count <= ReferenceImage.maximumSize else { throw ReferenceImage.tooLarge }
         guard let header = ImageHeader(bytes) else {
             throw ProtocolError(
-                .invalidInput, "The reference image is not a whole, still JPEG, PNG, WebP or TIFF picture.")
+                .invalidInput, "The reference image is not a complete, still JPEG, PNG, WebP or TIFF image.")
         }
         let (width, height) = (header.width, header.height)
         guard width > 0, height > 0, width <= ReferenceImage.maximumSide, height <= ReferenceImage.maximumSide,

@@ -13,11 +13,13 @@ package struct Prompt: Sendable, Equatable {
         let length = trimmed.count
         guard length <= Prompt.maximumLength else {
             throw ProtocolError(
-                .invalidInput, "The prompt has \(length) characters; the service takes \(Prompt.maximumLength).")
+                .invalidInput, "The prompt has \(length) characters; at most \(Prompt.maximumLength) are allowed.")
         }
         // A few characters can hide megabytes of combining marks.
         guard trimmed.utf8.count <= 64 * Prompt.maximumLength else {
-            throw ProtocolError(.invalidInput, "The prompt has too many combining marks.")
+            throw ProtocolError(
+                .invalidInput,
+                "The prompt has too many combining marks: it exceeds \(64 * Prompt.maximumLength) bytes.")
         }
         guard !trimmed.unicodeScalars.contains("\0") else {
             throw ProtocolError(.invalidInput, "The prompt has a NUL character in it.")

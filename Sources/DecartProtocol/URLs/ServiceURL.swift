@@ -49,8 +49,8 @@ package struct ServiceURL: Sendable, Equatable {
         guard isSecure || isLoopback || allowInsecure else {
             throw ProtocolError(
                 .invalidBaseURL,
-                "\(property) is unencrypted and \(host) is not this machine: "
-                    + "\(property == "base-url" ? "the API key" : "the room's token") would travel in clear. "
+                "\(property) is unencrypted and \(host) is another machine: "
+                    + "\(property == "base-url" ? "the API key" : "the room's token") could be read on the network. "
                     + "Use wss://, or set insecure=true.")
         }
     }

@@ -44,7 +44,8 @@ extension SessionError {
                 .server
             }
         return SessionError(
-            code, "The service says: \(text)", stage: stage, isPermanent: PermanentErrorText.matches(words))
+            code, "The service reported an error: \(text)", stage: stage,
+            isPermanent: PermanentErrorText.matches(words))
     }
 }
 

@@ -39,9 +39,9 @@ package struct PromptResult: Sendable, Equatable {
         switch outcome {
         case .accepted: nil
         case .rejected(let words): words
-        case .timedOut: "The service did not acknowledge it in time."
-        case .superseded: "A newer update took its place."
-        case .cancelled: "There is no session."
+        case .timedOut: "The service did not acknowledge the request in time."
+        case .superseded: "A newer request replaced it before it was sent."
+        case .cancelled: "There is no session; the next one starts with this prompt or image."
         }
     }
 }
@@ -230,7 +230,7 @@ struct PromptTracker: Sendable, Equatable {
         }
         let entry = entries.remove(at: index)
         guard success else {
-            let words = (error ?? "refused without a reason").printable(limit: 500)
+            let words = (error ?? "rejected without a reason").printable(limit: 500)
             if entry.isInitial { refusal = words }
             return result(entry, .rejected(words), now)
         }
@@ -277,7 +277,7 @@ struct PromptTracker: Sendable, Equatable {
             entries[entries.count - 1].isInitial = true
             return .pending
         }
-        return .refused(refusal ?? "refused without a reason")
+        return .refused(refusal ?? "rejected without a reason")
     }
 
     // MARK: Timeouts

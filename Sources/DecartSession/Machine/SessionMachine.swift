@@ -242,7 +242,7 @@ package struct SessionMachine: Sendable {
         endAttempt(keepingMedia: keepsMedia)
         guard willRetry else {
             if isExhausted, !error.isPermanent, retries > 0 {
-                error.message += " Given up after \(retries) \(retries == 1 ? "retry" : "retries")."
+                error.message += " Gave up after \(retries) \(retries == 1 ? "retry" : "retries")."
             }
             fail(error, now)
             return
@@ -426,7 +426,9 @@ package struct SessionMachine: Sendable {
         case .livekit:
             lose(
                 SessionError(
-                    .server, "The service has no rooms; set transport=webrtc or auto. It says: \(words.printable(limit: 500))",
+                    .server,
+                    "The service has no LiveKit rooms; set transport=webrtc or auto. It reported: "
+                        + words.printable(limit: 500),
                     stage: .media, isPermanent: true), now, jitter)
         case .webrtc:
             return false
@@ -617,7 +619,8 @@ package struct SessionMachine: Sendable {
         let words =
             code == .insufficientCredits
             ? "The service \(deed): the account is out of credits. Top up the account's credits."
-            : "The service \(deed): its moderation objects. Change the prompt, the reference image or the input."
+            : "The service \(deed) because of its content moderation. Change the prompt, the reference image or the "
+                + "input."
         return SessionError(code, words, stage: .generation)
     }
 
@@ -712,10 +715,12 @@ package struct SessionMachine: Sendable {
         if attempt.watchdog.expectsMedia {
             let seconds = configuration.mediaTimeout.components.seconds
             lose(
-                SessionError(.webRTC, "No media came from the service for \(seconds) s.", stage: .media), now, jitter)
+                SessionError(
+                    .webRTC, "No media arrived from the service for \(seconds) s while frames were sent.",
+                    stage: .media), now, jitter)
         } else {
             let seconds = configuration.generationTimeout.components.seconds
-            let words = "The service ended the generation, and has not started another one in \(seconds) s of frames sent."
+            let words = "The service ended the generation and started no other while frames were sent for \(seconds) s."
             lose(SessionError(.server, words, stage: .generation), now, jitter)
         }
     }
@@ -724,7 +729,7 @@ package struct SessionMachine: Sendable {
 
     private mutating func update(_ update: PromptUpdate, _ id: RequestID, _ now: Duration) {
         guard !configuration.isViewer else {
-            let refusal = PromptResult.Outcome.rejected("A viewer does not change what a session shows.")
+            let refusal = PromptResult.Outcome.rejected("A viewer cannot change the prompt or image of a session.")
             return report(
                 .promptResult(PromptResult(id: id, text: update.prompt?.text ?? "", outcome: refusal, elapsed: .zero)))
         }
@@ -770,29 +775,43 @@ package struct SessionMachine: Sendable {
             for result in ledger.expire(now: now) { report(.promptResult(result)) }
         case .opening(let id):
             guard isCurrent(id, at: .opening) else { return }
-            lose(timeout("The service could not be reached", stage: .connect), now, jitter)
+            lose(
+                timeout("The service could not be reached in time. Check base-url and the network", stage: .connect),
+                now, jitter)
         case .statusGrace(let id):
             guard isCurrent(id, at: .greeting) else { return }
             with(id) { machine, attempt in if !attempt.isQueued { machine.settle(&attempt, now) } }
         case .initialAck(let id):
             guard case .running(let attempt) = phase, attempt.id == id, !attempt.isInitialDone else { return }
-            lose(timeout("The service did not acknowledge the initial state", stage: .initialState), now, jitter)
+            lose(
+                timeout("The service did not acknowledge the first prompt and image in time", stage: .initialState),
+                now, jitter)
         case .roomInfo(let id):
             guard case .running(let attempt) = phase, attempt.id == id, attempt.step < .negotiating else { return }
             if attempt.path == .livekit {
-                lose(timeout("The service named no room", stage: .media), now, jitter)
+                lose(
+                    timeout(
+                        "The service did not send a room in time. Set transport=webrtc if it has no rooms",
+                        stage: .media), now, jitter)
             } else {
                 with(id) { $0.decide(.webrtc, &$1) }
             }
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
-            lose(timeout("The media connection did not come about", stage: .media), now, jitter)
+            lose(
+                timeout(
+                    "The media connection was not established in time. Check that UDP passes, or set turn-servers",
+                    stage: .media), now, jitter)
         case .laterAnswer(let id):
             with(id) { machine, attempt in
                 guard attempt.offer == .later else { return }
                 attempt.offer = .answered
                 machine.order(.forgetOffer(id))
-                machine.report(.warning(machine.timeout("The service did not answer a change of what is sent", stage: .media)))
+                machine.report(
+                    .warning(
+                        machine.timeout(
+                            "The service did not answer a later offer in time; the media stay as they were",
+                            stage: .media)))
             }
         case .mediaSample(let id):
             guard veteran?.id == id || isCurrent(id, at: .connected) else { return }
@@ -821,7 +840,10 @@ package struct SessionMachine: Sendable {
         case .over(let allowed):
             guard isTimer else { return order(.schedule(.limit, after: .zero)) }
             endAttempt(keepingMedia: false)
-            fail(Self.expired("It has lasted the \(allowed.components.seconds) s that are allowed."), now)
+            fail(
+                Self.expired(
+                    "The session reached its limit of \(allowed.components.seconds) s, set by max-session-duration or "
+                        + "by the client token."), now)
         }
     }
 
@@ -830,7 +852,7 @@ package struct SessionMachine: Sendable {
     }
 
     private func timeout(_ what: String, stage: SessionError.Stage) -> SessionError {
-        SessionError(.connectionTimeout, "\(what) in time.", stage: stage)
+        SessionError(.connectionTimeout, "\(what).", stage: stage)
     }
 
     // MARK: Helpers

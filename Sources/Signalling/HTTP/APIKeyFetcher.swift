@@ -91,13 +91,16 @@ struct KeyAnswer {
             return KeyAnswer(status: Int(head.status.code), body: body, host: host).result
         case .tooLong:
             return .failure(
-                SessionError(.server, "No fresh API key: the answer of \(host) is too long.", stage: .connect))
+                SessionError(
+                    .server, "No API key from api-key-url: the response of \(host) exceeds the size limit.",
+                    stage: .connect))
         case .timedOut:
             return .failure(
                 SessionError(
-                    .connectionTimeout, "No fresh API key: \(host):\(port) did not answer in time.", stage: .connect))
+                    .connectionTimeout, "No API key from api-key-url: \(host):\(port) did not answer in time.",
+                    stage: .connect))
         case .failed(var error):
-            error.message = "No fresh API key: " + error.message
+            error.message = "No API key from api-key-url: " + error.message
             return .failure(error)
         }
     }
@@ -109,29 +112,30 @@ struct KeyAnswer {
         } catch {
             return .failure(
                 SessionError(
-                    .server, "No fresh API key: the answer of \(host) is no JSON object with apiKey.", stage: .connect,
-                    httpStatus: status))
+                    .server,
+                    "No API key from api-key-url: the response of \(host) is not a JSON object with a valid apiKey.",
+                    stage: .connect, httpStatus: status))
         }
     }
 
     private var refusal: SessionError {
         var error = SessionError(.server, "", stage: .connect, httpStatus: status)
-        let what = "No fresh API key: \(host)"
+        let what = "No API key from api-key-url: \(host)"
         switch status {
         case 401, 403:
             error.code = .invalidAPIKey
             error.isPermanent = true
-            error.message = "\(what) refuses us (HTTP \(status)). Check api-key-url and api-key-headers."
+            error.message = "\(what) rejected the request (HTTP \(status)). Check api-key-headers."
         case 300...399:
             error.code = .network
-            error.message = "\(what) redirects elsewhere (HTTP \(status)), which is not followed."
+            error.message = "\(what) redirects (HTTP \(status)); redirects are not followed. Correct api-key-url."
         case 404, 405:
-            error.message = "\(what) has no such service (HTTP \(status)). Check api-key-url."
+            error.message = "\(what) has no service for POST at this path (HTTP \(status)). Correct api-key-url."
         case 511:
             error.code = .network
-            error.message = "\(what) answers with a login page (HTTP 511)."
+            error.message = "\(what) answered with a login page (HTTP 511). Log in to this network."
         default:
-            error.message = "\(what) cannot serve now (HTTP \(status))."
+            error.message = "\(what) reported an error (HTTP \(status)). Check that backend."
         }
         return error
     }

@@ -24,12 +24,14 @@ enum ConnectFailure {
             return self.error(error, host: host)
         case let error as IOError:
             return SessionError(
-                .network, "Connecting to \(host):\(port) failed: \(words(error.errnoCode)).", stage: .connect)
+                .network, "The connection to \(host):\(port) failed: \(words(error.errnoCode)).", stage: .connect)
         case ChannelError.connectTimeout:
             return timeout(host: host, port: port)
         case is HTTPParserError:
             return SessionError(
-                .webSocket, "\(host):\(port) does not answer with HTTP within its limits.", stage: .upgrade)
+                .webSocket,
+                "The response of \(host):\(port) is not HTTP, or its header is too large. Check the port.",
+                stage: .upgrade)
         default:
             return SessionError(.network, "The connection to \(host):\(port) was lost.", stage: .channel)
         }
@@ -38,27 +40,30 @@ enum ConnectFailure {
     private static func error(_ error: ResolveError, host: String) -> SessionError {
         let message =
             switch error.reason {
-            case .unknownHost: "Unknown host \(host)."
-            case .noAnswer: "The name \(host) could not be looked up: no answer from the name server."
-            case .timeout: "The name \(host) could not be looked up in time."
+            case .unknownHost: "The host \(host) is unknown. Check its spelling and the name server."
+            case .noAnswer: "The name server did not answer for \(host). Check the network."
+            case .timeout: "The name server did not answer for \(host) in time. Check the network."
             }
         return SessionError(.network, message, stage: .resolve)
     }
 
     static func timeout(host: String, port: Int) -> SessionError {
-        SessionError(.connectionTimeout, "\(host):\(port) does not answer (connecting timed out).", stage: .connect)
+        SessionError(
+            .connectionTimeout,
+            "\(host):\(port) did not accept the connection in time. Check the address, the network and firewalls.",
+            stage: .connect)
     }
 
     private static func words(_ code: CInt) -> String {
         switch code {
-        case ECONNREFUSED: "connection refused"
+        case ECONNREFUSED: "connection refused; check that the server runs on this port"
         case ECONNRESET: "connection reset"
         case EPIPE: "connection closed"
         case ENETUNREACH: "network unreachable"
         case EHOSTUNREACH: "host unreachable"
         case ETIMEDOUT: "timed out"
         case EACCES, EPERM: "not permitted"
-        case EMFILE, ENFILE: "too many open files"
+        case EMFILE, ENFILE: "too many open files; raise the limit"
         case EADDRNOTAVAIL: "no local address or port available"
         default: "system error \(code)"
         }

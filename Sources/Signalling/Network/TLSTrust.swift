@@ -31,7 +31,7 @@ package enum TLSTrust: Sendable, Equatable {
         do {
             return try NIOSSLContext(configuration: configuration)
         } catch {
-            throw SessionError(.network, "TLS could not be set up.", stage: .tls, isPermanent: true)
+            throw SessionError(.network, "TLS could not be set up. Check ca-file.", stage: .tls, isPermanent: true)
         }
     }
 
@@ -50,7 +50,7 @@ package enum TLSTrust: Sendable, Equatable {
             }
         }
         guard let certificates = try? NIOSSLCertificate.fromPEMBytes(bytes), !certificates.isEmpty else {
-            throw refuse("holds no PEM certificate")
+            throw refuse("contains no PEM certificate")
         }
         return certificates
     }
@@ -65,14 +65,15 @@ struct TLSFailure {
         }
         if let extra = error as? NIOSSLExtraError {
             if extra == .failedToValidateHostname {
-                return permanent("The certificate of \(host) is for another host (certificate name mismatch).")
+                return permanent("The certificate of \(host) is for another host name. Check the URL.")
             }
-            return permanent("The TLS identity of \(host) could not be verified.")
+            return permanent("The TLS identity of \(host) could not be verified. Check the URL.")
         }
         guard let tls = error as? NIOSSLError else {
             // Raised outside a handshake, by a damaged or truncated record.
             if error is BoringSSLError {
-                return SessionError(.network, "The TLS connection to \(host) is broken.", stage: .tls)
+                return SessionError(
+                    .network, "The TLS connection to \(host) is lost after a protocol error.", stage: .tls)
             }
             return nil
         }
@@ -83,14 +84,15 @@ struct TLSFailure {
                 return permanent(certificateProblem(host, certificate))
             }
             if text.contains("PROTOCOL_VERSION") || text.contains("UNSUPPORTED_PROTOCOL") {
-                return permanent("\(host) speaks no TLS 1.2 or newer.")
+                return permanent("\(host) supports neither TLS 1.2 nor TLS 1.3; older versions are not accepted.")
             }
             if text.contains("WRONG_VERSION_NUMBER") || text.contains("HTTP_REQUEST") {
-                return SessionError(.network, "\(host) does not speak TLS on this port.", stage: .tls)
+                return SessionError(
+                    .network, "\(host) does not use TLS on this port. Check scheme and port of the URL.", stage: .tls)
             }
             return SessionError(.network, "The TLS handshake with \(host) failed.", stage: .tls)
         case .noCertificateToValidate, .unableToValidateCertificate:
-            return permanent("\(host) has no certificate that could be verified.")
+            return permanent("\(host) sent no certificate that can be verified.")
         case .uncleanShutdown:
             return nil
         default:
@@ -102,12 +104,12 @@ struct TLSFailure {
     private static func certificateProblem(_ host: String, _ certificate: NIOSSLCertificate?) -> String {
         let now = time(nil)
         if let certificate, certificate.notValidAfter < now {
-            return "The certificate of \(host) is expired (certificate expired)."
+            return "The certificate of \(host) has expired. Renew it, or correct this machine's clock."
         }
         if let certificate, certificate.notValidBefore > now {
-            return "The certificate of \(host) is not valid yet; is this machine's clock right?"
+            return "The certificate of \(host) is not valid yet. Check this machine's clock."
         }
-        return "The certificate of \(host) is not trusted (certificate unknown authority or damaged chain). "
-            + "If the service has an authority of its own, set ca-file."
+        return "The certificate of \(host) is not trusted: its authority is unknown, or its chain is incomplete or "
+            + "damaged. For a private authority set ca-file."
     }
 }

@@ -186,7 +186,11 @@ private final class Tunnel: @unchecked Sendable {
     // MARK: Closing
 
     private func failListening() {
-        fail(SessionError(.network, "No port of this machine could be opened for the TLS tunnel.", stage: .connect))
+        fail(
+            SessionError(
+                .network,
+                "No local port could be opened for the TLS tunnel to the TURN server. Check the limit of open files.",
+                stage: .connect))
     }
 
     private func fail(_ error: SessionError) {

@@ -90,7 +90,7 @@ final class FrameHandler: ChannelInboundHandler {
         pingTimer?.cancel()
         if phase != .ended {
             phase = .ended
-            onEvent(.closed(code: nil, reason: "without a closing handshake"))
+            onEvent(.closed(code: nil, reason: "without a close frame"))
         }
         context.fireChannelInactive()
     }

@@ -30,11 +30,13 @@ struct MessageAssembler {
         guard frame.maskKey == nil else { return protocolError("a frame of the server is masked") }
         switch frame.opcode {
         case .text, .binary:
-            guard fragments == 0 else { return protocolError("a message begins inside another") }
+            guard fragments == 0 else {
+                return protocolError("a new message before the last fragment of the previous one")
+            }
             isText = frame.opcode == .text
             return append(frame)
         case .continuation:
-            guard fragments > 0 else { return protocolError("a continuation continues nothing") }
+            guard fragments > 0 else { return protocolError("a continuation frame without a first fragment") }
             return append(frame)
         case .ping, .pong, .connectionClose:
             return control(frame)

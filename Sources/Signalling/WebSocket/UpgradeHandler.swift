@@ -117,13 +117,13 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         guard upgrade == ["websocket"], connection.contains("upgrade"),
             upgrader.shouldAllowUpgrade(upgradeResponse: head)
         else {
-            end(context, .failed(invalid("its handshake is invalid")))
+            end(context, .failed(invalid("the Upgrade, Connection or Sec-WebSocket-Accept header is wrong")))
             return
         }
         guard !head.headers.contains(name: "Sec-WebSocket-Extensions"),
             !head.headers.contains(name: "Sec-WebSocket-Protocol")
         else {
-            end(context, .failed(invalid("it turns on an extension or protocol that was not asked for")))
+            end(context, .failed(invalid("it selects an extension or subprotocol that was not offered")))
             return
         }
         swap(context)
@@ -152,7 +152,10 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func invalid(_ reason: String) -> SessionError {
-        SessionError(.webSocket, "\(url.host) does not upgrade to WebSocket properly: \(reason).", stage: .upgrade)
+        SessionError(
+            .webSocket,
+            "\(url.host) sent an invalid WebSocket upgrade: \(reason). Check for a proxy that changes the connection.",
+            stage: .upgrade)
     }
 
     private func end(_ context: ChannelHandlerContext, _ outcome: Outcome) {
@@ -214,7 +217,7 @@ final class InboundGate: ChannelInboundHandler, RemovableChannelHandler {
         }
         remaining = 0
         context.fireErrorCaught(
-            SessionError(.webSocket, "The answer to the WebSocket upgrade is endless.", stage: .upgrade))
+            SessionError(.webSocket, "The response to the WebSocket upgrade exceeds the size limit.", stage: .upgrade))
         context.close(promise: nil)
     }
 }

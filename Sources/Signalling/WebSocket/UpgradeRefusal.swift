@@ -18,33 +18,35 @@ struct UpgradeRefusal {
         case 401, 403:
             error.code = .invalidAPIKey
             error.isPermanent = true
-            error.message = "\(url.host) refuses the API key (HTTP \(status)\(details)). Check the key and its model."
+            error.message =
+                "\(url.host) rejected the API key (HTTP \(status)\(details)). "
+                + "Check the key and whether it permits the model."
         case 404 where url.isForViewers:
             error.code = .server
             error.isPermanent = true
             error.message =
-                "\(url.host) has no such session (HTTP 404\(details)): it has ended, or its subscribe token is not for "
-                + "this service."
+                "The session to watch does not exist on \(url.host) (HTTP 404\(details)): it has ended, or "
+                + "subscribe-token belongs to another service. Get a new token."
         case 404:
-            error.message = "\(url.host) has no such service (HTTP 404\(details)). Check base-url and model."
+            error.message = "\(url.host) has no service at this path (HTTP 404\(details)). Check base-url and model."
         case 300...399:
             error.code = .network
             error.message =
-                "\(url.host) redirects elsewhere (HTTP \(status)), which is not followed. "
-                + "Is there a login page in this network, or an old base-url?"
+                "\(url.host) redirects to another address (HTTP \(status)); redirects are not followed. "
+                + "Log in to this network if it has a login page, or correct base-url."
         case 200, 511:
             error.code = .network
             error.message =
-                "\(url.host) answers with a page instead of a WebSocket (HTTP \(status)). "
-                + "Is there a login page in this network?"
+                "\(url.host) answered with a page instead of a WebSocket (HTTP \(status)). "
+                + "Log in to this network if it has a login page, or correct base-url."
         case 429:
             error.code = .server
-            error.message = "\(url.host) is being asked too often (HTTP 429\(details))."
+            error.message = "\(url.host) limits the request rate (HTTP 429\(details)). Retry later."
         case 500...599:
             error.code = .server
-            error.message = "\(url.host) cannot serve now (HTTP \(status)\(details))."
+            error.message = "\(url.host) is unavailable (HTTP \(status)\(details))."
         default:
-            error.message = "\(url.host) refuses the WebSocket (HTTP \(status)\(details))."
+            error.message = "\(url.host) rejected the WebSocket upgrade (HTTP \(status)\(details))."
         }
         if status == 429 || status == 503 { error.retryAfter = retryAfter }
         if let words, PermanentErrorText.matches(words) { error.isPermanent = true }

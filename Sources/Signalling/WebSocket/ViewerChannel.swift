@@ -101,18 +101,21 @@ package final class ViewerChannel: SignallingChannel {
             } catch {
                 return .failure(
                     SessionError(
-                        .server, "The answer of \(url.host) names no room to watch.", stage: .connect,
+                        .server, "The response of \(url.host) contains no room to watch.", stage: .connect,
                         httpStatus: Int(head.status.code)))
             }
         case .answer(let head, let body):
             return .failure(UpgradeRefusal(head: head, body: body, url: url).error)
         case .tooLong:
-            return .failure(SessionError(.server, "The answer of \(url.host) is too long.", stage: .connect))
+            return .failure(
+                SessionError(
+                    .server, "The response of \(url.host) with the room to watch exceeds the size limit.",
+                    stage: .connect))
         case .timedOut:
             return .failure(
                 SessionError(
-                    .connectionTimeout, "\(url.host):\(url.port) did not name a room to watch in time.", stage: .connect
-                ))
+                    .connectionTimeout, "\(url.host):\(url.port) did not send the room to watch in time.",
+                    stage: .connect))
         case .failed(let error):
             return .failure(error)
         }

@@ -89,7 +89,8 @@ package final class WebSocketChannel: SignallingChannel {
         connection.loop.execute { [connection, self] in
             guard isWithinBounds else {
                 connection.fail(
-                    SessionError(.webSocket, "\(host) does not take messages: too many are waiting.", stage: .channel))
+                    SessionError(
+                        .webSocket, "\(host) does not read its messages: too many wait to be sent.", stage: .channel))
                 return
             }
             connection.send(message) { self.taken(message.count) }
@@ -253,7 +254,8 @@ private final class Connection: @unchecked Sendable {
         fail(
             SessionError(
                 .connectionTimeout,
-                "\(url.host):\(url.port) did not answer within \(seconds.formatted) s (waiting for \(waiting)).",
+                "\(url.host):\(url.port) did not answer within \(seconds.formatted) s (waiting for \(waiting)). "
+                    + "Check the network and the service.",
                 stage: waiting == "the WebSocket upgrade" ? .upgrade : .connect))
     }
 
@@ -282,7 +284,8 @@ private final class Connection: @unchecked Sendable {
         case .dead:
             end(
                 .failed(
-                    SessionError(.webSocket, "\(url.host) is silent: the connection is dead.", stage: .channel)))
+                    SessionError(
+                        .webSocket, "\(url.host) did not answer a ping; the connection is lost.", stage: .channel)))
         }
     }
 
@@ -305,7 +308,7 @@ private final class Connection: @unchecked Sendable {
     }
 
     private func violation(_ reason: String) -> SessionError {
-        SessionError(.webSocket, "\(url.host) breaks the WebSocket protocol: \(reason).", stage: .channel)
+        SessionError(.webSocket, "\(url.host) violated the WebSocket protocol: \(reason).", stage: .channel)
     }
 
     // MARK: Closing

@@ -4,7 +4,9 @@ package import GStreamerKit
 package enum VideoDecoderBin {
     package static func make(codec: VideoCodec) throws(GStreamerError) -> Bin {
         guard let factory = codec.installedDecoder else {
-            throw GStreamerError(.missingElement(codec.decoders.joined(separator: " or ")), "no \(codec.encodingName) decoder is installed")
+            let names = codec.decoders.joined(separator: " or ")
+            throw GStreamerError(
+                .missingElement(names), "no \(codec.encodingName) decoder is installed: install \(names)")
         }
         let bin = Bin()
         let depayloader = try Element(factory: codec.depayloader)
@@ -47,8 +49,8 @@ package enum VideoDecoderBin {
                 owner.postError(
                     ElementProblem(
                         .streamFormat,
-                        "The service sends frames of \(claim) pixels; at most \(FrameSize.maximumSide)x"
-                            + "\(FrameSize.maximumPixels / FrameSize.maximumSide) are decoded."))
+                        "The service sends frames of \(claim) pixels; the limit is \(FrameSize.maximumSide)x"
+                            + "\(FrameSize.maximumPixels / FrameSize.maximumSide)."))
             }
             own.send(Event.forceKeyUnitUpstream())
             return .drop

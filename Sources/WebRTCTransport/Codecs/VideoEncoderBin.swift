@@ -34,7 +34,9 @@ package final class VideoEncoderBin: VideoSender {
         var elements: [Element] = []
         if encoderDescription.isEmpty {
             guard let factory = codec.installedEncoder else {
-                throw GStreamerError(.missingElement(codec.encoders.joined(separator: " or ")), "no \(codec.encodingName) encoder is installed")
+                let names = codec.encoders.joined(separator: " or ")
+                throw GStreamerError(
+                    .missingElement(names), "no \(codec.encodingName) encoder is installed: install \(names)")
             }
             encoder = try Element(factory: factory)
             EncoderTuning.apply(to: encoder)
@@ -77,7 +79,8 @@ package final class VideoEncoderBin: VideoSender {
         bin.add(elements)
         try bin.linkChain(elements)
         guard let sink = elements[0].staticPad("sink"), let source = payloader.staticPad("src") else {
-            throw GStreamerError(.badDescription, "'\(encoderDescription)' has no sink pad named 'sink'")
+            throw GStreamerError(
+                .badDescription, "the description '\(encoderDescription)' in encoder has no pad named sink")
         }
         bin.add(try GhostPad(name: "sink", target: sink))
         bin.add(try GhostPad(name: "src", target: source))

@@ -113,7 +113,7 @@ struct Negotiation: Sendable {
     }
 
     static let wrongState = PeerConnectionError(
-        .wrongState, "a connection makes one offer at a time, or answers only, and nothing after it is closed")
+        .wrongState, "an offer is in flight, the connection only answers, or it is closed")
 
     /// True after the first answer was applied or created.
     var isConnected: Bool { remoteUsernameFragment != nil }
@@ -247,7 +247,7 @@ struct Negotiation: Sendable {
                         picture?.sentLayers = simulcast.filter(found.receivedLayers.contains)
                     }
                 } else if line.direction.sends {
-                    throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
+                    throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
                 }
             case .media(.audio):
                 if let found = remote.audio(at: index) {
@@ -321,7 +321,7 @@ struct Negotiation: Sendable {
             video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType } ?? true
         }
         if let chosen, !isOurs(chosen) {
-            throw PeerConnectionError(.badDescription, "the far side's video became another one")
+            throw PeerConnectionError(.badDescription, "the remote description changes the mid of the video")
         }
         let before = Set(lines.filter { $0.content == .media(.video) }.map(\.mid))
         let sending = video.flatMap { remote.mids.contains($0.mid) ? $0.mid : nil } ?? chosen?.mid
@@ -461,7 +461,7 @@ struct Negotiation: Sendable {
     private mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
         let fragment = remote.transport.usernameFragment
         guard (remoteUsernameFragment ?? fragment) == fragment else {
-            throw PeerConnectionError(.badDescription, "the far side restarts ICE, which is not done here")
+            throw PeerConnectionError(.badDescription, "the remote peer restarts ICE, which is not supported")
         }
         remoteUsernameFragment = fragment
     }

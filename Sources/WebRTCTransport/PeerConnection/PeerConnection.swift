@@ -95,7 +95,7 @@ package final class PeerConnection: @unchecked Sendable {
             retransmissionSSRC: number + 1, audioSSRC: audioNumber)
         negotiation = Mutex(NegotiationSlot(value: Negotiation(identity: identity, configuration: configuration)))
         do { certificate = try DTLSCertificate.generate() } catch {
-            throw PeerConnectionError(.dtls, "could not make a certificate: \(error)")
+            throw PeerConnectionError(.dtls, "the DTLS certificate could not be generated: \(error)")
         }
         do { graph = try RTPGraph(latency: configuration.jitterBufferLatency, cname: cname) } catch {
             throw PeerConnectionError(.missingElement, error.message)
@@ -127,7 +127,7 @@ package final class PeerConnection: @unchecked Sendable {
                 configuration: settings,
                 onEvent: { [weak self] event in self?.handle(event) },
                 onDatagram: { [weak self] datagram in self?.receive(datagram) })
-        } catch { throw PeerConnectionError(.ice, "could not make the ICE agent: \(error)") }
+        } catch { throw PeerConnectionError(.ice, "the ICE agent could not be created: \(error)") }
     }
 
     func localTransport(_ agent: ICEAgent, setup: String) -> TransportParameters {
@@ -222,7 +222,7 @@ package final class PeerConnection: @unchecked Sendable {
             if agent != nil { applyPending() }
             return nil
         }
-        if let failure { throw PeerConnectionError(.dtls, "could not start DTLS: \(failure)") }
+        if let failure { throw PeerConnectionError(.dtls, "DTLS could not be started: \(failure)") }
     }
 
     private func applyPending() {
@@ -261,7 +261,12 @@ package final class PeerConnection: @unchecked Sendable {
             onEvent(.iceConnected)
             startHandshakeIfReady()
         case .stateChanged(.failed):
-            fail(PeerConnectionError(.ice, iceIsUp ? "the network path to the far side is dead" : "no network path to the far side was found"))
+            fail(
+                PeerConnectionError(
+                    .ice,
+                    iceIsUp
+                        ? "the network path to the remote peer failed"
+                        : "no network path to the remote peer was found; check that UDP passes, or set turn-servers"))
         case .stateChanged: break
         }
     }
@@ -310,7 +315,7 @@ package final class PeerConnection: @unchecked Sendable {
                 srtp = transform
                 outward.withLock { $0.srtp = transform }
             } catch {
-                fail(PeerConnectionError(.dtls, "could not key SRTP: \(error)"))
+                fail(PeerConnectionError(.dtls, "SRTP could not be set up: \(error)"))
                 return
             }
             connectedAt = .now

@@ -70,7 +70,7 @@ package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConv
     package let message: String
     package var description: String { message }
 
-    package static let closedByPeer = PeerConnectionError(.dtls, "the far side closed the connection")
+    package static let closedByPeer = PeerConnectionError(.dtls, "the remote peer closed the DTLS connection")
 
     package init(_ code: Code, _ message: String) {
         self.code = code

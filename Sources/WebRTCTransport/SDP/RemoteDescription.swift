@@ -113,10 +113,10 @@ package struct RemoteDescription: Sendable {
                 at: videoIndex, of: sdp, mid: mids[videoIndex], isOffer: isOffer, preferring: choice.videoPayloadType,
                 available: available)
         } else if choice.requiresVideo, !choice.mayHoldNothing {
-            throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
+            throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
         guard let index = videoIndex ?? audio?.mediaIndex ?? others ?? (choice.mayHoldNothing ? usable.first : nil) else {
-            throw PeerConnectionError(.rejected, "the far side's description holds nothing that can be used")
+            throw PeerConnectionError(.rejected, "the remote description has no usable m-line")
         }
         try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio)
     }
@@ -126,10 +126,10 @@ package struct RemoteDescription: Sendable {
     init(answer text: String, to offered: [String]) throws(PeerConnectionError) {
         let sdp = try Self.parse(text)
         guard sdp.media.map(\.kind) == offered else {
-            throw PeerConnectionError(.badDescription, "the answer has other m-lines than the offer")
+            throw PeerConnectionError(.badDescription, "the m-lines of the answer do not match the offer")
         }
         guard let index = Self.usable(sdp).first else {
-            throw PeerConnectionError(.rejected, "the far side's description holds no video, or refuses it")
+            throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
         try self.init(sdp, transportIndex: index, isOffer: false, video: nil, audio: nil)
     }
@@ -209,15 +209,20 @@ package struct RemoteDescription: Sendable {
         available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) -> RemoteVideo {
         let media = sdp.media[index]
-        guard isSecure(media) else { throw PeerConnectionError(.badDescription, "the video is not sent by DTLS-SRTP") }
+        guard isSecure(media) else {
+            throw PeerConnectionError(.badDescription, "the remote description has video without DTLS-SRTP")
+        }
         guard !isOffer || media.has("rtcp-mux") else {
-            throw PeerConnectionError(.badDescription, "the far side does not multiplex RTCP with RTP")
+            throw PeerConnectionError(.badDescription, "the remote peer does not support rtcp-mux, which is required")
         }
         let codecs = PayloadTypes(media).videoCodecs
         let usable = codecs.filter { available($0.codec) }
         guard let codec = usable.first(where: { $0.payloadType == type }) ?? usable.first else {
             let names = PayloadTypes(media).encodingNames
-            throw PeerConnectionError(.rejected, "no video codec in common: the far side has \(names.isEmpty ? "none" : names.joined(separator: ", "))")
+            throw PeerConnectionError(
+                .rejected,
+                "no video codec in common: the remote peer has "
+                    + "\(names.isEmpty ? "none" : names.joined(separator: ", ")); check the property codec")
         }
         let extmap = sdp.values("extmap") + media.values("extmap")
         return RemoteVideo(
@@ -264,14 +269,14 @@ package struct RemoteDescription: Sendable {
         }
         guard let fragment = attributes("ice-ufrag").first, let password = attributes("ice-pwd").first,
             (4...256).contains(fragment.utf8.count), (22...256).contains(password.utf8.count)
-        else { throw PeerConnectionError(.badDescription, "the far side's description lacks ICE credentials") }
+        else { throw PeerConnectionError(.badDescription, "the remote description has no ICE credentials") }
         let fingerprints = attributes("fingerprint").compactMap(Fingerprint.init(sdpValue:))
         guard !fingerprints.isEmpty else {
-            throw PeerConnectionError(.badDescription, "the far side's description lacks a usable certificate fingerprint")
+            throw PeerConnectionError(.badDescription, "the remote description has no usable certificate fingerprint")
         }
         let setup = attributes("setup").first ?? "actpass"
         guard ["actpass", "active", "passive"].contains(setup), isOffer || setup != "actpass" else {
-            throw PeerConnectionError(.badDescription, "the far side's a=setup is not a role for DTLS here")
+            throw PeerConnectionError(.badDescription, "the remote description has an unusable a=setup")
         }
         return TransportParameters(
             usernameFragment: fragment, password: password, fingerprints: fingerprints, setup: setup)

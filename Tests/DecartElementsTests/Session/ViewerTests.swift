@@ -129,7 +129,8 @@ extension ElementTests {
                     let warning = try #require(viewer.waitForProblem(.warning))
                     #expect(warning.details?["permanent"]?.bool == false)
                     let error = try #require(viewer.waitForError())
-                    #expect(error.text.contains("no such session") && error.details?.int("http-status") == 404)
+                    #expect(error.text.contains("session to watch does not exist"))
+                    #expect(error.details?.int("http-status") == 404)
                     #expect(error.details?["permanent"]?.bool == true)
                     // Frames continue, as `fallback=freeze` requires.
                     #expect(viewer.waitForFrames(5))
@@ -146,7 +147,7 @@ extension ElementTests {
                     let id = try #require(standIn.sessions.first?.sessionID)
                     standIn.server.dropSession(id)
                     let error = try #require(viewer.waitForError())
-                    #expect(error.text.contains("no such session"))
+                    #expect(error.text.contains("session to watch does not exist"))
                     #expect(
                         eventually(seconds: 20) {
                             owner.transform.string("subscribe-token").map { $0 != token } ?? false
@@ -206,7 +207,7 @@ extension ElementTests {
                     #expect(viewer.play() == .failure)
                     let error = try #require(viewer.waitForError())
                     #expect(error.details?.string("code") == "INVALID_INPUT")
-                    #expect(error.text.contains("subscribe token") && !error.text.contains(token))
+                    #expect(error.text.contains("subscribe-token") && !error.text.contains(token))
                 }
                 #expect(standIn.sessions.isEmpty)
             }
@@ -223,7 +224,8 @@ extension ElementTests {
                 try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=black")) { viewer in
                     viewer.play()
                     let error = try #require(viewer.waitForError())
-                    #expect(error.text.contains("no such session") && error.details?.int("http-status") == 404)
+                    #expect(error.text.contains("session to watch does not exist"))
+                    #expect(error.details?.int("http-status") == 404)
                     #expect(error.details?["permanent"]?.bool == true)
                     #expect(!viewer.takeProblems().contains { $0.kind == .warning })
                 }
