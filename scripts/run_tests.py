@@ -156,7 +156,9 @@ def script_steps(folder):
         ("FirstGeneration", "DECART_TEST_FIRST_GENERATION_PYTHON", "check_first_generation.py", 10),
     ]:
         python = os.environ.get(variable)
-        yield Step(name, [python, f"{REPO}/Tests/System/Peers/{script}"] if python else [], 300, expected)
+        # On a busy machine LiveKit's SDK sends fewer layers than the rooms expect.
+        yield Step(name, [python, f"{REPO}/Tests/System/Peers/{script}"] if python else [], 300, expected,
+                   timed=name == "Rooms")
     for where in ("Tests/System/Host", "scripts"):
         for file in sorted(os.listdir(f"{REPO}/{where}")):
             path = f"{REPO}/{where}/{file}"
