@@ -26,12 +26,39 @@ package enum VideoDecoderBin {
             limitFrames(codec, depayloader)
             return bin
         }
+        requestMissingKeyframe(depayloader)
         // The probe sees parameter sets in a byte-stream; in caps they would have passed before the frame.
         let format = try Element(factory: "capsfilter")
         format.set("caps", caps: try Caps("video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"))
         try bin.hold([depayloader, format, decoder])
         limitFrames(codec, depayloader)
         return bin
+    }
+
+    /// Requests a keyframe each second of the stream in which packets arrive and no frame leaves. rtph264depay requests
+    /// one only after a gap, unlike those of VP8 and VP9; it sees none if the packets before its first one were lost, for
+    /// example because they came before the SRTP keys, and then waits for a keyframe that nothing requests.
+    private static func requestMissingKeyframe(_ depayloader: Element) {
+        guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
+        let interval: ClockTime = 1_000_000_000
+        // Both probes run on the stream's thread.
+        var waitingSince: ClockTime?
+        frames.addProbe(.buffer) { _ in
+            waitingSince = nil
+            return .pass
+        }
+        packets.addProbe(.buffer) { [own = frames.unowned] item in
+            guard case .buffer(let packet) = item, let time = packet.pts else { return .pass }
+            guard let since = waitingSince, time >= since else {
+                waitingSince = time
+                return .pass
+            }
+            if time - since >= interval {
+                waitingSince = time
+                own.send(Event.forceKeyUnitUpstream())
+            }
+            return .pass
+        }
     }
 
     /// Drops oversized frames, because the decoder would allocate for them first. Each drop requests a keyframe; after

@@ -49,6 +49,16 @@ extension Transport {
             }
         }
 
+        /// Returns the RTP payload of a frame that refers to an earlier one.
+        private static func deltaFrame(_ codec: VideoCodec) -> [UInt8] {
+            let rest = [UInt8](repeating: 0x55, count: 200)
+            return switch codec {
+            case .vp8: [0x10, 0x91, 0x0c, 0x00] + rest
+            case .vp9: [0x4c, 0x86] + rest
+            case .h264: [0x41, 0x9a, 0x24] + rest
+            }
+        }
+
         private final class Line {
             let pipeline = Pipeline()
             private let source = Pad(name: "src", direction: .source)
@@ -136,6 +146,17 @@ extension Transport {
             let error = try #require(line.error(), "three oversized keyframes in a row are no error")
             #expect(error.contains("4096") && error.contains("pixels"), "\(error)")
             #expect(line.frames.value == 2)
+        }
+
+        /// No gap tells the depayloader that the first keyframe is missing.
+        @Test(arguments: VideoCodec.allCases)
+        func aStreamThatBeginsWithoutAKeyframeGetsOneRequested(codec: VideoCodec) throws {
+            GStreamerRuntime.initialise()
+            let line = try Line(codec)
+            // Three seconds at 30 frames a second.
+            for time in 0...91 { line.push([Self.deltaFrame(codec)], at: time) }
+            #expect(line.frames.value == 0)
+            #expect(line.requests.value >= 2, "\(line.requests.value) requests")
         }
     }
 }
