@@ -77,6 +77,28 @@ package final class TurnServer: @unchecked Sendable {
         process = pid
         guard status == 0 else { throw CannotStart() }
         guard Self.waitForText("DB connection success", on: output) else { throw CannotStart() }
+        // The TLS listener may come later than that line.
+        if tlsPort != 0 { guard Self.waitForListener(tlsPort) else { throw CannotStart() } }
+    }
+
+    private static func waitForListener(_ port: UInt16) -> Bool {
+        for _ in 0..<250 {
+            let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            guard socket >= 0 else { return false }
+            defer { close(socket) }
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            let isAccepted = withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                }
+            }
+            if isAccepted { return true }
+            usleep(20_000)
+        }
+        return false
     }
 
     deinit {
