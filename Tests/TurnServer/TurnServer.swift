@@ -54,7 +54,7 @@ package final class TurnServer: @unchecked Sendable {
                 "--tls-listening-port", "\(tlsPort)", "--cert", "\(directory)/cert.pem", "--pkey", "\(directory)/key.pem",
             ]
         let arguments = [
-            Self.path, "-n", "-L", "127.0.0.1", "-E", "127.0.0.1", "-p", "\(port)",
+            Self.path, "-v", "-n", "-L", "127.0.0.1", "-E", "127.0.0.1", "-p", "\(port)",
             "--min-port", "\(first)", "--max-port", "\(first + 200)", "--relay-threads", "1",
             "-r", "example.org", "--allow-loopback-peers", "--no-cli", "--no-dtls",
             "--no-rfc5780", "-l", "stdout", "--pidfile", "\(directory)/pid", "-b", "\(directory)/db",
@@ -76,29 +76,10 @@ package final class TurnServer: @unchecked Sendable {
         output = ends[0]
         process = pid
         guard status == 0 else { throw CannotStart() }
-        guard Self.waitForText("DB connection success", on: output) else { throw CannotStart() }
-        // The TLS listener may come later than that line.
-        if tlsPort != 0 { guard Self.waitForListener(tlsPort) else { throw CannotStart() } }
-    }
-
-    private static func waitForListener(_ port: UInt16) -> Bool {
-        for _ in 0..<250 {
-            let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            guard socket >= 0 else { return false }
-            defer { close(socket) }
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-            let isAccepted = withUnsafePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-                }
-            }
-            if isAccepted { return true }
-            usleep(20_000)
-        }
-        return false
+        // Threads of coturn open the listeners and the database, in any order.
+        let listeners = ["UDP", "TCP"].map { ($0, port) } + (tlsPort == 0 ? [] : [("TCP", tlsPort)])
+        let lines = listeners.map { "\($0) listener opened on: 127.0.0.1:\($1)" } + ["DB connection success"]
+        guard Self.waitForLines(lines, on: output) else { throw CannotStart() }
     }
 
     deinit {
@@ -130,7 +111,9 @@ package final class TurnServer: @unchecked Sendable {
         return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.filter { $0 > 0x20 }, as: UTF8.self)
     }
 
-    private static func waitForText(_ text: String, on descriptor: Int32) -> Bool {
+    /// Waits until all of the texts stand in the log. Spaces do not count, because coturn varies them.
+    private static func waitForLines(_ texts: [String], on descriptor: Int32) -> Bool {
+        let texts = texts.map { $0.filter { $0 != " " } }
         var seen: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let deadline = ContinuousClock.now + .seconds(10)
@@ -140,7 +123,8 @@ package final class TurnServer: @unchecked Sendable {
             let count = read(descriptor, &buffer, buffer.count)
             guard count > 0 else { return false }
             seen += buffer.prefix(count)
-            if String(decoding: seen, as: UTF8.self).contains(text) { return true }
+            let log = String(decoding: seen.filter { $0 != 0x20 }, as: UTF8.self)
+            if texts.allSatisfy({ log.contains($0 + (($0.last?.isNumber ?? false) ? "\n" : "")) }) { return true }
         }
         return false
     }
