@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// Holds one reference to immutable GstCaps.
 // @unchecked: these caps are never modified and their reference count is atomic.
-package final class Caps: @unchecked Sendable, CustomStringConvertible {
+package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstCaps>
 
     init(taking pointer: UnsafeMutablePointer<GstCaps>) { self.pointer = pointer }
@@ -39,6 +39,7 @@ package final class Caps: @unchecked Sendable, CustomStringConvertible {
         (0..<gst_caps_get_size(pointer)).compactMap { gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) } }
     }
 
+    package static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
     package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
     package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 

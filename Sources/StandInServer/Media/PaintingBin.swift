@@ -30,6 +30,7 @@ struct PaintingBin {
         self.painted = painted
         // Used only by the one streaming thread that pushes into this pad.
         var video: VideoInfo?
+        var current: Caps?
         var frozen: FrozenPicture?
         let size = bin.child(named: "size")
         var isHalved = false
@@ -38,12 +39,12 @@ struct PaintingBin {
             case .event(let event):
                 if let caps = event.caps {
                     video = VideoInfo(caps: caps)
-                    painter.audience.set(caps: caps)
+                    current = caps
                 }
                 if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
                 return .pass
             case .buffer(let buffer):
-                guard let video, !painter.isPaused else { return .drop }
+                guard let video, let current, !painter.isPaused else { return .drop }
                 faults.pictureCame()
                 if !isHalved, faults.isOn(.capsChange) {
                     isHalved = true
@@ -58,7 +59,7 @@ struct PaintingBin {
                 if hold > 0 { picture.pts = picture.pts.map { $0 &+ UInt64(hold) } }
                 Self.stamp(picture, now: size?.currentRunningTime)
                 painter.noteSent()
-                painter.audience.show(picture)
+                painter.audience.show(picture, current)
                 _ = painted.push(picture)
                 return .drop
             case .query:

@@ -6,7 +6,6 @@ import DecartProtocol
 import Dispatch
 import GStreamerKit
 import ICE
-import Synchronization
 import WebRTCTransport
 
 // @unchecked: mutable fields are touched on `queue` only.
@@ -203,11 +202,10 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 }
 
 /// Passes frames from the session's pipeline into the viewer's and restamps them with the viewer's running time.
-// @unchecked: the pad has its own lock; the rest belongs to the painting thread.
+// @unchecked: the pad has its own lock; nothing else changes.
 final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
     let queue: Element
     private let pad = Pad(name: "painted", direction: .source)
-    private let number = Mutex(0)
 
     init() throws {
         queue = try Element(factory: "queue")
@@ -226,18 +224,15 @@ final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
         try pad.link(sink)
     }
 
-    func show(_ picture: Buffer, _ caps: Caps, number: Int) {
+    func show(_ frame: Buffer, _ caps: Caps) {
         guard let now = queue.currentRunningTime else { return }
-        let before = self.number.withLock { before in
-            defer { before = number }
-            return before
-        }
-        if before == 0 { pad.push(GStreamerKit.Event.streamStart(id: "standin/viewer", groupID: Event.nextGroupID())) }
-        if before != number { pad.push(Event.caps(caps)) }
-        if before == 0 { pad.push(Event.timeSegment()) }
-        picture.pts = now
-        picture.dts = nil
-        _ = pad.push(picture)
+        let before = pad.currentCaps
+        if before == nil { pad.push(GStreamerKit.Event.streamStart(id: "standin/viewer", groupID: Event.nextGroupID())) }
+        if before != caps { pad.push(Event.caps(caps)) }
+        if before == nil { pad.push(Event.timeSegment()) }
+        frame.pts = now
+        frame.dts = nil
+        _ = pad.push(frame)
     }
 
     func close() { pad.setActive(false) }

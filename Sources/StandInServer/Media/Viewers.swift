@@ -10,14 +10,12 @@ struct SessionEnded: Sendable {}
 package final class Viewers: Sendable {
     /// Receives a viewer's frames; must not block.
     protocol Screen: AnyObject, Sendable {
-        /// - Parameter number: Identifies the caps; changes whenever they change.
-        func show(_ picture: Buffer, _ caps: Caps, number: Int)
+        func show(_ frame: Buffer, _ caps: Caps)
     }
 
     private struct State {
         var screens: [ObjectIdentifier: any Screen] = [:]
         var channels: [ObjectIdentifier: any Channel] = [:]
-        var caps: (caps: Caps, number: Int)?
     }
     private let state = Mutex(State())
 
@@ -28,15 +26,9 @@ package final class Viewers: Sendable {
 
     // MARK: Frames (the painting thread)
 
-    func set(caps: Caps) {
-        state.withLock { $0.caps = (caps, ($0.caps?.number ?? 0) &+ 1) }
-    }
-
-    func show(_ picture: Buffer) {
-        let (screens, caps) = state.withLock { (Array($0.screens.values), $0.caps) }
-        guard let caps else { return }
-        for screen in screens {
-            if let copy = picture.copyOfMetadata() { screen.show(copy, caps.caps, number: caps.number) }
+    func show(_ frame: Buffer, _ caps: Caps) {
+        for screen in state.withLock({ Array($0.screens.values) }) {
+            if let copy = frame.copyOfMetadata() { screen.show(copy, caps) }
         }
     }
 
@@ -56,12 +48,7 @@ package final class Viewers: Sendable {
 
     /// Ends the viewers' connections. Viewers that connect later watch the session's next media, if any.
     func end() {
-        let channels = state.withLock { state in
-            // Release the caps: the audience may outlive the media, but nothing of the media may stay alive with it.
-            state.caps = nil
-            return Array(state.channels.values)
-        }
-        for channel in channels {
+        for channel in state.withLock({ Array($0.channels.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(SessionEnded())
         }
     }
