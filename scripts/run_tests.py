@@ -8,8 +8,8 @@ A step is a process: a Swift test suite (or all small suites of a target) or a s
 
 Most steps wait for real time, so several of them run side by side. Steps of one lane never run together. Steps that
 measure time, rates or A/V sync run after the others, two at once, and the fault rows, which run side by side themselves,
-run alone. Each step has a time limit. A process that outlives its
-step is killed and counts as a failure. DIR gets a log for each step and junit.xml.
+run alone. Each step has a time limit. A process that outlives its step is killed and counts as a failure. DIR gets a log
+for each step and junit.xml.
 """
 
 import argparse
@@ -46,8 +46,6 @@ class Step:
     name: str
     command: list
     limit: int
-    # Expected duration in seconds. The longest step starts first.
-    expected: int = 5
     lane: str = ""
     # Runs after the others, with one other such step at most.
     timed: bool = False
@@ -56,6 +54,7 @@ class Step:
     # Set for Swift test suites: the media transport (see Tests/DecartElementsTests/Support/MediaWay.swift).
     media: str | None = None
     tests: list = dataclasses.field(default_factory=list)
+    expected: int = 5  # seconds
     results: list = dataclasses.field(default_factory=list)
     took: float = 0.0
     processor_time: float = 0.0
@@ -63,20 +62,27 @@ class Step:
 
 # --- The steps ---------------------------------------------------------------------------------------------------------
 
-# Suites with a step of their own, and how many seconds they take. The other suites of a target share one process.
-LONG = {
-    "WebRTCTransportTests.Transport/NetworkConditionTests": 38, "WebRTCTransportTests.Transport/InteroperabilityTests": 33,
-    "WebRTCTransportTests.Transport/CycleTests": 23, "WebRTCTransportTests.CongestionPeerTests": 11,
-    "ICETests.DeadPeerTests": 50, "ICETests.LoopbackTests": 20,
-}
-REST = {"WebRTCTransportTests": 50, "StandInServerTests": 20, "ICETests": 10}
-ELEMENTS = "DecartElementsTests"
-ELEMENT_SUITES = {
-    "AudioTests": 42, "ProcessorTests": 71, "FrameRateTests": 62, "RoomTests": 44, "CycleTests": 42,
-    "CaptureTimeTests": 41, "LipSyncTests": 41, "GenerationTests": 41, "ViewerTests": 25, "PublishTests": 23,
-    "CameraTestsDevices": 19, "RoomTestsRelay": 17, "TeardownTests": 15, "CameraTests": 10, "CameraTestsMute": 10,
-    "CameraTestsPreview": 9, "CapsChangeTests": 9, "FailureTests": 9, "FileInputTests": 8, "FallbackTests": 7,
-    "OutputTests": 7, "EndOfStreamTests": 7, "InputFormatTests": 6,
+# Expected seconds of a step: the longest one starts first, and --quick leaves the long ones out. A suite in this list has
+# a step of its own; the other suites of its target share one.
+EXPECTED = {
+    "WebRTCTransportTests": 50, "WebRTCTransportTests.Transport/NetworkConditionTests": 38,
+    "WebRTCTransportTests.Transport/InteroperabilityTests": 33, "WebRTCTransportTests.Transport/CycleTests": 23,
+    "WebRTCTransportTests.CongestionPeerTests": 11,
+    "ICETests": 10, "ICETests.DeadPeerTests": 50, "ICETests.LoopbackTests": 20,
+    "StandInServerTests": 20,
+    "DecartElementsTests": 60, "DecartElementsTests.AudioTests": 42, "DecartElementsTests.ProcessorTests": 71,
+    "DecartElementsTests.FrameRateTests": 62, "DecartElementsTests.RoomTests": 44, "DecartElementsTests.CycleTests": 42,
+    "DecartElementsTests.CaptureTimeTests": 41, "DecartElementsTests.LipSyncTests": 41,
+    "DecartElementsTests.GenerationTests": 41, "DecartElementsTests.ViewerTests": 25,
+    "DecartElementsTests.PublishTests": 23, "DecartElementsTests.CameraTestsDevices": 19,
+    "DecartElementsTests.RoomTestsRelay": 17, "DecartElementsTests.TeardownTests": 15,
+    "DecartElementsTests.CameraTests": 10, "DecartElementsTests.CameraTestsMute": 10,
+    "DecartElementsTests.CameraTestsPreview": 9, "DecartElementsTests.CapsChangeTests": 9,
+    "DecartElementsTests.FailureTests": 9, "DecartElementsTests.FileInputTests": 8, "DecartElementsTests.FallbackTests": 7,
+    "DecartElementsTests.OutputTests": 7, "DecartElementsTests.EndOfStreamTests": 7,
+    "DecartElementsTests.InputFormatTests": 6,
+    "Peers": 33, "Rooms": 91, "FirstGeneration": 10, "Faults": 300,
+    "check_examples": 92, "check_secrets": 85, "check_camera": 45, "check_launch": 27,
 }
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
 TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests")
@@ -110,11 +116,11 @@ def suite_of(test):
     return "/".join(parts[:2]) if parts[0] in ("ElementTests", "Transport") and len(parts) > 2 else parts[0]
 
 
-def swift_step(target, suites, tests, name="", media=None, **options):
+def swift_step(target, suites, tests, name="", **options):
     names = "|".join(re.escape(suite) for suite in sorted(suites))
     command = [RUNNER, "--testing-library", "swift-testing", "--filter", rf"^{target}\.({names})[/(]"]
     chosen = [test for test in tests if test.startswith(f"{target}.") and suite_of(test) in suites]
-    return Step(f"{target}{name}", command, media=media, tests=chosen, **options)
+    return Step(f"{target}{name}", command, 300, tests=chosen, **options)
 
 
 def swift_steps(tests):
@@ -122,58 +128,58 @@ def swift_steps(tests):
     for test in tests:
         by_target.setdefault(test.split(".")[0], set()).add(suite_of(test))
     for target, suites in sorted(by_target.items()):
-        own = {suite: LONG[f"{target}.{suite}"] for suite in suites if f"{target}.{suite}" in LONG}
-        if target == ELEMENTS:
-            yield from element_steps({suite.removeprefix("ElementTests/"): suite for suite in suites}, tests)
-            continue
-        for suite, expected in own.items():
-            yield swift_step(target, {suite}, tests, f"/{suite}", expected=expected, limit=300)
-        rest = suites - own.keys()
-        if rest:
-            yield swift_step(target, rest, tests, expected=REST.get(target, 5), limit=300)
+        if target == "DecartElementsTests":
+            yield from element_steps(target, {suite.removeprefix("ElementTests/"): suite for suite in suites}, tests)
+        else:
+            yield from target_steps(target, {suite: suite for suite in suites}, tests)
 
 
-def element_steps(suites, tests):
+def target_steps(target, suites, tests, way="", media=None):
+    """Steps of the suites (short name: name in the tests' paths) of a target."""
+    own = {name for name in suites if f"{target}.{name}" in EXPECTED}
+    for name in own:
+        yield swift_step(target, {suites[name]}, tests, f"{way}/{name}", media=media,
+                         expected=EXPECTED[f"{target}.{name}"], timed=name in TIMED)
+    if rest := {suites[name] for name in suites.keys() - own}:
+        yield swift_step(target, rest, tests, way, media=media, expected=EXPECTED.get(target, Step.expected))
+
+
+def element_steps(target, suites, tests):
+    if unknown := {*INDIFFERENT, *CONNECTING, *SINGLE} - suites.keys():
+        sys.exit(f"run_tests.py: no such suite: {', '.join(sorted(unknown))}")
     ways = {
-        "auto": suites.keys(), "older": suites.keys() - set(INDIFFERENT), "livekit": set(CONNECTING),
-        "webrtc": set(CONNECTING), "single": set(SINGLE),
+        "auto": suites.keys(), "older": suites.keys() - set(INDIFFERENT), "livekit": CONNECTING, "webrtc": CONNECTING,
+        "single": SINGLE,
     }
-    for media, wanted in ways.items():
-        if unknown := (wanted | set(INDIFFERENT)) - suites.keys():
-            sys.exit(f"run_tests.py: no such suite: {', '.join(unknown)}")
-        short = wanted - ELEMENT_SUITES.keys()
-        for name in wanted - short:
-            yield swift_step(ELEMENTS, {suites[name]}, tests, f"-{media}/{name}", media, limit=300,
-                             expected=ELEMENT_SUITES[name], timed=name in TIMED)
-        if short:
-            yield swift_step(ELEMENTS, {suites[name] for name in short}, tests, f"-{media}", media, limit=300,
-                             expected=len(short) * 3)
+    for media, names in ways.items():
+        yield from target_steps(target, {name: suites[name] for name in names}, tests, f"-{media}", media)
 
 
 def script_steps(folder):
-    for name, variable, script, expected in [
-        ("Peers", "DECART_TEST_PYTHON", "selftest.py", 33), ("Rooms", "DECART_TEST_PYTHON", "check_rooms.py", 91),
-        ("FirstGeneration", "DECART_TEST_FIRST_GENERATION_PYTHON", "check_first_generation.py", 10),
+    for name, variable, script in [
+        ("Peers", "DECART_TEST_PYTHON", "selftest.py"), ("Rooms", "DECART_TEST_PYTHON", "check_rooms.py"),
+        ("FirstGeneration", "DECART_TEST_FIRST_GENERATION_PYTHON", "check_first_generation.py"),
     ]:
         python = os.environ.get(variable)
         # On a busy machine LiveKit's SDK sends fewer layers than the rooms expect.
-        yield Step(name, [python, f"{REPO}/Tests/System/Peers/{script}"] if python else [], 300, expected,
-                   timed=name == "Rooms")
+        yield Step(name, [python, f"{REPO}/Tests/System/Peers/{script}"] if python else [], 300,
+                   expected=EXPECTED[name], timed=name == "Rooms")
     for where in ("Tests/System/Host", "scripts"):
         for file in sorted(os.listdir(f"{REPO}/{where}")):
-            path = f"{REPO}/{where}/{file}"
-            if file.startswith("check_") and os.access(path, os.X_OK):
+            path, name = f"{REPO}/{where}/{file}", os.path.splitext(file)[0]
+            if name.startswith("check_") and os.access(path, os.X_OK):
                 # One lane: they share the folder of examples that they build.
-                yield Step(os.path.splitext(file)[0], [path], 300, 75, lane="scripts")
+                yield Step(name, [path], 300, expected=EXPECTED.get(name, Step.expected), lane="scripts")
     # The fault rows run side by side themselves, in network namespaces.
-    yield Step("Faults", [f"{REPO}/Tests/System/Faults/check_faults.py", "--table", f"{folder}/faults.md"], 1000, 300, alone=True)
+    yield Step("Faults", [f"{REPO}/Tests/System/Faults/check_faults.py", "--table", f"{folder}/faults.md"], 1000,
+               expected=EXPECTED["Faults"], alone=True)
 
 
 QUICK_LIMIT = 25
 
 
 def is_quick(step):
-    return step.expected <= QUICK_LIMIT and not step.timed and step.media in (None, "auto") or step.name == "check_plugin"
+    return step.expected <= QUICK_LIMIT and not step.timed and step.media in (None, "auto")
 
 
 # --- Running a step ----------------------------------------------------------------------------------------------------
@@ -201,7 +207,7 @@ class Runner:
         status, step.processor_time = self.run_process(command, environment, f"{base}.log", step.limit)
         step.took = time.monotonic() - begun
         if step.tests:
-            step.results = swift_results(f"{base}.events", step.tests, ending(status, step.limit, f"{base}.log"))
+            step.results = swift_results(f"{base}.events", step, status, f"{base}.log")
         else:
             step.results = script_results(step, status, f"{base}.log")
         left = left_overs(mark)
@@ -219,23 +225,26 @@ class Runner:
             self.groups.add(child.pid)
             if self.is_ended:
                 os.killpg(child.pid, signal.SIGKILL)
-        timed_out = []
+        timed_out, ended = threading.Event(), threading.Event()
 
-        def stop():
-            timed_out.append(True)
-            kill_group(child.pid, signal.SIGTERM)
-            time.sleep(10)
-            kill_group(child.pid, signal.SIGKILL)
+        def watch():
+            for seconds, number in ((limit, signal.SIGTERM), (10, signal.SIGKILL)):
+                if ended.wait(seconds):
+                    return
+                timed_out.set()
+                kill_group(child.pid, number)
 
-        timer = threading.Timer(limit, stop)
-        timer.daemon = True
-        timer.start()
-        _, status, usage = os.wait4(child.pid, 0)
-        timer.cancel()
-        child.returncode = os.waitstatus_to_exitcode(status)
+        watchdog = threading.Thread(target=watch)
+        watchdog.start()
+        # The process stays a zombie while it may still be signalled: its id must not go to another process meanwhile.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        ended.set()
+        watchdog.join()
         with self.lock:
             self.groups.discard(child.pid)
-        return None if timed_out else child.returncode, usage.ru_utime + usage.ru_stime
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        return None if timed_out.is_set() else child.returncode, usage.ru_utime + usage.ru_stime
 
     def end(self):
         with self.lock:
@@ -297,8 +306,9 @@ def ending(status, limit, log):
     return f"the process ended with status {status}, its last line: {last_line(log)}"
 
 
-def swift_results(events, tests, how_it_ended):
+def swift_results(events, step, status, log):
     """From Swift Testing's event stream: the xUnit file has no tests that did not end."""
+    tests, how_it_ended = step.tests, ending(status, step.limit, log)
     begun, seconds, issues, skipped = {}, {}, {}, {}
     try:
         stream = open(events, encoding="utf-8", errors="replace")
@@ -339,7 +349,7 @@ def swift_results(events, tests, how_it_ended):
             results.append(Result("not ok", test, f"{what}: {how_it_ended}"))
     for test in issues.keys() - set(tests):
         results.append(Result("not ok", test or "outside of any test", one_line("; ".join(issues[test]))))
-    if "status 0," not in how_it_ended and all(result.outcome != "not ok" for result in results):
+    if status != 0 and all(result.outcome != "not ok" for result in results):
         results.append(Result("not ok", "the run as a whole", how_it_ended))
     return results
 

@@ -78,7 +78,7 @@ package final class TurnServer: @unchecked Sendable {
         guard status == 0 else { throw CannotStart() }
         // Threads of coturn open the listeners and the database, in any order.
         let listeners = ["UDP", "TCP"].map { ($0, port) } + (tlsPort == 0 ? [] : [("TCP", tlsPort)])
-        let lines = listeners.map { "\($0) listener opened on: 127.0.0.1:\($1)" } + ["DB connection success"]
+        let lines = listeners.map { "\($0) listener opened on: 127.0.0.1:\($1)\n" } + ["DB connection success"]
         guard Self.waitForLines(lines, on: output) else { throw CannotStart() }
     }
 
@@ -111,7 +111,7 @@ package final class TurnServer: @unchecked Sendable {
         return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.filter { $0 > 0x20 }, as: UTF8.self)
     }
 
-    /// Waits until all of the texts stand in the log. Spaces do not count, because coturn varies them.
+    /// Waits until the log has all of the texts. Spaces do not count, because coturn varies them.
     private static func waitForLines(_ texts: [String], on descriptor: Int32) -> Bool {
         let texts = texts.map { $0.filter { $0 != " " } }
         var seen: [UInt8] = []
@@ -124,7 +124,7 @@ package final class TurnServer: @unchecked Sendable {
             guard count > 0 else { return false }
             seen += buffer.prefix(count)
             let log = String(decoding: seen.filter { $0 != 0x20 }, as: UTF8.self)
-            if texts.allSatisfy({ log.contains($0 + (($0.last?.isNumber ?? false) ? "\n" : "")) }) { return true }
+            if texts.allSatisfy(log.contains) { return true }
         }
         return false
     }

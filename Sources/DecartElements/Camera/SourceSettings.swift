@@ -5,7 +5,7 @@ import GStreamerKit
 
 typealias CameraPosition = MirrorSettings.Position
 
-struct SourceSettings: PropertySettings {
+struct SourceSettings: PropertyStorage {
     var source = Self.automatic
     var device: String?
     var position = CameraPosition.front

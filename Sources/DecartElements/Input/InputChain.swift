@@ -252,7 +252,7 @@ final class InputChain: @unchecked Sendable {
         // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays
         // open meanwhile, because a rotation that fits to only one of the two sizes leaves no caps at all, and upstream
         // then ends with "not negotiated".
-        if let open = try? Caps(Self.encodedCaps()) { scaled.set("caps", caps: open) }
+        if let anySize = try? Caps(Self.encodedCaps()) { scaled.set("caps", caps: anySize) }
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
         if let final { sized.set("caps", caps: final) }

@@ -126,9 +126,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }
-            orFail(sending)
+            failOnError(startSending)
         case .subscribed:
-            orFail(receiving)
+            failOnError(startReceiving)
         case .connected(let ice, let dtls):
             path.open()
             onEvent(.connected(ice: ice, dtls: dtls))
@@ -138,7 +138,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    private func sending() throws {
+    private func startSending() throws {
         guard let publisher = peers?.publisher else { return }
         if !isSending, publisher.sendParameters != nil {
             isSending = true
@@ -149,7 +149,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     /// Runs before the answer leaves, so that the branches exist when the first packet arrives.
-    private func receiving() throws {
+    private func startReceiving() throws {
         guard let subscriber = peers?.subscriber else { return }
         if !isReceiving, subscriber.negotiatedCodec != nil {
             isReceiving = true
@@ -163,7 +163,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         try audio.settle(path, isWanted: wish.audio, sender: publisher, receiver: peers.subscriber)
     }
 
-    private func orFail(_ body: () throws -> Void) {
+    private func failOnError(_ body: () throws -> Void) {
         do { try body() } catch { path.fail(error) }
     }
 }

@@ -1,7 +1,7 @@
 // The settings of `mirror` and the properties that expose them.
 import GStreamerKit
 
-struct MirrorSettings: PropertySettings {
+struct MirrorSettings: PropertyStorage {
     var mode = Mode.off
     var position = Position.unspecified
 

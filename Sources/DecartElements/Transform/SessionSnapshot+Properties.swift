@@ -3,7 +3,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 
-extension SessionSnapshot: PropertySettings {
+extension SessionSnapshot: PropertyStorage {
     static let properties = PropertyTable<SessionSnapshot>([
         .enumeration("service-status", nick: "Service status", blurb: "The service's last status message", \.serviceStatus),
         .int(

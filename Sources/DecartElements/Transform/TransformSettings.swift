@@ -2,7 +2,7 @@
 import DecartProtocol
 import GStreamerKit
 
-struct TransformSettings: PropertySettings {
+struct TransformSettings: PropertyStorage {
     var baseURL = ServiceURL.defaultBase
     var insecure = false
     var caFile: String?

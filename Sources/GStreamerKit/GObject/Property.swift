@@ -1,5 +1,5 @@
-/// Settings that a property table reads and writes. A fresh value holds the defaults.
-package protocol PropertySettings: Sendable {
+/// The value whose fields a property table reads and writes. A fresh value holds the defaults.
+package protocol PropertyStorage: Sendable {
     init()
 }
 
@@ -31,11 +31,11 @@ extension GValueBox {
     }
 }
 
-/// One property: what gst-inspect shows, and the field of the settings that holds the value. Its default is the field's
-/// value in fresh settings.
-package struct Property<Settings: PropertySettings>: Sendable {
-    package typealias Getter = @Sendable (Settings) -> GValueBox?
-    package typealias Setter = @Sendable (inout Settings, GValueBox) -> Void
+/// One property: what gst-inspect shows, and the field of the storage that holds the value. Its default is the field's
+/// value in fresh storage.
+package struct Property<Storage: PropertyStorage>: Sendable {
+    package typealias Getter = @Sendable (Storage) -> GValueBox?
+    package typealias Setter = @Sendable (inout Storage, GValueBox) -> Void
 
     package let spec: PropertySpec
     let get: Getter?
@@ -48,39 +48,54 @@ package struct Property<Settings: PropertySettings>: Sendable {
 
 /// The kinds of properties. GObject checks type and range of a value before a setter gets it.
 extension Property {
-    package typealias Path<Value> = any WritableKeyPath<Settings, Value> & Sendable
+    package typealias Path<Value> = any WritableKeyPath<Storage, Value> & Sendable
 
     package static func boolean(
         _ name: String, _ path: Path<Bool>, nick: String, blurb: String, mutability: PropertySpec.Mutability = .ready
     ) -> Property {
-        let initial = Settings()[keyPath: path]
-        return Property(
-            PropertySpec(name, nick: nick, blurb: blurb, .boolean(default: initial), mutability: mutability),
-            get: { GValueBox($0[keyPath: path]) }, set: { $0[keyPath: path] = $1.bool ?? initial })
+        stored(path, { .boolean(default: $0) }, { GValueBox($0) }, { $0.bool }) {
+            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+        }
     }
 
     package static func int(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String,
         mutability: PropertySpec.Mutability = .ready
     ) -> Property {
-        let initial = Settings()[keyPath: path]
-        return Property(
-            PropertySpec(
-                name, nick: nick, blurb: blurb, .int(min: range.lowerBound, max: range.upperBound, default: initial),
-                mutability: mutability),
-            get: { GValueBox(int: $0[keyPath: path]) }, set: { $0[keyPath: path] = $1.int ?? initial })
+        let kind = { PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: $0) }
+        return stored(path, kind, { GValueBox(int: $0) }, { $0.int }) {
+            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+        }
     }
 
     package static func uint(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String,
         mutability: PropertySpec.Mutability = .ready
     ) -> Property {
-        let initial = Settings()[keyPath: path]
-        return Property(
-            PropertySpec(
-                name, nick: nick, blurb: blurb, .uint(min: range.lowerBound, max: range.upperBound, default: initial),
-                mutability: mutability),
-            get: { GValueBox(uint: $0[keyPath: path]) }, set: { $0[keyPath: path] = $1.int ?? initial })
+        let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: $0) }
+        return stored(path, kind, { GValueBox(uint: $0) }, { $0.int }) {
+            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+        }
+    }
+
+    package static func enumeration<Value: PropertyEnumeration>(
+        _ name: String, _ path: Path<Value>, nick: String, blurb: String,
+        mutability: PropertySpec.Mutability = .ready
+    ) -> Property {
+        stored(path, Value.kind(default:), { GValueBox($0) }, { $0.int.flatMap(Value.init(number:)) }) {
+            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+        }
+    }
+
+    /// A field that always has a value. A GValue of another type sets the default.
+    private static func stored<Value>(
+        _ path: Path<Value>, _ kind: (Value) -> PropertySpec.Kind, _ box: @escaping @Sendable (Value) -> GValueBox,
+        _ unbox: @escaping @Sendable (GValueBox) -> Value?, spec: (PropertySpec.Kind) -> PropertySpec
+    ) -> Property {
+        Property(
+            spec(kind(Storage()[keyPath: path])),
+            get: { box($0[keyPath: path]) },
+            set: { $0[keyPath: path] = unbox($1) ?? Storage()[keyPath: path] })
     }
 
     /// - Parameters:
@@ -90,13 +105,13 @@ extension Property {
         _ name: String, _ path: Path<String>, empty: String? = nil, nick: String, blurb: String,
         mutability: PropertySpec.Mutability = .ready, shown: @escaping @Sendable (String) -> String = { $0 }
     ) -> Property {
-        let initial = Settings()[keyPath: path]
+        let initial = Storage()[keyPath: path]
         return Property(
             PropertySpec(name, nick: nick, blurb: blurb, .string(default: initial), mutability: mutability),
             get: { GValueBox(shown($0[keyPath: path])) },
-            set: { settings, value in
+            set: { storage, value in
                 let text = value.string ?? empty ?? initial
-                settings[keyPath: path] = text.isEmpty ? empty ?? text : text
+                storage[keyPath: path] = text.isEmpty ? empty ?? text : text
             })
     }
 
@@ -111,7 +126,7 @@ extension Property {
         Property(
             PropertySpec(name, nick: nick, blurb: blurb, .string(default: nil), mutability: mutability),
             get: { GValueBox($0[keyPath: path].map(shown)) },
-            set: { settings, value in settings[keyPath: path] = value.string.flatMap { isUnset($0) ? nil : $0 } })
+            set: { storage, value in storage[keyPath: path] = value.string.flatMap { isUnset($0) ? nil : $0 } })
     }
 
     package static func strings(
@@ -122,56 +137,45 @@ extension Property {
             PropertySpec(name, nick: nick, blurb: blurb, .strings),
             get: { GValueBox(strings: $0[keyPath: path].map(shown)) }, set: { $0[keyPath: path] = $1.strings ?? [] })
     }
-
-    package static func enumeration<Value: PropertyEnumeration>(
-        _ name: String, _ path: Path<Value>, nick: String, blurb: String,
-        mutability: PropertySpec.Mutability = .ready
-    ) -> Property {
-        let initial = Settings()[keyPath: path]
-        return Property(
-            PropertySpec(name, nick: nick, blurb: blurb, Value.kind(default: initial), mutability: mutability),
-            get: { GValueBox($0[keyPath: path]) },
-            set: { $0[keyPath: path] = $1.int.flatMap(Value.init(number:)) ?? initial })
-    }
 }
 
 /// Read-only properties that show a state. Their default is what a fresh state shows.
 extension Property {
-    package typealias Shown<Value> = @Sendable (Settings) -> Value
+    package typealias Shown<Value> = @Sendable (Storage) -> Value
 
     package static func boolean(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Bool>) -> Property {
-        readOnly(name, nick, blurb, .boolean(default: shown(Settings()))) { GValueBox(shown($0)) }
+        readOnly(name, nick, blurb, .boolean(default: shown(Storage()))) { GValueBox(shown($0)) }
     }
 
     package static func int(
         _ name: String, in range: ClosedRange<Int>, nick: String, blurb: String, _ shown: @escaping Shown<Int>
     ) -> Property {
-        let kind = PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: shown(Settings()))
+        let kind = PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: shown(Storage()))
         return readOnly(name, nick, blurb, kind) { GValueBox(int: shown($0)) }
     }
 
     package static func uint(
         _ name: String, in range: ClosedRange<Int>, nick: String, blurb: String, _ shown: @escaping Shown<Int>
     ) -> Property {
-        let kind = PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: shown(Settings()))
+        let kind = PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: shown(Storage()))
         return readOnly(name, nick, blurb, kind) { GValueBox(uint: shown($0)) }
     }
 
     package static func double(
         _ name: String, in range: ClosedRange<Double>, nick: String, blurb: String, _ shown: @escaping Shown<Double>
     ) -> Property {
-        let kind = PropertySpec.Kind.double(min: range.lowerBound, max: range.upperBound, default: shown(Settings()))
+        let kind = PropertySpec.Kind.double(min: range.lowerBound, max: range.upperBound, default: shown(Storage()))
         return readOnly(name, nick, blurb, kind) { GValueBox(double: shown($0)) }
     }
 
     package static func string(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<String?>) -> Property {
-        readOnly(name, nick, blurb, .string(default: shown(Settings()))) { GValueBox(shown($0)) }
+        readOnly(name, nick, blurb, .string(default: shown(Storage()))) { GValueBox(shown($0)) }
     }
 
     package static func enumeration<Value: PropertyEnumeration>(
         _ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Value>
     ) -> Property {
-        readOnly(name, nick, blurb, Value.kind(default: shown(Settings()))) { GValueBox(shown($0)) }
+        readOnly(name, nick, blurb, Value.kind(default: shown(Storage()))) { GValueBox(shown($0)) }
     }
 
     private static func readOnly(
@@ -182,20 +186,20 @@ extension Property {
 }
 
 /// The properties of an element class by name.
-package struct PropertyTable<Settings: PropertySettings>: Sendable {
+package struct PropertyTable<Storage: PropertyStorage>: Sendable {
     package let specs: [PropertySpec]
-    private let byName: [String: Property<Settings>]
+    private let byName: [String: Property<Storage>]
 
-    package init(_ properties: [Property<Settings>]) {
+    package init(_ properties: [Property<Storage>]) {
         specs = properties.map(\.spec)
         byName = Dictionary(properties.map { ($0.spec.name, $0) }) { first, _ in first }
     }
 
     /// Does nothing for a property that is not in the table or that the element sets itself.
-    package func set(_ name: String, _ value: GValueBox, in settings: inout Settings) {
-        byName[name]?.set?(&settings, value)
+    package func set(_ name: String, _ value: GValueBox, in storage: inout Storage) {
+        byName[name]?.set?(&storage, value)
     }
 
     /// Returns nil for a property that is not in the table, cannot be read, or that the element answers itself.
-    package func value(_ name: String, in settings: Settings) -> GValueBox? { byName[name]?.get?(settings) }
+    package func value(_ name: String, in storage: Storage) -> GValueBox? { byName[name]?.get?(storage) }
 }

@@ -200,9 +200,8 @@ extension ElementTests {
                     // On a busy machine one of the other threads may rest for the whole of 4000 frames.
                     let deadline = ContinuousClock.now + .seconds(30)
                     func isSeen(_ flipped: Bool) -> Bool { seen.withLock { $0[flipped] ?? 0 } > 10 }
-                    var round = -1
-                    while round < 3999 || (!(isSeen(true) && isSeen(false)) && .now < deadline) {
-                        round += 1
+                    for round in 0... {
+                        if round >= 4000, (isSeen(true) && isSeen(false)) || .now >= deadline { break }
                         if round % 100 == 0 {
                             harness.pushTag(orientation: round % 200 == 0 ? "rotate-90" : "rotate-0")
                         }

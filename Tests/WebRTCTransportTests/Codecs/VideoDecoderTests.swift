@@ -2,10 +2,10 @@ import GStreamerKit
 import Testing
 import WebRTCTransport
 
-/// The frame size in the bit stream is checked before a decoder allocates memory for it.
+/// What stands in front of the decoder: the limit on the frame size in the bit stream, and the request for a keyframe.
 extension Transport {
     @Suite(.timeLimit(.minutes(1)))
-    struct FrameLimitTests {
+    struct VideoDecoderTests {
         private struct BitWriter {
             private var bits: [UInt8] = []
             mutating func put(_ value: Int, _ count: Int) {
