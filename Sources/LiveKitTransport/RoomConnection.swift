@@ -28,7 +28,7 @@ package struct RoomConnectionConfiguration: Sendable {
     }
 }
 
-package enum RoomEvent: Sendable {
+package enum RoomConnectionEvent: Sendable {
     /// The peer connections exist, but nothing is negotiated: put their bins into the pipeline now. A viewer has no
     /// publisher; a single connection is both.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
@@ -52,14 +52,14 @@ package final class RoomConnection: @unchecked Sendable {
     private let token: APIKey
     private var url: ServiceURL
     private let scheduler: any SessionScheduler
-    private let onEvent: @Sendable (RoomEvent) -> Void
+    private let onEvent: @Sendable (RoomConnectionEvent) -> Void
     private var machine: RoomMachine
     private var channel: WebSocketChannel?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
     /// True once the owner has got the peer connections: it then takes their bins down.
-    private var peersAreTold = false
-    private var wish = MediaWish()
+    private var ownerHasPeers = false
+    private var desired = DesiredMedia()
     /// True once an answer to our offer was applied.
     private var isPublished = false
     private var timers: [RoomTimer: UInt64] = [:]
@@ -71,17 +71,17 @@ package final class RoomConnection: @unchecked Sendable {
     ///   - onEvent: called on the scheduler's queue.
     package init(
         url: String, token: Secret, configuration: RoomConnectionConfiguration, scheduler: any SessionScheduler,
-        onEvent: @escaping @Sendable (RoomEvent) -> Void
+        onEvent: @escaping @Sendable (RoomConnectionEvent) -> Void
     ) throws(SessionError) {
         self.configuration = configuration
         self.scheduler = scheduler
         self.onEvent = onEvent
         base = url
         machine = RoomMachine(
-            configuration: configuration.room, token: token, link: configuration.prefersSingle ? .single : .dual)
+            configuration: configuration.room, token: token, mode: configuration.prefersSingle ? .single : .dual)
         do throws(ProtocolError) {
             self.token = try APIKey(token.reveal())
-            self.url = try RoomLink.url(url, token: self.token, allowsInsecure: configuration.allowsInsecure)
+            self.url = try PeerConnectionMode.url(url, token: self.token, allowsInsecure: configuration.allowsInsecure)
         } catch {
             throw SessionError(
                 .server, "The service sent an unusable room URL or token: \(error.message)", stage: .media)
@@ -92,7 +92,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func connect(_ join: LiveKitJoinRequest?) {
         // Cannot fail: `init` parsed the same base URL.
-        if let url = try? RoomLink.url(base, token: token, allowsInsecure: configuration.allowsInsecure, join: join) {
+        if let url = try? PeerConnectionMode.url(base, token: token, allowsInsecure: configuration.allowsInsecure, join: join) {
             self.url = url
         }
         var socket = WebSocketChannel.Configuration()
@@ -117,26 +117,26 @@ package final class RoomConnection: @unchecked Sendable {
     private func dropPeers() {
         publisher?.close()
         if subscriber !== publisher { subscriber?.close() }
-        if !peersAreTold { publisher?.dismantle() }
+        if !ownerHasPeers { publisher?.dismantle() }
         (publisher, subscriber) = (nil, nil)
     }
 
     /// Sets the media to publish from now on, or once the room is joined.
-    package func publish(_ wish: MediaWish) {
-        self.wish = wish
+    package func publish(_ desired: DesiredMedia) {
+        self.desired = desired
         setSubscriberMedia()
-        handle(.wish(wish))
+        handle(.desired(desired))
     }
 
     private func setSubscriberMedia() {
         guard subscriber !== publisher else { return }
-        subscriber?.setMedia(video: .recvonly, audio: wish.audio ? .recvonly : nil)
+        subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)
     }
 
     // MARK: Events
 
-    private func handle(_ fact: RoomFact) {
-        for order in machine.handle(fact, now: scheduler.now) { perform(order) }
+    private func handle(_ event: RoomEvent) {
+        for action in machine.handle(event, now: scheduler.now) { perform(action) }
     }
 
     private func signalling(_ event: SignallingEvent) {
@@ -146,7 +146,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .binary(let bytes):
             defer { channel?.messageHandled(size: bytes.count) }
             guard var response = try? LiveKitSignalResponse(serializedBytes: bytes) else {
-                return tell(.warning("Ignored: a malformed message of the room"))
+                return emit(.warning("Ignored: a malformed message of the room"))
             }
             if case .requestResponse(var words) = response.message {
                 words.message = url.redacting(words.message)
@@ -183,16 +183,16 @@ package final class RoomConnection: @unchecked Sendable {
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .stateChanged(.connected): handle(.peerConnected(target))
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
-        case .warning(let text): tell(.warning(text))
-        case .bitrateTarget(let target): tell(.bitrateTarget(target))
+        case .warning(let text): emit(.warning(text))
+        case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
         }
     }
 
     // MARK: Actions
 
-    private func perform(_ order: RoomAction) {
-        switch order {
+    private func perform(_ action: RoomAction) {
+        switch action {
         case .send(let message):
             guard let bytes: [UInt8] = try? LiveKitSignalRequest.with({ $0.message = message }).serializedBytes() else {
                 return
@@ -205,34 +205,34 @@ package final class RoomConnection: @unchecked Sendable {
             connect(join)
         case .makePeer:
             attempt(.publisher) { () throws(PeerConnectionError) in
-                var both = self.ours
+                var both = self.publisherConfiguration
                 both.direction = .sendrecv
-                (both.separatesDirections, both.gathersLater) = (true, true)
+                (both.unidirectionalSections, both.defersGathering) = (true, true)
                 let peer = try self.makePeer(both, .publisher)
                 (self.publisher, self.subscriber) = (peer, peer)
             }
         case .gather(let servers, let relayOnly):
             guard let publisher else { return }
-            tellPeers(publisher, publisher)
+            handOverPeers(publisher, publisher)
             publisher.gather(
                 servers: iceServers(with: servers), policy: relayOnly ? .relay : configuration.peer.iceTransportPolicy)
         case .dropPeer:
             dropPeers()
         case .makePeers(let servers, let relayOnly):
             makePeers(servers, relayOnly: relayOnly)
-        case .addLines(let count):
-            publisher?.addLines(count)
+        case .addReceiveSections(let count):
+            publisher?.addReceiveSections(count)
         case .makeOffer(let kinds):
-            attempt(.publisher) { [publisher, wish] () throws(PeerConnectionError) in
+            attempt(.publisher) { [publisher, desired] () throws(PeerConnectionError) in
                 guard let publisher else { return }
-                let link = self.machine.link
+                let mode = self.machine.mode
                 publisher.setMedia(
-                    video: link.direction(isPublished: kinds.contains(.video), isWanted: true),
-                    audio: link.direction(isPublished: kinds.contains(.audio), isWanted: wish.audio))
+                    video: mode.direction(isPublished: kinds.contains(.video), isWanted: true),
+                    audio: mode.direction(isPublished: kinds.contains(.audio), isWanted: desired.audio))
                 self.handle(.offerMade(sdp: try publisher.createOffer()))
             }
-        case .forgetOffer:
-            publisher?.forgetOffer()
+        case .rollbackOffer:
+            publisher?.rollbackOffer()
         case .applyAnswer(let sdp):
             applyAnswer(sdp)
         case .makeAnswer(let offer, let id):
@@ -245,14 +245,14 @@ package final class RoomConnection: @unchecked Sendable {
         case .cancel(let timer):
             timers[timer] = nil
         case .reportPublished:
-            tell(.published(sid: machine.trackSID))
+            emit(.published(sid: machine.trackSID))
         case .reportConnected:
             let times = (publisher ?? subscriber)?.statistics()
-            tell(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
+            emit(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .reportFailed(let error):
-            tell(.failed(error))
+            emit(.failed(error))
         case .note(let text):
-            tell(.warning(text))
+            emit(.warning(text))
         }
     }
 
@@ -263,40 +263,40 @@ package final class RoomConnection: @unchecked Sendable {
             try publisher.setAnswer(sdp) { machine.isWanted(mid: $0, msid: $1) }
         } catch {
             guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
-            publisher.forgetOffer()
-            return tell(.warning("The room's answer to a later offer is unusable and ignored: \(error.message)"))
+            publisher.rollbackOffer()
+            return emit(.warning("The room's answer to a later offer is unusable and ignored: \(error.message)"))
         }
         isPublished = true
-        tell(.published(sid: machine.trackSID))
-        if subscriber === publisher { tell(.subscribed) }
+        emit(.published(sid: machine.trackSID))
+        if subscriber === publisher { emit(.subscribed) }
     }
 
-    private var ours: PeerConnectionConfiguration {
-        var ours = configuration.peer
-        ours.direction = .sendonly
-        ours.msid = "\(configuration.room.trackID) \(configuration.room.trackID)"
-        ours.audioMSID = "\(configuration.room.trackID) \(configuration.room.audioTrackID)"
-        return ours
+    private var publisherConfiguration: PeerConnectionConfiguration {
+        var peer = configuration.peer
+        peer.direction = .sendonly
+        peer.msid = "\(configuration.room.trackID) \(configuration.room.trackID)"
+        peer.audioMSID = "\(configuration.room.trackID) \(configuration.room.audioTrackID)"
+        return peer
     }
 
-    private func tellPeers(_ publisher: PeerConnection?, _ subscriber: PeerConnection) {
-        peersAreTold = true
-        tell(.peers(publisher: publisher, subscriber: subscriber))
+    private func handOverPeers(_ publisher: PeerConnection?, _ subscriber: PeerConnection) {
+        ownerHasPeers = true
+        emit(.peers(publisher: publisher, subscriber: subscriber))
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
         attempt(.publisher) { () throws(PeerConnectionError) in
-            var (ours, theirs) = (self.ours, self.configuration.peer)
-            ours.iceServers = self.iceServers(with: servers)
-            if relayOnly { ours.iceTransportPolicy = .relay }
-            (theirs.iceServers, theirs.iceTransportPolicy) = (ours.iceServers, ours.iceTransportPolicy)
-            theirs.direction = .recvonly
-            theirs.acceptsDataChannels = true
-            let publisher = self.configuration.room.publishes ? try self.makePeer(ours, .publisher) : nil
-            let subscriber = try self.makePeer(theirs, .subscriber)
+            var (sending, receiving) = (self.publisherConfiguration, self.configuration.peer)
+            sending.iceServers = self.iceServers(with: servers)
+            if relayOnly { sending.iceTransportPolicy = .relay }
+            (receiving.iceServers, receiving.iceTransportPolicy) = (sending.iceServers, sending.iceTransportPolicy)
+            receiving.direction = .recvonly
+            receiving.acceptsDataChannels = true
+            let publisher = self.configuration.room.publishes ? try self.makePeer(sending, .publisher) : nil
+            let subscriber = try self.makePeer(receiving, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)
             self.setSubscriberMedia()
-            self.tellPeers(publisher, subscriber)
+            self.handOverPeers(publisher, subscriber)
         }
     }
 
@@ -320,8 +320,8 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     /// Joins our ICE servers and the room's. The agent uses only one STUN server, preferably the room's.
-    private func iceServers(with theirs: [LiveKitICEServer]) -> [ICEServer] {
-        let room = theirs.flatMap { server in
+    private func iceServers(with roomServers: [LiveKitICEServer]) -> [ICEServer] {
+        let room = roomServers.flatMap { server in
             server.urls.prefix(8).compactMap { url in
                 try? ICEServer(
                     url: url, username: server.username.isEmpty ? nil : server.username,
@@ -342,10 +342,10 @@ package final class RoomConnection: @unchecked Sendable {
             answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
         } catch where error.code == .rejected {
             // The offer holds other participants' media or none; the next one may hold the transformed media.
-            return tell(.warning("The room's offer has no usable media: \(error.message)"))
+            return emit(.warning("The room's offer has no usable media: \(error.message)"))
         }
         // Emit this before the answer is sent, so that the pipeline exists when the first packet arrives.
-        if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { tell(.subscribed) }
+        if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { emit(.subscribed) }
         handle(.answerMade(sdp: answer, offer: id))
     }
 
@@ -357,7 +357,7 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    private func tell(_ event: RoomEvent) {
+    private func emit(_ event: RoomConnectionEvent) {
         guard !isStopped else { return }
         onEvent(event)
     }

@@ -1,9 +1,9 @@
-// The signalling of one stay in a LiveKit room, from joining to leaving, as a value: events (`RoomFact`) in, actions
+// The signalling of one stay in a LiveKit room, from joining to leaving, as a value: events (`RoomEvent`) in, actions
 // (`RoomAction`) out. No I/O, clock or lock; timers are data. `RoomConnection` performs the actions.
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected
 //
-// There are one or two peer connections; `RoomLink` holds the differences. Only one offer of ours is in flight at a
+// There are one or two peer connections; `PeerConnectionMode` holds the differences. Only one offer of ours is in flight at a
 // time. Nothing is resumed: any loss ends the stay, and the session may join a room again.
 package import DecartProtocol
 package import DecartSession
@@ -61,7 +61,7 @@ package enum RoomTimer: Sendable, Hashable {
     case answer
 }
 
-package enum RoomFact: Sendable, Equatable {
+package enum RoomEvent: Sendable, Equatable {
     /// Starts joining the room.
     case open
     case opened
@@ -77,7 +77,7 @@ package enum RoomFact: Sendable, Equatable {
     case peerConnected(LiveKitSignalTarget)
     case peerFailed(SessionError, LiveKitSignalTarget)
     case timerFired(RoomTimer)
-    case wish(MediaWish)
+    case desired(DesiredMedia)
     case stop
 }
 
@@ -97,11 +97,11 @@ package enum RoomAction: Sendable, Equatable {
     /// that it cannot use.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
     /// Adds this many m-lines for receiving to all further offers.
-    case addLines([MediaKind: Int])
+    case addReceiveSections([MediaKind: Int])
     /// Makes the publisher's offer, with these media to send and no others.
     case makeOffer(Set<MediaKind>)
     /// Rolls back the latest offer, which was not answered.
-    case forgetOffer
+    case rollbackOffer
     case applyAnswer(sdp: String)
     case makeAnswer(offer: String, id: UInt32)
     case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
@@ -121,7 +121,7 @@ package struct RoomMachine: Sendable {
     }
 
     private let configuration: RoomConfiguration
-    package private(set) var link: RoomLink
+    package private(set) var mode: PeerConnectionMode
     private var phase = Phase.opening
     /// The latest token, for joining again.
     package private(set) var token: Secret
@@ -129,7 +129,7 @@ package struct RoomMachine: Sendable {
     private var connected: Set<Int> = []
     /// State of one of our tracks on the server.
     private enum Publication: Equatable {
-        case asked
+        case requested
         /// The server knows the track under this ID; empty until the server has sent the ID.
         case known(sid: String)
     }
@@ -138,52 +138,52 @@ package struct RoomMachine: Sendable {
         guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
         return sid.printable(limit: 64)
     }
-    private var wish = MediaWish()
+    private var desired = DesiredMedia()
     private var publications: [MediaKind: Publication] = [:]
     /// Rejected by the server; not requested again in this room.
-    private var refused: Set<MediaKind> = []
+    private var rejected: Set<MediaKind> = []
     private var lostPublications = 0
     /// Media in the latest offer; nil: no offer was made.
     private var offered: Set<MediaKind>?
     private var isOffering = false
     private var offerCount: UInt32 = 0
     /// The server requests an offer, because it has more media to send.
-    private var offerIsWanted = false
+    private var needsOffer = false
     private var pingInterval: Duration?
     private var pingTimeout: Duration = .seconds(15)
     private var lastPing: Duration?
-    private var awaitsWord = false
+    private var awaitsPong = false
     private var roundTrip: Duration = .zero
     private var subscriptions: RoomSubscriptions
-    private var orders: [RoomAction] = []
+    private var actions: [RoomAction] = []
 
-    private static let laterAnswerTimeout: Duration = .seconds(10)
+    private static let renegotiationTimeout: Duration = .seconds(10)
 
-    /// - Parameter link: the version to try first. A viewer always uses `dual`, with a subscriber only.
-    package init(configuration: RoomConfiguration, token: Secret, link: RoomLink = .dual) {
+    /// - Parameter mode: the version to try first. A viewer always uses `dual`, with a subscriber only.
+    package init(configuration: RoomConfiguration, token: Secret, mode: PeerConnectionMode = .dual) {
         self.configuration = configuration
         self.token = token
-        self.link = configuration.publishes ? link : .dual
+        self.mode = configuration.publishes ? mode : .dual
         subscriptions = RoomSubscriptions(sourcePrefix: configuration.sourcePrefix)
     }
 
     /// - Parameter now: monotonic time since an arbitrary origin.
-    package mutating func handle(_ fact: RoomFact, now: Duration) -> [RoomAction] {
-        if phase != .ended { take(fact, now) }
-        defer { orders = [] }
-        return orders
+    package mutating func handle(_ event: RoomEvent, now: Duration) -> [RoomAction] {
+        if phase != .ended { process(event, now) }
+        defer { actions = [] }
+        return actions
     }
 
-    private mutating func take(_ fact: RoomFact, _ now: Duration) {
-        switch fact {
+    private mutating func process(_ event: RoomEvent, _ now: Duration) {
+        switch event {
         case .open:
             begin()
         case .opened:
             if phase == .opening { phase = .joining }
         case .message(let response):
             // Any message shows that the server is alive.
-            if awaitsWord { order(.cancel(.pong)) }
-            awaitsWord = false
+            if awaitsPong { emit(.cancel(.pong)) }
+            awaitsPong = false
             guard let message = response.message else { return }
             received(message, now)
         case .closed(let code, let reason):
@@ -192,16 +192,16 @@ package struct RoomMachine: Sendable {
                 "The room closed its signalling connection"
                     + (words.isEmpty ? "." : " (\(words.joined(separator: ": ")))."))
         case .failed(let error):
-            if phase == .opening, link == .single, error.httpStatus == 404 { return fallBack() }
+            if phase == .opening, mode == .single, error.httpStatus == 404 { return fallBack() }
             fail(error)
         case .offerMade(let sdp):
             offerCount &+= 1
             let offer = description("offer", sdp, id: offerCount)
-            order(phase == .opening ? .connect(joinRequest(offer)) : .send(.offer(offer)))
+            emit(phase == .opening ? .connect(joinRequest(offer)) : .send(.offer(offer)))
         case .answerMade(let sdp, let id):
-            order(.send(.answer(description("answer", sdp, id: id))))
+            emit(.send(.answer(description("answer", sdp, id: id))))
         case .candidateFound(let candidate, let target):
-            if let message = CandidateText.write(candidate, target) { order(.send(.trickle(message))) }
+            if let message = CandidateText.write(candidate, target) { emit(.send(.trickle(message))) }
         case .peerConnected(let target):
             connected.insert(target.rawValue)
             checkConnected()
@@ -213,18 +213,18 @@ package struct RoomMachine: Sendable {
             fail("The room did not answer a ping; the signalling connection is lost.")
         case .timerFired(.answer):
             isOffering = false
-            order(.forgetOffer)
-            order(.note("The room did not answer an offer that changes the published tracks"))
+            emit(.rollbackOffer)
+            emit(.note("The room did not answer an offer that changes the published tracks"))
             offerIfDue()
-        case .wish(let wish):
-            guard wish != self.wish else { return }
-            let hadSound = self.wish.audio
-            self.wish = wish
-            if hadSound != wish.audio { carryOut(subscriptions.listen(wish.audio)) }
+        case .desired(let desired):
+            guard desired != self.desired else { return }
+            let hadAudio = self.desired.audio
+            self.desired = desired
+            if hadAudio != desired.audio { apply(subscriptions.setAudio(desired.audio)) }
             publish()
             checkConnected()
         case .stop:
-            if phase != .opening { order(.send(.leave(goodbye))) }
+            if phase != .opening { emit(.send(.leave(leaveRequest))) }
             end()
         }
     }
@@ -232,12 +232,12 @@ package struct RoomMachine: Sendable {
     // MARK: Joining
 
     private mutating func begin() {
-        guard link == .single else { return order(.connect(nil)) }
-        let wanted = Set(MediaKind.allCases.filter { wish[$0] })
+        guard mode == .single else { return emit(.connect(nil)) }
+        let wanted = Set(MediaKind.allCases.filter { desired[$0] })
         for kind in wanted { publications[kind] = .known(sid: "") }
         (offered, isOffering) = (wanted, true)
-        order(.makePeer)
-        order(.makeOffer(wanted))
+        emit(.makePeer)
+        emit(.makeOffer(wanted))
     }
 
     /// Announces the tracks that the first offer holds, together with the offer.
@@ -251,10 +251,10 @@ package struct RoomMachine: Sendable {
 
     /// Uses two connections, because the server does not support a single one.
     private mutating func fallBack() {
-        link = .dual
+        mode = .dual
         publications = [:]
         (offered, isOffering, offerCount) = (nil, false, 0)
-        order(.dropPeer)
+        emit(.dropPeer)
         begin()
     }
 
@@ -266,43 +266,43 @@ package struct RoomMachine: Sendable {
             joined(join)
         case .trackPublished(let published):
             guard let kind = MediaKind.allCases.first(where: { trackID($0) == published.cid }),
-                [.asked, .known(sid: "")].contains(publications[kind])
+                [.requested, .known(sid: "")].contains(publications[kind])
             else { return }
-            let isOffered = publications[kind] != .asked
+            let isOffered = publications[kind] != .requested
             publications[kind] = .known(sid: published.track.sid)
-            if isOffered, !isOffering { order(.reportPublished) }
+            if isOffered, !isOffering { emit(.reportPublished) }
             offerIfDue()
         case .trackUnpublished(let unpublished):
             lost(unpublished.trackSid)
         case .requestResponse(let response):
             guard response.reason != .ok, response.reason != .queued else { return }
             let words = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
-            if case .addTrack(let request) = response.request, request.cid == configuration.trackID, wish.video {
+            if case .addTrack(let request) = response.request, request.cid == configuration.trackID, desired.video {
                 fail("The room rejected the video track: \(words).")
             } else if case .addTrack(let request) = response.request, request.cid == configuration.audioTrackID {
                 publications[.audio] = nil
-                refused.insert(.audio)
-                order(.note("The room rejected the audio track: \(words)"))
+                rejected.insert(.audio)
+                emit(.note("The room rejected the audio track: \(words)"))
             } else {
-                order(.note("The room rejected a request: \(words)"))
+                emit(.note("The room rejected a request: \(words)"))
             }
         case .answer(let answer):
             answered(answer)
-        case .offer where link == .single:
+        case .offer where mode == .single:
             fail(
                 "The room sent an offer on a single connection, where only the client offers. "
                     + "Set single-connection=false.")
         case .offer(let offer):
-            guard phase != .joining else { return order(.note("Ignored: an offer before joining")) }
-            order(.makeAnswer(offer: offer.sdp, id: offer.id))
+            guard phase != .joining else { return emit(.note("Ignored: an offer before joining")) }
+            emit(.makeAnswer(offer: offer.sdp, id: offer.id))
         case .trickle(let trickle):
             guard phase != .joining else { return }
             if let candidate = CandidateText.read(trickle.candidateInit) {
-                order(.applyCandidate(candidate, link.side(trickle.target)))
+                emit(.applyCandidate(candidate, mode.side(trickle.target)))
             } else if !trickle.candidateInit.isEmpty {
-                order(.note("Ignored: a candidate that cannot be read"))
+                emit(.note("Ignored: a candidate that cannot be read"))
             }
-            if trickle.final { order(.applyCandidate(nil, link.side(trickle.target))) }
+            if trickle.final { emit(.applyCandidate(nil, mode.side(trickle.target))) }
         case .update(let update):
             subscribe(to: update.participants)
         case .leave(let leave):
@@ -316,27 +316,27 @@ package struct RoomMachine: Sendable {
             if let lastPing, milliseconds(lastPing) == pong.lastPingTimestamp { roundTrip = max(now - lastPing, .zero) }
         case .subscriptionResponse(let response):
             switch response.err {
-            case .seCodecUnsupported where link == .single:
+            case .seCodecUnsupported where mode == .single:
                 fail(
                     "The room has the result in a codec that needs a second connection. "
                         + "Set single-connection=false, or another codec.")
             case .seCodecUnsupported:
                 fail("The room offers the result in no codec that can be decoded here. Install more decoders.")
-            default: order(.note("The room rejected a subscription: \(response.err)"))
+            default: emit(.note("The room rejected a subscription: \(response.err)"))
             }
         case .streamStateUpdate(let update):
             for stream in update.streamStates where stream.state == .paused {
-                order(.note("The room paused the received video: the network is too slow"))
+                emit(.note("The room paused the received video: the network is too slow"))
             }
         case .mute(let mute):
-            order(.note("The room \(mute.muted ? "mutes" : "unmutes") a track"))
+            emit(.note("The room \(mute.muted ? "mutes" : "unmutes") a track"))
         case .mediaSectionsRequirement(let needed):
-            guard link == .single else {
-                return order(.note("Ignored: a message for clients with a single connection"))
+            guard mode == .single else {
+                return emit(.note("Ignored: a message for clients with a single connection"))
             }
             let lines = [MediaKind.video: needed.numVideos, .audio: needed.numAudios].mapValues { Int(min($0, 16)) }
-            if lines.contains(where: { $0.value > 0 }) { order(.addLines(lines)) }
-            offerIsWanted = true
+            if lines.contains(where: { $0.value > 0 }) { emit(.addReceiveSections(lines)) }
+            needsOffer = true
             offerIfDue()
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
             break
@@ -344,16 +344,16 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func joined(_ join: LiveKitJoinResponse) {
-        guard phase == .joining || phase == .opening else { return order(.note("Ignored: a second join message")) }
+        guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
-        needsSubscriber = join.subscriberPrimary && link == .dual
+        needsSubscriber = join.subscriberPrimary && mode == .dual
         if join.pingInterval > 0 {
             pingInterval = .seconds(min(max(join.pingInterval, 1), 60))
             pingTimeout = .seconds(min(max(join.pingTimeout, 5), 120))
             schedulePing()
         }
         let (servers, relayOnly) = (Array(join.iceServers.prefix(16)), join.clientConfiguration.forceRelay == .enabled)
-        order(link == .single ? .gather(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
+        emit(mode == .single ? .gather(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
         publish()
         subscribe(to: join.otherParticipants)
     }
@@ -369,39 +369,39 @@ package struct RoomMachine: Sendable {
     private mutating func publish() {
         guard configuration.publishes, phase == .publishing || phase == .connected else { return }
         for kind in [MediaKind.audio, .video] {
-            guard wish[kind] else {
+            guard desired[kind] else {
                 publications[kind] = nil
                 continue
             }
-            guard publications[kind] == nil, !refused.contains(kind) else { continue }
-            publications[kind] = .asked
-            order(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
+            guard publications[kind] == nil, !rejected.contains(kind) else { continue }
+            publications[kind] = .requested
+            emit(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
         }
         offerIfDue()
     }
 
     private mutating func answered(_ answer: LiveKitSessionDescription) {
-        guard isOffering, link == .dual || answer.id == 0 || answer.id == offerCount, phase != .joining else {
-            return order(.note("Ignored: an answer without an offer"))
+        guard isOffering, mode == .dual || answer.id == 0 || answer.id == offerCount, phase != .joining else {
+            return emit(.note("Ignored: an answer without an offer"))
         }
         isOffering = false
         subscriptions.note(answer.midToTrackID)
-        order(.cancel(.answer))
-        order(.applyAnswer(sdp: answer.sdp))
+        emit(.cancel(.answer))
+        emit(.applyAnswer(sdp: answer.sdp))
         offerIfDue()
     }
 
     private mutating func offerIfDue() {
-        let known = Set(publications.filter { $0.value != .asked }.keys)
+        let known = Set(publications.filter { $0.value != .requested }.keys)
         // The first offer waits for the video track if video is wanted. An empty first offer is never made.
-        guard phase == .publishing || phase == .connected, !isOffering, offerIsWanted || known != offered ?? [],
-            offered != nil || !wish.video || known.contains(.video)
+        guard phase == .publishing || phase == .connected, !isOffering, needsOffer || known != offered ?? [],
+            offered != nil || !desired.video || known.contains(.video)
         else { return }
         // The session's own timeout for connecting media covers the answer to the first offer.
-        if phase == .connected || offered != nil { order(.schedule(.answer, after: Self.laterAnswerTimeout)) }
-        (isOffering, offerIsWanted) = (true, false)
+        if phase == .connected || offered != nil { emit(.schedule(.answer, after: Self.renegotiationTimeout)) }
+        (isOffering, needsOffer) = (true, false)
         offered = known
-        order(.makeOffer(known))
+        emit(.makeOffer(known))
     }
 
     /// The server has removed a track: publishes it again, a limited number of times.
@@ -464,20 +464,20 @@ package struct RoomMachine: Sendable {
     // MARK: Subscribing
 
     private mutating func subscribe(to participants: [LiveKitParticipantInfo]) {
-        carryOut(subscriptions.take(participants, withSound: wish.audio))
+        apply(subscriptions.update(participants, withAudio: desired.audio))
     }
 
-    private mutating func carryOut(_ changes: [RoomSubscriptions.Change]) {
+    private mutating func apply(_ changes: [RoomSubscriptions.Change]) {
         for change in changes {
             switch change {
-            case .ask(let update):
-                order(.send(.subscription(update)))
+            case .subscribe(let update):
+                emit(.send(.subscription(update)))
             // Only a viewer ends here, because a room with viewers may stay open indefinitely. The service
             // informs a publisher.
             case .left(leavesNothing: true) where !configuration.publishes:
                 return fail("The session has ended: its video track left the room.")
             case .left:
-                order(.note("The inference server left the room"))
+                emit(.note("The inference server left the room"))
             }
         }
     }
@@ -488,12 +488,12 @@ package struct RoomMachine: Sendable {
 
     private mutating func checkConnected() {
         let receives = needsSubscriber || !configuration.publishes
-        let sends = configuration.publishes && (wish.video || !receives)
+        let sends = configuration.publishes && (desired.video || !receives)
         guard phase == .publishing, !sends || connected.contains(LiveKitSignalTarget.publisher.rawValue),
             !receives || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
         else { return }
         phase = .connected
-        order(.reportConnected)
+        emit(.reportConnected)
     }
 
     // MARK: Liveness
@@ -501,7 +501,7 @@ package struct RoomMachine: Sendable {
     private mutating func ping(_ now: Duration) {
         guard pingInterval != nil else { return }
         lastPing = now
-        order(
+        emit(
             .send(
                 .pingReq(
                     .with {
@@ -509,13 +509,13 @@ package struct RoomMachine: Sendable {
                         $0.rtt = milliseconds(roundTrip)
                     })))
         // The timeout counts from the first ping without a reply.
-        if !awaitsWord { order(.schedule(.pong, after: pingTimeout)) }
-        awaitsWord = true
+        if !awaitsPong { emit(.schedule(.pong, after: pingTimeout)) }
+        awaitsPong = true
         schedulePing()
     }
 
     private mutating func schedulePing() {
-        if let pingInterval { order(.schedule(.ping, after: pingInterval)) }
+        if let pingInterval { emit(.schedule(.ping, after: pingInterval)) }
     }
 
     private func milliseconds(_ duration: Duration) -> Int64 {
@@ -533,7 +533,7 @@ package struct RoomMachine: Sendable {
                 + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : "."))
     }
 
-    private var goodbye: LiveKitLeaveRequest {
+    private var leaveRequest: LiveKitLeaveRequest {
         .with {
             $0.action = .disconnect
             $0.reason = .clientInitiated
@@ -553,20 +553,20 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func fail(_ error: SessionError) {
-        if phase != .opening { order(.send(.leave(goodbye))) }
+        if phase != .opening { emit(.send(.leave(leaveRequest))) }
         end()
-        order(.reportFailed(error))
+        emit(.reportFailed(error))
     }
 
     private mutating func end() {
         phase = .ended
-        order(.cancel(.ping))
-        order(.cancel(.pong))
-        order(.cancel(.answer))
-        order(.close)
+        emit(.cancel(.ping))
+        emit(.cancel(.pong))
+        emit(.cancel(.answer))
+        emit(.close)
     }
 
-    private mutating func order(_ order: RoomAction) {
-        orders.append(order)
+    private mutating func emit(_ action: RoomAction) {
+        actions.append(action)
     }
 }

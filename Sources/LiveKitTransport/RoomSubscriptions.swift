@@ -6,7 +6,7 @@ import WebRTCTransport
 
 struct RoomSubscriptions: Sendable {
     enum Change: Sendable {
-        case ask(LiveKitUpdateSubscription)
+        case subscribe(LiveKitUpdateSubscription)
         /// A participant with available tracks left; `leavesNothing` if no other one that we subscribed to remains.
         case left(leavesNothing: Bool)
     }
@@ -28,7 +28,7 @@ struct RoomSubscriptions: Sendable {
     init(sourcePrefix: String) { self.sourcePrefix = sourcePrefix }
 
     /// Records the tracks of inference servers and ignores all other participants; subscribes to the wanted tracks.
-    mutating func take(_ participants: [LiveKitParticipantInfo], withSound: Bool) -> [Change] {
+    mutating func update(_ participants: [LiveKitParticipantInfo], withAudio: Bool) -> [Change] {
         var changes: [Change] = []
         for participant in participants.prefix(Self.maximumParticipants) where participant.identity.hasPrefix(sourcePrefix) {
             guard participant.state != .disconnected else {
@@ -47,32 +47,32 @@ struct RoomSubscriptions: Sendable {
             // A removed track may come back under the same SID.
             subscribed.subtract((sources[participant.sid] ?? [:]).keys.filter { tracks[$0] == nil })
             sources[participant.sid] = tracks
-            if let change = ask(participant.sid, participant.tracks.map(\.sid), withSound) { changes.append(change) }
+            if let change = request(participant.sid, participant.tracks.map(\.sid), withAudio) { changes.append(change) }
         }
         return changes
     }
 
     /// Subscribes to the available audio, or unsubscribes from it.
-    mutating func listen(_ isWanted: Bool) -> [Change] {
+    mutating func setAudio(_ isWanted: Bool) -> [Change] {
         let all = sources
-        guard !isWanted else { return all.compactMap { ask($0.key, $0.value.keys.sorted(), true) } }
+        guard !isWanted else { return all.compactMap { request($0.key, $0.value.keys.sorted(), true) } }
         return all.compactMap { participant, tracks in
             let gone = tracks.filter { $0.value == .audio && subscribed.contains($0.key) }.keys.sorted()
             guard !gone.isEmpty else { return nil }
             subscribed.subtract(gone)
-            return .ask(update(participant, gone, false))
+            return .subscribe(update(participant, gone, false))
         }
     }
 
-    private mutating func ask(_ participant: String, _ tracks: [String], _ withSound: Bool) -> Change? {
+    private mutating func request(_ participant: String, _ tracks: [String], _ withAudio: Bool) -> Change? {
         let fresh = tracks.filter { sid in
             let kind = sources[participant]?[sid]
-            return (kind == .video || kind == .audio && withSound) && !subscribed.contains(sid)
+            return (kind == .video || kind == .audio && withAudio) && !subscribed.contains(sid)
         }
         guard !fresh.isEmpty else { return nil }
         subscribed.formUnion(fresh)
         shown.insert(participant)
-        return .ask(update(participant, fresh, true))
+        return .subscribe(update(participant, fresh, true))
     }
 
     private func update(_ participant: String, _ tracks: [String], _ isWanted: Bool) -> LiveKitUpdateSubscription {

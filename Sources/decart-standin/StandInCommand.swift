@@ -168,8 +168,8 @@ struct StandInCommand: ParsableCommand {
         return ice
     }
 
-    private var transports: Set<TransportGeneration>? {
-        transport == "both" ? Set(TransportGeneration.allCases) : TransportGeneration(rawValue: transport).map { [$0] }
+    private var transports: Set<MediaTransportKind>? {
+        transport == "both" ? Set(MediaTransportKind.allCases) : MediaTransportKind(rawValue: transport).map { [$0] }
     }
 
     private func parsedFaults() throws -> [Fault] {

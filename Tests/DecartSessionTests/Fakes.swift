@@ -122,7 +122,7 @@ final class FakeMedia: MediaTransport {
     var stops: Int { state.withLock { $0.stops } }
 
     func start(_ start: MediaStart) { state.withLock { $0.start = start } }
-    func forgetOffer() { state.withLock { $0.forgotten += 1 } }
+    func rollbackOffer() { state.withLock { $0.forgotten += 1 } }
     func apply(answer sdp: String) { state.withLock { $0.answers.append(sdp) } }
     func apply(offer sdp: String) { state.withLock { $0.offers.append(sdp) } }
     func apply(candidate: CandidateMessage?) { state.withLock { $0.candidates.append(candidate) } }

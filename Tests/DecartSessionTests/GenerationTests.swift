@@ -17,7 +17,7 @@ struct GenerationTests {
         driver.server(.generationStarted)
         driver.wait(.seconds(2))
         #expect(driver.state == .generating)
-        _ = driver.take()
+        _ = driver.takeActions()
         return driver
     }
 
@@ -37,7 +37,7 @@ struct GenerationTests {
         var driver = try ended(reason)
         #expect(driver.state == .connected && driver.snapshot.generationSeconds == 61)
         // Only a note for the log: no new connection, no warning.
-        let notes = driver.take()
+        let notes = driver.takeActions()
         #expect(notes.count == 1)
         guard case .report(.note(let words)) = notes.first else {
             Issue.record("no note: \(notes)")
@@ -50,7 +50,7 @@ struct GenerationTests {
         driver.flow = Self.flowing
         #expect(driver.state == .generating)
         driver.wait(.seconds(60))
-        #expect(driver.take().isEmpty && driver.opens() == 0)
+        #expect(driver.takeActions().isEmpty && driver.opens() == 0)
         driver.server(.generationTick(seconds: 62))
         #expect(driver.snapshot.generationSeconds == 62)
     }
@@ -73,8 +73,8 @@ struct GenerationTests {
     /// A message on the channel of an earlier attempt is ignored.
     @Test func anEndOfAnOlderAttempt() throws {
         var driver = try generating()
-        driver.tell(.channelMessage(AttemptID(77), .generationEnded(seconds: 5, reason: "insufficient_credits")))
-        #expect(driver.state == .generating && driver.take().isEmpty)
+        driver.handle(.channelMessage(AttemptID(77), .generationEnded(seconds: 5, reason: "insufficient_credits")))
+        #expect(driver.state == .generating && driver.takeActions().isEmpty)
     }
 
     // MARK: The watchdog
@@ -194,7 +194,7 @@ struct GenerationTests {
         #expect(warning.code.rawValue == code && warning.message.contains(remedy))
         #expect(driver.snapshot.lastError == warning)
         driver.wait(.seconds(3))
-        driver.tell(.channelClosed(driver.attempt, code: 1000, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1000, reason: ""))
         let error = try #require(driver.failures().first)
         #expect(driver.state == .error && driver.failures().count == 1)
         #expect(error.isPermanent && error.code.rawValue == code && error.message.contains(remedy))
@@ -213,20 +213,20 @@ struct GenerationTests {
         var driver = try ended("insufficient_credits")
         driver.server(.generationStarted)
         driver.flow = Self.flowing
-        driver.tell(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
         #expect(driver.state == .reconnecting && driver.failures().isEmpty)
     }
 
     /// A broken connection is not a close by the service.
     @Test func aBrokenNetworkIsTriedAgain() throws {
         var driver = try ended("insufficient_credits")
-        driver.tell(.channelFailed(driver.attempt, SessionError(.network, "lost", stage: .channel)))
+        driver.handle(.channelFailed(driver.attempt, SessionError(.network, "lost", stage: .channel)))
         #expect(driver.state == .reconnecting && driver.failures().isEmpty)
     }
 
     @Test func anEndAndACloseAreALossLikeAnyOther() throws {
         var driver = try ended("timeout")
-        driver.tell(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
+        driver.handle(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
         #expect(driver.state == .reconnecting && driver.failures().isEmpty)
     }
 
@@ -235,10 +235,10 @@ struct GenerationTests {
     /// The path delivers no frames once the generation has ended, so it is not kept during the reconnect.
     @Test func anEndedPathIsNotKept() throws {
         func stopsMedia(_ driver: inout MachineDriver) -> Bool {
-            _ = driver.take()
+            _ = driver.takeActions()
             let id = driver.attempt
-            driver.tell(.channelClosed(id, code: 1012, reason: ""))
-            return driver.take().contains(.stopMedia(id))
+            driver.handle(.channelClosed(id, code: 1012, reason: ""))
+            return driver.takeActions().contains(.stopMedia(id))
         }
         var driver = try ended("timeout") { $0.keepsMediaWhileReconnecting = true }
         driver.flow = Self.nothing
@@ -252,7 +252,7 @@ struct GenerationTests {
     @Test func theNextAttemptsEndIsNotTheKeptPaths() throws {
         var driver = try generating { $0.keepsMediaWhileReconnecting = true }
         let kept = driver.attempt
-        driver.tell(.channelClosed(kept, code: 1012, reason: ""))
+        driver.handle(.channelClosed(kept, code: 1012, reason: ""))
         driver.waitForRetry()
         driver.open()
         driver.acknowledgeAll()
@@ -261,11 +261,11 @@ struct GenerationTests {
         driver.media(.connected(ice: nil, dtls: nil))
         driver.server(.generationEnded(seconds: nil, reason: nil))
         driver.wait(.seconds(4))
-        #expect(!driver.take().contains(.stopMedia(kept)))
+        #expect(!driver.takeActions().contains(.stopMedia(kept)))
         driver.flow = Self.sending
         driver.wait(.seconds(6))
         // The kept path is dead after 5 s; the new one may stay silent for 15 s after its generation has ended.
-        #expect(driver.take().contains(.stopMedia(kept)) && driver.state == .connected)
+        #expect(driver.takeActions().contains(.stopMedia(kept)) && driver.state == .connected)
     }
 
     @Test(arguments: [TransportChoice.webrtc, .livekit]) func aViewerStays(transport: TransportChoice) throws {
@@ -273,8 +273,8 @@ struct GenerationTests {
             $0.transport = transport
             $0.isViewer = true
         }
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         if transport == .livekit {
             driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
             driver.media(.connected(ice: nil, dtls: nil))
@@ -296,16 +296,16 @@ struct GenerationTests {
 
     @Test func isAnsweredOnTheSamePath() throws {
         var driver = try ended()
-        _ = driver.take()
+        _ = driver.takeActions()
         let id = driver.attempt
         driver.server(.offer(sdp: "theirs"))
-        #expect(driver.take() == [.applyOffer(id, sdp: "theirs")])
+        #expect(driver.takeActions() == [.applyOffer(id, sdp: "theirs")])
         driver.media(.answer(sdp: "ours"))
-        #expect(driver.take() == [.send(id, .answer(sdp: "ours"))])
+        #expect(driver.takeActions() == [.send(id, .answer(sdp: "ours"))])
         #expect(driver.state == .connected)
         // Afterwards our offer may be sent.
         driver.media(.offer(sdp: "with sound"))
-        #expect(driver.take() == [.send(id, .offer(sdp: "with sound"))])
+        #expect(driver.takeActions() == [.send(id, .offer(sdp: "with sound"))])
     }
 
     /// Glare: the service's offer is ignored while ours is in flight.
@@ -314,25 +314,25 @@ struct GenerationTests {
         let id = driver.attempt
         driver.media(.offer(sdp: "with sound"))
         driver.server(.offer(sdp: "theirs"))
-        #expect(!driver.take().contains { if case .applyOffer = $0 { true } else { false } })
+        #expect(!driver.takeActions().contains { if case .applyOffer = $0 { true } else { false } })
         driver.server(.answer(sdp: "yes"))
-        #expect(driver.take() == [.applyAnswer(id, sdp: "yes")])
+        #expect(driver.takeActions() == [.applyAnswer(id, sdp: "yes")])
         driver.server(.offer(sdp: "theirs again"))
-        #expect(driver.take() == [.applyOffer(id, sdp: "theirs again")])
+        #expect(driver.takeActions() == [.applyOffer(id, sdp: "theirs again")])
     }
 
     @Test func isNotForARoomOrBeforeOurs() throws {
         var early = try MachineDriver()
         early.walkToNegotiating()
         early.server(.offer(sdp: "theirs"))
-        #expect(!early.orders.contains { if case .applyOffer = $0 { true } else { false } })
+        #expect(!early.actions.contains { if case .applyOffer = $0 { true } else { false } })
         var room = try MachineDriver { $0.transport = .livekit }
-        room.tell(.start)
-        room.tell(.channelOpened(room.attempt, transport: nil, upgrade: nil))
+        room.handle(.start)
+        room.handle(.channelOpened(room.attempt, transport: nil, upgrade: nil))
         room.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
         room.media(.connected(ice: nil, dtls: nil))
         room.server(.offer(sdp: "theirs"))
-        #expect(!room.orders.contains { if case .applyOffer = $0 { true } else { false } })
+        #expect(!room.actions.contains { if case .applyOffer = $0 { true } else { false } })
         #expect(room.state == .connected)
     }
 }

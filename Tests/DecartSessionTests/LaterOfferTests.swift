@@ -10,51 +10,51 @@ struct LaterOfferTests {
     private func connected() throws -> MachineDriver {
         var driver = try MachineDriver()
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         return driver
     }
 
     @Test func goesOutAndItsAnswerComesBack() throws {
         var driver = try connected()
         driver.media(.offer(sdp: "with sound"))
-        #expect(driver.take() == [.send(attempt, .offer(sdp: "with sound"))])
-        #expect(driver.runningTimers.contains(.laterAnswer(attempt)))
+        #expect(driver.takeActions() == [.send(attempt, .offer(sdp: "with sound"))])
+        #expect(driver.runningTimers.contains(.renegotiationAnswer(attempt)))
         driver.server(.answer(sdp: "yes"))
-        #expect(driver.take() == [.applyAnswer(attempt, sdp: "yes")])
-        #expect(!driver.runningTimers.contains(.laterAnswer(attempt)) && driver.state == .connected)
+        #expect(driver.takeActions() == [.applyAnswer(attempt, sdp: "yes")])
+        #expect(!driver.runningTimers.contains(.renegotiationAnswer(attempt)) && driver.state == .connected)
         // A second renegotiation works alike.
         driver.media(.offer(sdp: "without"))
         driver.server(.answer(sdp: "yes again"))
-        #expect(driver.take() == [.send(attempt, .offer(sdp: "without")), .applyAnswer(attempt, sdp: "yes again")])
+        #expect(driver.takeActions() == [.send(attempt, .offer(sdp: "without")), .applyAnswer(attempt, sdp: "yes again")])
     }
 
     @Test func oneAtATime() throws {
         var driver = try connected()
         driver.media(.offer(sdp: "one"))
         driver.media(.offer(sdp: "two"))
-        let sent = driver.take().filter { if case .send = $0 { true } else { false } }
+        let sent = driver.takeActions().filter { if case .send = $0 { true } else { false } }
         #expect(sent == [.send(attempt, .offer(sdp: "one"))])
         // The second answer to one offer is ignored.
         driver.server(.answer(sdp: "a"))
         driver.server(.answer(sdp: "b"))
-        let applied = driver.take().filter { if case .applyAnswer = $0 { true } else { false } }
+        let applied = driver.takeActions().filter { if case .applyAnswer = $0 { true } else { false } }
         #expect(applied == [.applyAnswer(attempt, sdp: "a")])
     }
 
     @Test func anAnswerThatNeverComesIsAWarning() throws {
         var driver = try connected()
         driver.media(.offer(sdp: "with sound"))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.wait(.seconds(11))
-        let orders = driver.take()
-        #expect(orders.contains(.forgetOffer(attempt)))
-        #expect(orders.contains { if case .report(.warning(let error)) = $0 { error.stage == .media } else { false } })
+        let actions = driver.takeActions()
+        #expect(actions.contains(.rollbackOffer(attempt)))
+        #expect(actions.contains { if case .report(.warning(let error)) = $0 { error.stage == .media } else { false } })
         #expect(driver.state == .connected)
         // The answer is ignored once the timeout has passed.
         driver.server(.answer(sdp: "yes"))
-        #expect(!driver.take().contains { if case .applyAnswer = $0 { true } else { false } })
+        #expect(!driver.takeActions().contains { if case .applyAnswer = $0 { true } else { false } })
         driver.media(.offer(sdp: "once more"))
-        #expect(driver.take().contains(.send(attempt, .offer(sdp: "once more"))))
+        #expect(driver.takeActions().contains(.send(attempt, .offer(sdp: "once more"))))
     }
 
     @Test func theServicesWordsAgainstItAreAWarningToo() throws {
@@ -67,7 +67,7 @@ struct LaterOfferTests {
     @Test func nothingIsLeftAtTheEnd() throws {
         var driver = try connected()
         driver.media(.offer(sdp: "with sound"))
-        driver.tell(.stop)
+        driver.handle(.stop)
         #expect(driver.runningTimers.isEmpty)
     }
 }

@@ -2,12 +2,12 @@ import DecartProtocol
 import DecartSession
 import Testing
 
-/// A machine on virtual time, with its timers. `walk…` brings it to a state; `take` returns the new actions.
+/// A machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new actions.
 struct MachineDriver {
     private(set) var machine: SessionMachine
     private(set) var now: Duration = .zero
     private var timers: [TimerID: Duration] = [:]
-    private(set) var orders: [SessionAction] = []
+    private(set) var actions: [SessionAction] = []
     /// Traffic of the media path as sampled.
     var traffic = MediaTraffic(sent: 0, received: 0)
     /// Added to the traffic with every sample.
@@ -34,9 +34,9 @@ struct MachineDriver {
 
     // MARK: Events
 
-    mutating func tell(_ event: SessionEvent) {
+    mutating func handle(_ event: SessionEvent) {
         for action in machine.handle(event, now: now, jitter: jitter) {
-            orders.append(action)
+            actions.append(action)
             switch action {
             case .openChannel(let id, _, _): attempt = id
             case .schedule(let timer, let delay): timers[timer] = now + delay
@@ -44,26 +44,26 @@ struct MachineDriver {
             case .sampleMedia(let id):
                 traffic.sent += flow.sent
                 traffic.received += flow.received
-                tell(.mediaSampled(id, traffic))
+                handle(.mediaSampled(id, traffic))
             default: break
             }
         }
     }
 
-    mutating func server(_ message: ServerMessage) { tell(.channelMessage(attempt, message)) }
-    mutating func media(_ event: MediaEvent) { tell(.media(attempt, event)) }
+    mutating func server(_ message: ServerMessage) { handle(.channelMessage(attempt, message)) }
+    mutating func media(_ event: MediaEvent) { handle(.media(attempt, event)) }
 
     @discardableResult
     mutating func update(_ text: String, image: PromptUpdate.Image = .unchanged) throws -> RequestID {
         defer { nextRequest += 1 }
-        tell(.update(PromptUpdate(prompt: try Prompt(text), image: image), id: nextRequest))
+        handle(.update(PromptUpdate(prompt: try Prompt(text), image: image), id: nextRequest))
         return nextRequest
     }
 
     @discardableResult
     mutating func update(image: PromptUpdate.Image) -> RequestID {
         defer { nextRequest += 1 }
-        tell(.update(PromptUpdate(image: image), id: nextRequest))
+        handle(.update(PromptUpdate(image: image), id: nextRequest))
         return nextRequest
     }
 
@@ -80,7 +80,7 @@ struct MachineDriver {
             }
             now = max(now, due)
             timers[timer] = nil
-            tell(.timerFired(timer))
+            handle(.timerFired(timer))
         }
         now = end
     }
@@ -99,13 +99,13 @@ struct MachineDriver {
 
     // MARK: Walks
 
-    mutating func walkToSettling() {
-        tell(.start)
+    mutating func walkToAwaitingInitialAck() {
+        handle(.start)
         open()
     }
 
     mutating func open() {
-        tell(.channelOpened(attempt, transport: .milliseconds(20), upgrade: .milliseconds(10)))
+        handle(.channelOpened(attempt, transport: .milliseconds(20), upgrade: .milliseconds(10)))
         server(.status("Ready"))
     }
 
@@ -121,7 +121,7 @@ struct MachineDriver {
     }
 
     mutating func walkToNegotiating() {
-        walkToSettling()
+        walkToAwaitingInitialAck()
         acknowledgeAll()
     }
 
@@ -147,9 +147,9 @@ struct MachineDriver {
     // MARK: Results
 
     /// Returns the actions since the last call, without timers and media samples.
-    mutating func take() -> [SessionAction] {
-        defer { orders = [] }
-        return orders.filter {
+    mutating func takeActions() -> [SessionAction] {
+        defer { actions = [] }
+        return actions.filter {
             switch $0 {
             case .schedule, .cancel, .sampleMedia: false
             default: true
@@ -157,29 +157,29 @@ struct MachineDriver {
         }
     }
 
-    /// Messages sent by the current attempt since the last `take`.
+    /// Messages sent by the current attempt since the last `takeActions`.
     func sent() -> [ClientMessage] {
-        orders.compactMap { if case .send(attempt, let message) = $0 { message } else { nil } }
+        actions.compactMap { if case .send(attempt, let message) = $0 { message } else { nil } }
     }
 
     func results() -> [PromptResult] {
-        orders.compactMap { if case .report(.promptResult(let result)) = $0 { result } else { nil } }
+        actions.compactMap { if case .report(.promptResult(let result)) = $0 { result } else { nil } }
     }
 
     func failures() -> [SessionError] {
-        orders.compactMap { if case .report(.failed(let error)) = $0 { error } else { nil } }
+        actions.compactMap { if case .report(.failed(let error)) = $0 { error } else { nil } }
     }
 
     func warnings() -> [SessionError] {
-        orders.compactMap { if case .report(.warning(let error)) = $0 { error } else { nil } }
+        actions.compactMap { if case .report(.warning(let error)) = $0 { error } else { nil } }
     }
 
     func opens() -> Int {
-        orders.count { if case .openChannel = $0 { true } else { false } }
+        actions.count { if case .openChannel = $0 { true } else { false } }
     }
 
     func startsMedia() -> Bool {
-        orders.contains { if case .startMedia = $0 { true } else { false } }
+        actions.contains { if case .startMedia = $0 { true } else { false } }
     }
 }
 

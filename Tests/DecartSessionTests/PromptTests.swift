@@ -7,7 +7,7 @@ struct PromptTests {
     private func connected(prompt: String? = "first", image: ReferenceImage? = nil) throws -> MachineDriver {
         var driver = try MachineDriver(prompt: prompt, image: image)
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         return driver
     }
 
@@ -31,8 +31,8 @@ struct PromptTests {
         #expect(driver.results().map(\.id) == [id])
         #expect(driver.state == .connected)
         // A new session begins with the last accepted prompt.
-        _ = driver.take()
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        _ = driver.takeActions()
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
         driver.open()
         #expect(driver.sent() == [.text("first")])
@@ -89,9 +89,9 @@ struct PromptTests {
         try driver.update("late")
         driver.wait(.seconds(15))
         #expect(driver.results().map(\.outcome) == [.timedOut])
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.waitForRetry()
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.open()
         #expect(driver.sent() == [.text("first")])
         driver.server(.promptAck(PromptAck(prompt: "first", success: true)))
@@ -193,13 +193,13 @@ struct PromptTests {
         var driver = try connected()
         let ids = [try driver.update("a"), try driver.update("b")]
         let old = driver.attempt
-        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        driver.handle(.channelClosed(old, code: nil, reason: ""))
         let third = try driver.update("c")
         driver.wait(.seconds(1))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.open()
         #expect(driver.sent() == [.text("a"), .text("b"), .text("c")])
-        driver.tell(.channelMessage(old, .promptAck(PromptAck(prompt: "a", success: true))))
+        driver.handle(.channelMessage(old, .promptAck(PromptAck(prompt: "a", success: true))))
         #expect(driver.results() == [])
         driver.server(.promptAck(PromptAck(prompt: "a", success: true)))
         driver.server(.promptAck(PromptAck(prompt: "b", success: true)))
@@ -217,8 +217,8 @@ struct PromptTests {
         try driver.update("latest")
         driver.server(.promptAck(PromptAck(prompt: "latest", success: true)))
         for _ in 0..<3 {
-            _ = driver.take()
-            driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+            _ = driver.takeActions()
+            driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
             driver.waitForRetry()
             driver.open()
             #expect(
@@ -236,9 +236,9 @@ struct PromptTests {
     @Test func aWishRefusedOnReconnectFallsBackToWhatWasAccepted() throws {
         var driver = try connected()
         let bad = try driver.update("bad")
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.open()
         #expect(driver.sent() == [.text("bad")])
         driver.server(.promptAck(PromptAck(prompt: "bad", success: false, error: "moderated")))
@@ -252,7 +252,7 @@ struct PromptTests {
 
     @Test func aPromptDuringConnectingIsPartOfTheInitialState() throws {
         var driver = try MachineDriver(prompt: "first")
-        driver.tell(.start)
+        driver.handle(.start)
         let id = try driver.update("newer")
         driver.open()
         #expect(driver.sent() == [.text("newer")])
@@ -266,7 +266,7 @@ struct PromptTests {
         let id = try driver.update("before")
         #expect(driver.results().map(\.id) == [id])
         #expect(driver.results().map(\.outcome) == [.cancelled])
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.text("before")])
     }
 
@@ -274,17 +274,17 @@ struct PromptTests {
         var driver = try connected()
         let ids = try (0..<50).map { try driver.update("p\($0)") }
         #expect(driver.sent().count == 32)
-        driver.tell(.stop)
+        driver.handle(.stop)
         #expect(driver.results().map(\.id) == ids)
         #expect(driver.results().allSatisfy { $0.outcome == .cancelled })
-        driver.tell(.start)
+        driver.handle(.start)
         driver.open()
         #expect(driver.sent().last == .text("p49"))
     }
 
     @Test func theLedgerIsBounded() throws {
         var driver = try connected()
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         let ids = try (0..<1000).map { try driver.update("p\($0)") }
         #expect(driver.results().map(\.id) == Array(ids.prefix(1000 - 256)))
         #expect(driver.results().allSatisfy { $0.outcome == .superseded })
@@ -294,7 +294,7 @@ struct PromptTests {
     @Test func aThousandPromptsOverThreeReconnects() throws {
         var driver = try MachineDriver(maximumRetries: nil)
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         var sentBefore = 0
         var open = true
         var lost = AttemptID(0)
@@ -303,7 +303,7 @@ struct PromptTests {
             driver.wait(.milliseconds(50))
             if index % 250 == 200, index < 900 {
                 lost = driver.attempt
-                driver.tell(.channelClosed(lost, code: nil, reason: ""))
+                driver.handle(.channelClosed(lost, code: nil, reason: ""))
                 open = false
                 sentBefore = driver.sent().count
             }

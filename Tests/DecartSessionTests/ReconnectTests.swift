@@ -24,12 +24,12 @@ struct ReconnectTests {
     /// Attempts that fail at once are repeated at 1, 3, 7, 15, 25 s; then comes one error.
     @Test func firstConnectionIsRetriedLikeALostOne() throws {
         var driver = try MachineDriver()
-        driver.tell(.start)
+        driver.handle(.start)
         var dials: [Duration] = []
         for _ in 0..<6 {
             dials.append(driver.now)
             #expect(driver.state == .connecting)
-            driver.tell(.channelFailed(driver.attempt, ReconnectTests.lost))
+            driver.handle(.channelFailed(driver.attempt, ReconnectTests.lost))
             driver.waitForRetry()
         }
         #expect(dials == [0, 1, 3, 7, 15, 25].map { .seconds($0) })
@@ -46,7 +46,7 @@ struct ReconnectTests {
         var driver = try MachineDriver()
         driver.walkToConnected()
         let start = driver.now
-        driver.tell(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
         #expect(driver.state == .reconnecting)
         var dials: [Duration] = []
         var seen = driver.attempt
@@ -55,7 +55,7 @@ struct ReconnectTests {
             if driver.attempt != seen {
                 seen = driver.attempt
                 dials.append(driver.now - start)
-                driver.tell(.channelFailed(seen, ReconnectTests.lost))
+                driver.handle(.channelFailed(seen, ReconnectTests.lost))
             }
         }
         #expect(dials == [1, 3, 7, 15, 25].map { .seconds($0) })
@@ -66,10 +66,10 @@ struct ReconnectTests {
     @Test func hangingDials() throws {
         var driver = try MachineDriver()
         driver.walkToConnected()
-        _ = driver.take()
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        _ = driver.takeActions()
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
-        #expect(driver.orders.contains(.openChannel(driver.attempt, .webrtc, timeout: .seconds(5))))
+        #expect(driver.actions.contains(.openChannel(driver.attempt, .webrtc, timeout: .seconds(5))))
         // The channel enforces its timeout; if it fails to, the machine does so a second later.
         driver.wait(.seconds(6))
         #expect(driver.warnings().last?.code == .connectionTimeout)
@@ -78,9 +78,9 @@ struct ReconnectTests {
     @Test func noRetriesMeansOneError() throws {
         for permanent in [true, false] {
             var driver = try MachineDriver(maximumRetries: permanent ? 5 : 0)
-            driver.tell(.start)
+            driver.handle(.start)
             let error = SessionError(.network, "Unknown host x.", stage: .resolve, isPermanent: permanent)
-            driver.tell(.channelFailed(driver.attempt, error))
+            driver.handle(.channelFailed(driver.attempt, error))
             #expect(driver.failures() == [error])
             #expect(driver.warnings() == [])
             #expect(driver.state == .error && driver.snapshot.lastError == error)
@@ -92,9 +92,9 @@ struct ReconnectTests {
 
     @Test func forEver() throws {
         var driver = try MachineDriver(maximumRetries: nil)
-        driver.tell(.start)
+        driver.handle(.start)
         for _ in 0..<200 {
-            driver.tell(.channelFailed(driver.attempt, ReconnectTests.lost))
+            driver.handle(.channelFailed(driver.attempt, ReconnectTests.lost))
             driver.waitForRetry()
         }
         #expect(driver.state == .connecting)
@@ -105,7 +105,7 @@ struct ReconnectTests {
         var driver = try MachineDriver(maximumRetries: 2)
         driver.walkToConnected()
         for round in 0..<4 {
-            driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
+            driver.handle(.channelClosed(driver.attempt, code: 1006, reason: ""))
             driver.wait(.seconds(2))
             driver.reconnect()
             #expect(driver.state == .connected, "round \(round)")
@@ -114,12 +114,12 @@ struct ReconnectTests {
         }
         // A connection that was not stable for long enough does not reset the retry budget.
         for _ in 0..<2 {
-            driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
+            driver.handle(.channelClosed(driver.attempt, code: 1006, reason: ""))
             driver.wait(.seconds(2))
             driver.reconnect()
             driver.wait(.seconds(1))
         }
-        driver.tell(.channelClosed(driver.attempt, code: 1006, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1006, reason: ""))
         #expect(driver.state == .error)
         #expect(driver.failures().count == 1)
     }
@@ -135,7 +135,7 @@ struct ReconnectTests {
             #expect(driver.failures().count == 1)
             var closed = try MachineDriver()
             closed.walkToConnected()
-            closed.tell(.channelClosed(closed.attempt, code: 1008, reason: words))
+            closed.handle(.channelClosed(closed.attempt, code: 1008, reason: words))
             #expect(closed.state == .error, "\(words)")
         }
         var driver = try MachineDriver()
@@ -143,13 +143,13 @@ struct ReconnectTests {
         driver.server(.error("frame 14012 was late"))
         #expect(driver.state == .connected)
         #expect(driver.warnings().count == 1)
-        driver.tell(.channelClosed(driver.attempt, code: 1011, reason: "frame 14012"))
+        driver.handle(.channelClosed(driver.attempt, code: 1011, reason: "frame 14012"))
         #expect(driver.state == .reconnecting)
     }
 
     @Test func initialAckHasItsOwnClock() throws {
         var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         driver.wait(.milliseconds(29_999))
         #expect(driver.state == .connecting)
         driver.wait(.milliseconds(1))
@@ -160,7 +160,7 @@ struct ReconnectTests {
 
     @Test func mediaHasItsOwnClock() throws {
         var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         driver.wait(.seconds(20))
         driver.acknowledgeAll()
         driver.wait(.milliseconds(14_999))
@@ -184,8 +184,8 @@ struct ReconnectTests {
 
     @Test func queueStopsTheClocks() throws {
         var driver = try MachineDriver()
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(.status("Entering queue"))
         #expect(driver.snapshot.serviceStatus == .enteringQueue)
         for position in stride(from: 12, to: 0, by: -1) {
@@ -206,23 +206,23 @@ struct ReconnectTests {
 
     @Test func aQueueThatIsToldLateStopsTheClockToo() throws {
         var driver = try MachineDriver()
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.text("Lego World")])
         driver.server(.queuePosition(QueuePosition(position: 1)))
         driver.wait(.seconds(600))
         #expect(driver.state == .connecting)
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(.status("ready"))
         // A message sent before the queue may be lost, so it is sent again, and its timeout starts here.
         #expect(driver.sent() == [.text("Lego World")])
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
-        #expect(driver.orders.count { if case .startMedia = $0 { true } else { false } } == 1)
+        #expect(driver.actions.count { if case .startMedia = $0 { true } else { false } } == 1)
     }
 
     @Test func anAckInTheQueueCounts() throws {
         var driver = try MachineDriver()
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         driver.server(.queuePosition(QueuePosition(position: 1)))
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
         #expect(driver.startsMedia())
@@ -247,8 +247,8 @@ struct ReconnectTests {
 
     @Test func errorInTheQueue() throws {
         var driver = try MachineDriver(maximumRetries: 0)
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(.queuePosition(QueuePosition(position: 1)))
         driver.server(.error("queue is full"))
         #expect(driver.failures().first?.code == .queue)
@@ -301,11 +301,11 @@ struct ReconnectTests {
 
     @Test(arguments: [(7, 7), (0, 1), (3600, 60)]) func theServiceSaysWhenToComeBack(asked: Int, waited: Int) throws {
         var driver = try MachineDriver()
-        driver.tell(.start)
+        driver.handle(.start)
         var busy = SessionError(.server, "busy", stage: .upgrade, httpStatus: 503)
         busy.retryAfter = .seconds(asked)
-        driver.tell(.channelFailed(driver.attempt, busy))
-        _ = driver.take()
+        driver.handle(.channelFailed(driver.attempt, busy))
+        _ = driver.takeActions()
         driver.wait(.seconds(waited) - .milliseconds(1))
         #expect(driver.opens() == 0)
         driver.wait(.milliseconds(1))
@@ -315,22 +315,22 @@ struct ReconnectTests {
     /// Every fault in every phase leads to a retry, and the next attempt works.
     @Test func everyFaultInEveryPhase() throws {
         let phases: [(String, (inout MachineDriver) -> Void)] = [
-            ("opening", { $0.tell(.start) }),
+            ("opening", { $0.handle(.start) }),
             (
-                "greeting",
+                "open",
                 {
-                    $0.tell(.start)
-                    $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil))
+                    $0.handle(.start)
+                    $0.handle(.channelOpened($0.attempt, transport: nil, upgrade: nil))
                 }
             ),
             (
                 "queued",
                 {
-                    $0.walkToSettling()
+                    $0.walkToAwaitingInitialAck()
                     $0.server(.queuePosition(QueuePosition(position: 3)))
                 }
             ),
-            ("settling", { $0.walkToSettling() }),
+            ("awaiting the initial ack", { $0.walkToAwaitingInitialAck() }),
             ("negotiating", { $0.walkToNegotiating() }),
             ("connected", { $0.walkToConnected() }),
             (
@@ -342,9 +342,9 @@ struct ReconnectTests {
             ),
         ]
         let faults: [(String, (inout MachineDriver) -> Void)] = [
-            ("closed", { $0.tell(.channelClosed($0.attempt, code: 1001, reason: "going away")) }),
-            ("cut", { $0.tell(.channelClosed($0.attempt, code: nil, reason: "")) }),
-            ("failed", { $0.tell(.channelFailed($0.attempt, ReconnectTests.lost)) }),
+            ("closed", { $0.handle(.channelClosed($0.attempt, code: 1001, reason: "going away")) }),
+            ("cut", { $0.handle(.channelClosed($0.attempt, code: nil, reason: "")) }),
+            ("failed", { $0.handle(.channelFailed($0.attempt, ReconnectTests.lost)) }),
         ]
         for (phase, walk) in phases {
             for (fault, strike) in faults {
@@ -355,12 +355,12 @@ struct ReconnectTests {
                 #expect(driver.state == (wasConnected ? .reconnecting : .connecting), "\(fault) while \(phase)")
                 #expect(driver.warnings().count == 1, "\(fault) while \(phase)")
                 #expect(driver.runningTimers == [.retry], "\(fault) while \(phase): \(driver.runningTimers)")
-                _ = driver.take()
+                _ = driver.takeActions()
                 driver.wait(.seconds(1))
                 #expect(driver.opens() == 1)
                 driver.reconnect()
                 #expect(driver.state == .connected, "\(fault) while \(phase)")
-                driver.tell(.stop)
+                driver.handle(.stop)
                 #expect(driver.runningTimers.isEmpty)
             }
         }
@@ -370,8 +370,8 @@ struct ReconnectTests {
         var driver = try MachineDriver()
         driver.jitter = 1
         driver.walkToConnected()
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
-        _ = driver.take()
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
+        _ = driver.takeActions()
         driver.wait(.seconds(0.8))
         #expect(driver.opens() == 1)
     }
@@ -381,21 +381,21 @@ struct ReconnectTests {
         driver.walkToConnected()
         let old = driver.attempt
         driver.wait(.seconds(3))
-        _ = driver.take()
-        driver.tell(.channelClosed(old, code: nil, reason: ""))
-        #expect(!driver.orders.contains(.stopMedia(old)))
+        _ = driver.takeActions()
+        driver.handle(.channelClosed(old, code: nil, reason: ""))
+        #expect(!driver.actions.contains(.stopMedia(old)))
         driver.wait(.seconds(1))
         driver.open()
         driver.acknowledgeAll()
         driver.media(.offer(sdp: "offer"))
         driver.server(.answer(sdp: "answer"))
         driver.media(.connected(ice: nil, dtls: nil))
-        #expect(!driver.orders.contains(.stopMedia(old)))
+        #expect(!driver.actions.contains(.stopMedia(old)))
         // The old path stops at the first frame of the new path.
         driver.media(.firstFrame)
-        #expect(driver.orders.contains(.stopMedia(old)))
-        driver.tell(.stop)
-        #expect(driver.orders.count { $0 == .stopMedia(old) } == 1)
+        #expect(driver.actions.contains(.stopMedia(old)))
+        driver.handle(.stop)
+        #expect(driver.actions.count { $0 == .stopMedia(old) } == 1)
         #expect(driver.runningTimers.isEmpty)
     }
 
@@ -405,15 +405,15 @@ struct ReconnectTests {
             driver.walkToConnected()
             let old = driver.attempt
             driver.wait(.seconds(3))
-            driver.tell(.channelClosed(old, code: nil, reason: ""))
+            driver.handle(.channelClosed(old, code: nil, reason: ""))
             if isSilent {
                 driver.flow = MediaTraffic(sent: 12, received: 0)
                 driver.wait(.seconds(0.9))
                 driver.wait(.seconds(6))
             } else {
-                driver.tell(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
+                driver.handle(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
             }
-            #expect(driver.orders.contains(.stopMedia(old)))
+            #expect(driver.actions.contains(.stopMedia(old)))
             #expect(driver.failures() == [])
         }
     }
@@ -425,16 +425,16 @@ struct ReconnectTests {
         driver.walkToConnected()
         let old = driver.attempt
         driver.wait(.seconds(3))
-        _ = driver.take()
-        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        _ = driver.takeActions()
+        driver.handle(.channelClosed(old, code: nil, reason: ""))
         if hasDialled {
             driver.waitForRetry()
             driver.open()
             driver.acknowledgeAll()
         }
-        #expect(!driver.orders.contains(.stopMedia(old)))
-        driver.tell(.stop)
-        #expect(driver.orders.count { $0 == .stopMedia(old) } == 1)
+        #expect(!driver.actions.contains(.stopMedia(old)))
+        driver.handle(.stop)
+        #expect(driver.actions.count { $0 == .stopMedia(old) } == 1)
         #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)
     }
 
@@ -446,10 +446,10 @@ struct ReconnectTests {
         driver.wait(.seconds(3))
         driver.flow = MediaTraffic(sent: 12, received: 0)
         driver.wait(.seconds(1))
-        _ = driver.take()
-        driver.tell(.channelClosed(old, code: nil, reason: ""))
+        _ = driver.takeActions()
+        driver.handle(.channelClosed(old, code: nil, reason: ""))
         #expect(driver.state == .reconnecting)
-        #expect(driver.orders.contains(.stopMedia(old)))
+        #expect(driver.actions.contains(.stopMedia(old)))
         #expect(driver.runningTimers == [.retry])
     }
 
@@ -458,10 +458,10 @@ struct ReconnectTests {
         driver.walkToConnected()
         let old = driver.attempt
         driver.wait(.seconds(3))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.media(.failed(SessionError(.webRTC, "consent", stage: .media)))
         #expect(driver.state == .reconnecting)
-        #expect(driver.orders.contains(.stopMedia(old)))
+        #expect(driver.actions.contains(.stopMedia(old)))
         #expect(driver.runningTimers == [.retry])
     }
 }

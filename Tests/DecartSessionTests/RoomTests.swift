@@ -21,15 +21,15 @@ struct RoomTests {
         _ transport: TransportChoice, prompt: String? = "Lego World", maximumRetries: Int? = 5
     ) throws -> MachineDriver {
         var driver = try driver(transport, prompt: prompt, maximumRetries: maximumRetries)
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         return driver
     }
 
     private func reopen(_ driver: inout MachineDriver) {
         driver.waitForRetry()
-        _ = driver.take()
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        _ = driver.takeActions()
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
     }
 
     @Test func aDirectConnectionAsksForNoRoom() throws {
@@ -44,9 +44,9 @@ struct RoomTests {
         var driver = try opened(.livekit)
         let id = driver.attempt
         // The initial state follows the join at once, without waiting for a status or an ack.
-        #expect(driver.take() == [.openChannel(id, .livekit, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
+        #expect(driver.takeActions() == [.openChannel(id, .livekit, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
         driver.server(info)
-        #expect(driver.take() == [.startMedia(id, room)])
+        #expect(driver.takeActions() == [.startMedia(id, room)])
         #expect(driver.state == .connecting)
         #expect(driver.snapshot.sessionID == "s")
         #expect(driver.snapshot.subscribeToken == .room(name: "r"))
@@ -57,11 +57,11 @@ struct RoomTests {
         driver.media(.connected(ice: nil, dtls: nil))
         #expect(driver.state == .connected)
         // Neither a second initial state nor an offer is sent.
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         driver.server(.generationTick(seconds: 1))
         #expect(driver.state == .generating)
-        driver.tell(.stop)
-        #expect(driver.take() == [.closeChannel(id), .stopMedia(id)])
+        driver.handle(.stop)
+        #expect(driver.takeActions() == [.closeChannel(id), .stopMedia(id)])
         #expect(driver.runningTimers.isEmpty)
     }
 
@@ -72,7 +72,7 @@ struct RoomTests {
         driver.server(info)
         #expect(driver.startsMedia())
         driver.server(info)
-        #expect(driver.take().count { if case .startMedia = $0 { true } else { false } } == 1)
+        #expect(driver.takeActions().count { if case .startMedia = $0 { true } else { false } } == 1)
     }
 
     @Test func passthroughWaitsForThePublishedTrack() throws {
@@ -89,7 +89,7 @@ struct RoomTests {
 
     @Test func aPromptInPlaceOfPassthroughDoesNotWait() throws {
         var driver = try opened(.livekit, prompt: nil)
-        _ = driver.take()
+        _ = driver.takeActions()
         try driver.update("Lego World")
         #expect(driver.sent() == [.text("Lego World")])
         driver.server(info)
@@ -105,7 +105,7 @@ struct RoomTests {
             driver.server(.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")))
             #expect(driver.state == .error)
             #expect(driver.failures().first?.stage == .initialState)
-            #expect(driver.take().contains(.stopMedia(driver.attempt)))
+            #expect(driver.takeActions().contains(.stopMedia(driver.attempt)))
         }
     }
 
@@ -133,7 +133,7 @@ struct RoomTests {
         driver.wait(.seconds(600))
         #expect(driver.state == .connecting)
         #expect(driver.snapshot.queue?.position == 3)
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(.status("ready"))
         // A message sent before the queue may be lost, so it is sent again.
         #expect(driver.sent() == [.text("Lego World")])
@@ -212,7 +212,7 @@ struct RoomTests {
     @Test func autoFollowsTheRoomBeforeAnyStatus() throws {
         var driver = try opened(.auto)
         driver.server(info)
-        #expect(driver.take().suffix(2) == [.startMedia(driver.attempt, room), .send(driver.attempt, .text("Lego World"))])
+        #expect(driver.takeActions().suffix(2) == [.startMedia(driver.attempt, room), .send(driver.attempt, .text("Lego World"))])
     }
 
     @Test(arguments: [0, 1, 2])
@@ -225,7 +225,7 @@ struct RoomTests {
             #expect(!driver.startsMedia())
             driver.server(words[word])
             if !ackFirst { driver.server(ack) }
-            #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
+            #expect(driver.takeActions().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
             #expect(driver.snapshot.transport == .webrtc)
             #expect(driver.failures().isEmpty && driver.warnings().isEmpty)
             // The error reply to our join may come after the transport is decided.
@@ -278,7 +278,7 @@ struct RoomTests {
         driver.wait(.milliseconds(250))
         driver.server(ack)
         driver.negotiate()
-        driver.tell(.channelClosed(driver.attempt, code: nil, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         reopen(&driver)
         driver.wait(.milliseconds(250))
         #expect(driver.sent() == [.text("Lego World")])
@@ -293,21 +293,21 @@ struct RoomTests {
         // The service turns out to be an older one without rooms now.
         driver.server(.error("what is livekit_join?"))
         driver.server(ack)
-        #expect(driver.take().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
+        #expect(driver.takeActions().contains(.startMedia(driver.attempt, .negotiate(relays: []))))
     }
 
     // MARK: Transport known from other sessions
 
-    private func knowing(_ path: TransportGeneration, maximumRetries: Int? = 5) throws -> MachineDriver {
-        var driver = try MachineDriver(maximumRetries: maximumRetries) { ($0.transport, $0.known) = (.auto, path) }
-        driver.tell(.start)
-        #expect(driver.orders.contains(.openChannel(driver.attempt, path, timeout: .seconds(15))))
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+    private func knowing(_ path: MediaTransportKind, maximumRetries: Int? = 5) throws -> MachineDriver {
+        var driver = try MachineDriver(maximumRetries: maximumRetries) { ($0.transport, $0.knownTransport) = (.auto, path) }
+        driver.handle(.start)
+        #expect(driver.actions.contains(.openChannel(driver.attempt, path, timeout: .seconds(15))))
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         return driver
     }
 
-    private func learnt(_ driver: MachineDriver) -> [TransportGeneration?] {
-        driver.orders.compactMap { if case .report(.learnt(let path)) = $0 { .some(path) } else { nil } }
+    private func detected(_ driver: MachineDriver) -> [MediaTransportKind?] {
+        driver.actions.compactMap { if case .report(.transportDetected(let path)) = $0 { .some(path) } else { nil } }
     }
 
     @Test func whatIsLearntIsToldOnce() throws {
@@ -316,24 +316,24 @@ struct RoomTests {
         driver.server(.ready)
         driver.server(ack)
         driver.negotiate()
-        #expect(learnt(driver) == [.webrtc])
+        #expect(detected(driver) == [.webrtc])
         // A missing room counts as knowledge only once a connection succeeds.
         driver = try opened(.auto)
         driver.wait(.seconds(1))
         driver.server(ack)
         driver.wait(.seconds(15))
-        #expect(learnt(driver) == [])
+        #expect(detected(driver) == [])
         driver.negotiate()
-        #expect(learnt(driver) == [.webrtc])
+        #expect(detected(driver) == [.webrtc])
         driver = try opened(.auto)
         driver.server(info)
         driver.media(.connected(ice: nil, dtls: nil))
-        #expect(learnt(driver) == [.livekit])
+        #expect(detected(driver) == [.livekit])
         for transport in [TransportChoice.livekit, .webrtc] {
             driver = try opened(transport)
             driver.server(info)
             driver.server(direct)
-            #expect(learnt(driver) == [])
+            #expect(detected(driver) == [])
         }
     }
 
@@ -345,7 +345,7 @@ struct RoomTests {
         #expect(driver.sent() == [.text("Lego World")])
         driver.server(ack)
         driver.negotiate()
-        #expect(driver.state == .connected && learnt(driver) == [])
+        #expect(driver.state == .connected && detected(driver) == [])
         driver = try knowing(.livekit)
         #expect(driver.sent() == [join, .text("Lego World")])
     }
@@ -357,40 +357,40 @@ struct RoomTests {
             driver.server(word)
             driver.server(ack)
             driver.negotiate()
-            #expect(driver.state == .connected && learnt(driver) == [.webrtc])
+            #expect(driver.state == .connected && detected(driver) == [.webrtc])
         }
         var driver = try knowing(.livekit)
         driver.server(ack)
         driver.wait(.seconds(15))
-        #expect(learnt(driver) == [nil])
+        #expect(detected(driver) == [nil])
         reopen(&driver)
         driver.server(direct)
         driver.wait(.milliseconds(250))
         driver.server(ack)
         driver.negotiate()
-        #expect(driver.state == .connected && learnt(driver) == [.webrtc])
+        #expect(driver.state == .connected && detected(driver) == [.webrtc])
 
         driver = try knowing(.webrtc)
         driver.server(.status("ready"))
         driver.server(ack)
         driver.server(.error("unexpected offer: ask for a room with livekit_join"))
-        #expect(learnt(driver) == [nil])
+        #expect(detected(driver) == [nil])
         reopen(&driver)
         #expect(driver.sent().first == join)
         driver.server(info)
-        #expect(driver.startsMedia() && learnt(driver) == [.livekit])
+        #expect(driver.startsMedia() && detected(driver) == [.livekit])
     }
 
     /// Knowledge stays if the service cannot be reached, or if it names a room and fails later.
     @Test func otherFailuresForgetNothing() throws {
-        var driver = try MachineDriver { ($0.transport, $0.known) = (.auto, .webrtc) }
-        driver.tell(.start)
-        driver.tell(.channelFailed(driver.attempt, SessionError(.webSocket, "refused", stage: .connect)))
-        #expect(learnt(driver) == [])
+        var driver = try MachineDriver { ($0.transport, $0.knownTransport) = (.auto, .webrtc) }
+        driver.handle(.start)
+        driver.handle(.channelFailed(driver.attempt, SessionError(.webSocket, "refused", stage: .connect)))
+        #expect(detected(driver) == [])
         driver = try knowing(.livekit)
         driver.server(info)
         driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
-        #expect(learnt(driver) == [])
+        #expect(detected(driver) == [])
     }
 
     @Test func otherErrorsAreStillErrors() throws {

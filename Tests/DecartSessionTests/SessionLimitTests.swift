@@ -5,12 +5,12 @@ import Testing
 @Suite("Session length", .timeLimit(.minutes(1)))
 struct SessionLimitTests {
     static func endings(_ driver: MachineDriver) -> [Duration] {
-        driver.orders.compactMap { if case .report(.ending(let left)) = $0 { left } else { nil } }
+        driver.actions.compactMap { if case .report(.ending(let left)) = $0 { left } else { nil } }
     }
 
     @Test func anEndIsAnnouncedAndThenComes() throws {
         var driver = try MachineDriver { $0.maximumDuration = .seconds(300) }
-        driver.tell(.start)
+        driver.handle(.start)
         // The time for connecting does not count.
         driver.wait(.seconds(3))
         driver.reconnect()
@@ -34,16 +34,16 @@ struct SessionLimitTests {
         driver.walkToConnected()
         driver.wait(.seconds(15))
         #expect(Self.endings(driver) == [.seconds(10)])
-        driver.tell(.extend(by: .seconds(100)))
+        driver.handle(.extend(by: .seconds(100)))
         driver.wait(.seconds(74))
         #expect(Self.endings(driver).count == 1)
         driver.wait(.seconds(2))
         #expect(Self.endings(driver).count == 2)
-        driver.tell(.limit(nil))
+        driver.handle(.limit(nil))
         driver.wait(.seconds(1000))
         #expect(driver.state == .connected)
         // A limit below the elapsed time ends the session at once.
-        driver.tell(.limit(.seconds(5)))
+        driver.handle(.limit(.seconds(5)))
         driver.wait(.zero)
         #expect(driver.state == .error)
     }
@@ -53,27 +53,27 @@ struct SessionLimitTests {
         var driver = try MachineDriver { $0.maximumDuration = .seconds(10) }
         driver.walkToConnected()
         driver.wait(.seconds(6))
-        driver.tell(.channelClosed(driver.attempt, code: 1001, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
         driver.waitForRetry()
         driver.reconnect()
         driver.wait(.seconds(2))
-        driver.tell(.channelClosed(driver.attempt, code: 1001, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
         driver.wait(.seconds(2))
         #expect(driver.state == .error)
         #expect(driver.failures().count == 1)
         // A new start begins a new session.
-        driver.tell(.start)
+        driver.handle(.start)
         driver.reconnect()
         driver.wait(.seconds(9))
         #expect(driver.state == .connected)
-        driver.tell(.stop)
+        driver.handle(.stop)
         #expect(driver.runningTimers.isEmpty)
     }
 
     @Test func withoutALimitThereIsNothingToExtend() throws {
         var driver = try MachineDriver()
         driver.walkToConnected()
-        driver.tell(.extend(by: .seconds(1)))
+        driver.handle(.extend(by: .seconds(1)))
         driver.wait(.seconds(100_000))
         #expect(driver.state == .connected)
         #expect(Self.endings(driver).isEmpty)
@@ -83,8 +83,8 @@ struct SessionLimitTests {
 
     private func granted(_ seconds: Int?, own: Int? = nil) throws -> MachineDriver {
         var driver = try MachineDriver { $0.maximumDuration = own.map { .seconds($0) } }
-        driver.tell(.start)
-        driver.tell(.grant(driver.attempt, seconds.map { .seconds($0) }))
+        driver.handle(.start)
+        driver.handle(.grant(driver.attempt, seconds.map { .seconds($0) }))
         driver.reconnect()
         return driver
     }
@@ -95,7 +95,7 @@ struct SessionLimitTests {
         driver.wait(.seconds(10))
         #expect(Self.endings(driver) == [.seconds(10)])
         // Only the user's own limit can be extended.
-        driver.tell(.extend(by: .seconds(100)))
+        driver.handle(.extend(by: .seconds(100)))
         driver.wait(.seconds(10))
         #expect(driver.state == .error)
         #expect(driver.failures().first?.message.hasPrefix("Session expired") == true)
@@ -114,10 +114,10 @@ struct SessionLimitTests {
     @Test func eachConnectionIsGrantedItsTime() throws {
         var driver = try granted(20, own: 1000)
         driver.wait(.seconds(12))
-        driver.tell(.channelClosed(driver.attempt, code: 1001, reason: ""))
+        driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
         driver.waitForRetry()
         #expect(driver.snapshot.granted == nil)
-        driver.tell(.grant(driver.attempt, .seconds(30)))
+        driver.handle(.grant(driver.attempt, .seconds(30)))
         driver.reconnect()
         driver.wait(.seconds(14))
         #expect(driver.state == .connected)
@@ -133,19 +133,19 @@ struct SessionLimitTests {
         driver.wait(.seconds(58))
         driver.server(.generationEnded(seconds: 58, reason: "timeout"))
         #expect(driver.state == .connected)
-        driver.tell(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
+        driver.handle(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
         #expect(driver.state == .error)
         #expect(driver.failures().first?.message.hasPrefix("Session expired") == true)
         var early = try granted(60)
         early.wait(.seconds(30))
         early.server(.generationEnded(seconds: 30, reason: "timeout"))
-        early.tell(.channelClosed(early.attempt, code: 1000, reason: "session limit"))
+        early.handle(.channelClosed(early.attempt, code: 1000, reason: "session limit"))
         #expect(early.state == .reconnecting)
     }
 
     @Test func anOldAttemptsGrantIsNoNews() throws {
         var driver = try granted(nil)
-        driver.tell(.grant(AttemptID(77), .seconds(1)))
+        driver.handle(.grant(AttemptID(77), .seconds(1)))
         driver.wait(.seconds(5))
         #expect(driver.state == .connected && driver.snapshot.granted == nil)
     }

@@ -7,19 +7,19 @@ struct SessionMachineTests {
     @Test func wholeLifeInOrder() throws {
         var driver = try MachineDriver()
         #expect(driver.state == .idle)
-        driver.tell(.start)
+        driver.handle(.start)
         #expect(driver.state == .connecting)
-        #expect(driver.take() == [.openChannel(AttemptID(1), .webrtc, timeout: .seconds(15))])
+        #expect(driver.takeActions() == [.openChannel(AttemptID(1), .webrtc, timeout: .seconds(15))])
 
-        driver.tell(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
+        driver.handle(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
         // Nothing is sent before the status shows whether there is a queue.
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         driver.server(.status("Service ready"))
         #expect(driver.snapshot.serviceStatus == .ready)
-        #expect(driver.take() == [.send(AttemptID(1), .text("Lego World"))])
+        #expect(driver.takeActions() == [.send(AttemptID(1), .text("Lego World"))])
 
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
-        #expect(driver.take() == [.startMedia(AttemptID(1), .negotiate(relays: []))])
+        #expect(driver.takeActions() == [.startMedia(AttemptID(1), .negotiate(relays: []))])
         #expect(driver.state == .connecting)
 
         driver.media(.offer(sdp: "our offer"))
@@ -30,7 +30,7 @@ struct SessionMachineTests {
         driver.server(.iceCandidate(nil))
         driver.server(.iceCandidate(CandidateMessage(candidate: "")))
         #expect(
-            driver.take() == [
+            driver.takeActions() == [
                 .send(AttemptID(1), .offer(sdp: "our offer")),
                 .send(AttemptID(1), .iceCandidate(CandidateMessage(candidate: "candidate:1"))),
                 .applyAnswer(AttemptID(1), sdp: "their answer"),
@@ -53,17 +53,17 @@ struct SessionMachineTests {
         #expect(phases.ice == .milliseconds(3) && phases.dtls == .milliseconds(4))
         #expect(phases.firstFrame != nil && phases.initialAck != nil && phases.connected != nil)
 
-        _ = driver.take()
-        driver.tell(.stop)
+        _ = driver.takeActions()
+        driver.handle(.stop)
         #expect(driver.state == .disconnected)
-        #expect(driver.take() == [.closeChannel(AttemptID(1)), .stopMedia(AttemptID(1))])
+        #expect(driver.takeActions() == [.closeChannel(AttemptID(1)), .stopMedia(AttemptID(1))])
         #expect(driver.runningTimers.isEmpty)
     }
 
     @Test func aSilentServiceCostsTheGraceOnly() throws {
         var driver = try MachineDriver()
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.wait(.milliseconds(249))
         #expect(driver.sent() == [])
         driver.wait(.milliseconds(1))
@@ -72,8 +72,8 @@ struct SessionMachineTests {
 
     @Test func olderServersSayReady() throws {
         var driver = try MachineDriver()
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(.ready)
         #expect(driver.sent() == [.text("Lego World")])
     }
@@ -82,19 +82,19 @@ struct SessionMachineTests {
         let image = try testImage()
         let data = SetImageMessage.Image.data(base64: image.base64)
         var driver = try MachineDriver(prompt: nil)
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.setImage(.passthrough)])
 
         driver = try MachineDriver(prompt: "")
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.setImage(.passthrough)])
 
         driver = try MachineDriver(prompt: "x", image: image)
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .prompt("x"), enhance: false))])
 
         driver = try MachineDriver(prompt: nil, image: image)
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
         driver.server(.setImageAck(SetImageAck(success: true)))
         #expect(driver.startsMedia())
@@ -110,7 +110,7 @@ struct SessionMachineTests {
             (.promptAck(PromptAck(prompt: nil, success: false)), .server),
         ] {
             var driver = try MachineDriver()
-            driver.walkToSettling()
+            driver.walkToAwaitingInitialAck()
             driver.server(message)
             #expect(driver.state == .error)
             #expect(!driver.startsMedia())
@@ -126,7 +126,7 @@ struct SessionMachineTests {
 
     @Test func anErrorBeforeTheOfferFailsTheAttempt() throws {
         var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         driver.server(.error("GPU on fire"))
         #expect(driver.state == .error)
         #expect(driver.failures().first?.message.contains("GPU on fire") == true)
@@ -136,10 +136,10 @@ struct SessionMachineTests {
     @Test func candidatesWaitForTheOffer() throws {
         var driver = try MachineDriver()
         driver.walkToNegotiating()
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.media(.candidate(CandidateMessage(candidate: "candidate:1")))
         driver.media(.candidate(nil))
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         driver.media(.offer(sdp: "o"))
         #expect(
             driver.sent() == [
@@ -150,7 +150,7 @@ struct SessionMachineTests {
     @Test func candidatesThatWaitForTheOfferAreBounded() throws {
         var driver = try MachineDriver()
         driver.walkToNegotiating()
-        _ = driver.take()
+        _ = driver.takeActions()
         let candidates = (0...256).map { CandidateMessage(candidate: "candidate:\($0)") }
         for candidate in candidates { driver.media(.candidate(candidate)) }
         driver.media(.offer(sdp: "o"))
@@ -160,20 +160,20 @@ struct SessionMachineTests {
     @Test func relaysThatComeBeforeTheOfferAreUsed() throws {
         let relay = TURNConfig(urls: ["turn:a:1"], username: "u", credential: Secret("c"))
         var driver = try MachineDriver()
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         driver.server(.turnConfig(relay))
         driver.acknowledgeAll()
-        #expect(driver.orders.contains(.startMedia(driver.attempt, .negotiate(relays: [relay]))))
+        #expect(driver.actions.contains(.startMedia(driver.attempt, .negotiate(relays: [relay]))))
         driver.server(.turnConfig(relay))
     }
 
     @Test func relaysAreBounded() throws {
         let relays = (0...8).map { TURNConfig(urls: ["turn:a:\($0)"], username: "u", credential: Secret("c")) }
         var driver = try MachineDriver()
-        driver.walkToSettling()
+        driver.walkToAwaitingInitialAck()
         for relay in relays { driver.server(.turnConfig(relay)) }
         driver.acknowledgeAll()
-        #expect(driver.orders.contains(.startMedia(driver.attempt, .negotiate(relays: Array(relays.prefix(8))))))
+        #expect(driver.actions.contains(.startMedia(driver.attempt, .negotiate(relays: Array(relays.prefix(8))))))
     }
 
     @Test func nonsenseIsIgnored() throws {
@@ -185,21 +185,21 @@ struct SessionMachineTests {
             .livekitRoomInfo(LiveKitRoomInfo(url: "wss://x", token: Secret("t"))), .iceCandidate(nil),
             .promptAck(PromptAck(prompt: "?", success: false, error: "401")), .status("Dancing"),
         ]
-        driver.tell(.start)
+        driver.handle(.start)
         for message in nonsense { driver.server(message) }
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         for message in nonsense { driver.server(message) }
         driver.server(.ready)
         for message in nonsense { driver.server(message) }
-        driver.tell(.channelMalformed(driver.attempt, reason: "not JSON"))
+        driver.handle(.channelMalformed(driver.attempt, reason: "not JSON"))
         #expect(!driver.startsMedia())
         driver.acknowledgeAll()
         for message in nonsense { driver.server(message) }
-        #expect(!driver.orders.contains { if case .applyAnswer = $0 { true } else { false } })
+        #expect(!driver.actions.contains { if case .applyAnswer = $0 { true } else { false } })
         driver.negotiate()
         for message in nonsense { driver.server(message) }
         #expect(driver.state == .connected)
-        #expect(driver.orders.count { if case .applyAnswer = $0 { true } else { false } } == 1)
+        #expect(driver.actions.count { if case .applyAnswer = $0 { true } else { false } } == 1)
         #expect(driver.failures() == [] && driver.warnings() == [] && driver.results() == [])
     }
 
@@ -207,10 +207,10 @@ struct SessionMachineTests {
         var driver = try MachineDriver()
         driver.walkToConnected()
         let old = driver.attempt
-        driver.tell(.channelClosed(old, code: 1011, reason: ""))
+        driver.handle(.channelClosed(old, code: 1011, reason: ""))
         driver.wait(.seconds(1))
         #expect(driver.attempt != old)
-        _ = driver.take()
+        _ = driver.takeActions()
         let before = driver.snapshot
         let error = SessionError(.network, "late", stage: .channel, isPermanent: true)
         for event in [
@@ -218,31 +218,31 @@ struct SessionMachineTests {
             .channelFailed(old, error), .channelMessage(old, .error("401")), .media(old, .failed(error)),
             .media(old, .connected(ice: nil, dtls: nil)), .mediaSampled(old, MediaTraffic(sent: 9, received: 9)),
             .timerFired(.opening(old)), .timerFired(.initialAck(old)), .timerFired(.mediaConnect(old)),
-            .timerFired(.mediaSample(old)), .timerFired(.stable(old)), .timerFired(.statusGrace(old)),
+            .timerFired(.mediaSample(old)), .timerFired(.stable(old)), .timerFired(.statusTimeout(old)),
             .timerFired(.retry), .timerFired(.acks), .channelMalformed(old, reason: "x"),
         ] as [SessionEvent] {
-            driver.tell(event)
+            driver.handle(event)
         }
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         #expect(driver.snapshot == before)
     }
 
     @Test func startsAgainAfterStopAndAfterAnError() throws {
         var driver = try MachineDriver(maximumRetries: 0)
         driver.walkToConnected()
-        driver.tell(.start)
+        driver.handle(.start)
         #expect(driver.opens() == 1)
-        driver.tell(.stop)
-        driver.tell(.stop)
+        driver.handle(.stop)
+        driver.handle(.stop)
         #expect(driver.state == .disconnected)
-        driver.tell(.start)
+        driver.handle(.start)
         #expect(driver.state == .connecting)
         #expect(driver.opens() == 2)
-        driver.tell(.channelFailed(driver.attempt, SessionError(.network, "x", stage: .connect)))
+        driver.handle(.channelFailed(driver.attempt, SessionError(.network, "x", stage: .connect)))
         #expect(driver.state == .error)
-        driver.tell(.stop)
+        driver.handle(.stop)
         #expect(driver.state == .error)
-        driver.tell(.start)
+        driver.handle(.start)
         driver.reconnect()
         #expect(driver.state == .connected)
         #expect(driver.snapshot.lastError == nil)
@@ -251,22 +251,22 @@ struct SessionMachineTests {
     @Test func stopInEveryStepLeavesNothing() throws {
         let steps: [(String, (inout MachineDriver) -> Void)] = [
             ("idle", { _ in }),
-            ("opening", { $0.tell(.start) }),
+            ("opening", { $0.handle(.start) }),
             (
-                "greeting",
+                "open",
                 {
-                    $0.tell(.start)
-                    $0.tell(.channelOpened($0.attempt, transport: nil, upgrade: nil))
+                    $0.handle(.start)
+                    $0.handle(.channelOpened($0.attempt, transport: nil, upgrade: nil))
                 }
             ),
             (
                 "queued",
                 {
-                    $0.walkToSettling()
+                    $0.walkToAwaitingInitialAck()
                     $0.server(.queuePosition(QueuePosition(position: 3)))
                 }
             ),
-            ("settling", { $0.walkToSettling() }),
+            ("awaiting the initial ack", { $0.walkToAwaitingInitialAck() }),
             ("negotiating", { $0.walkToNegotiating() }),
             (
                 "offered",
@@ -287,18 +287,18 @@ struct SessionMachineTests {
         for (name, walk) in steps {
             var driver = try MachineDriver()
             walk(&driver)
-            driver.tell(.stop)
+            driver.handle(.stop)
             #expect(driver.state == .disconnected, "\(name)")
             #expect(driver.runningTimers.isEmpty, "\(name): \(driver.runningTimers)")
             let opened = driver.opens()
-            let closed = driver.orders.count { if case .closeChannel = $0 { true } else { false } }
+            let closed = driver.actions.count { if case .closeChannel = $0 { true } else { false } }
             #expect(opened == closed, "\(name)")
-            let started = driver.orders.count { if case .startMedia = $0 { true } else { false } }
-            let stopped = driver.orders.count { if case .stopMedia = $0 { true } else { false } }
+            let started = driver.actions.count { if case .startMedia = $0 { true } else { false } }
+            let stopped = driver.actions.count { if case .stopMedia = $0 { true } else { false } }
             #expect(started == stopped, "\(name)")
-            _ = driver.take()
+            _ = driver.takeActions()
             driver.wait(.seconds(1000))
-            #expect(driver.take() == [], "\(name)")
+            #expect(driver.takeActions() == [], "\(name)")
         }
     }
 
@@ -311,8 +311,8 @@ struct SessionMachineTests {
         ]
         for (transport, message) in messages {
             var driver = try MachineDriver { $0.transport = transport }
-            driver.tell(.start)
-            driver.tell(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
+            driver.handle(.start)
+            driver.handle(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
             driver.server(message)
             let identity = driver.snapshot.identity
             let names = [identity?.id, identity?.serverIP, identity?.roomName].compactMap { $0 }

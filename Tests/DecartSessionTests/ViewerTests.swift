@@ -16,10 +16,10 @@ struct ViewerTests {
 
     @Test func aDirectViewerOffersAndAsksForNothing() throws {
         var driver = try driver(.webrtc)
-        driver.tell(.start)
+        driver.handle(.start)
         driver.open()
         let id = driver.attempt
-        #expect(driver.take() == [.openChannel(id, .webrtc, timeout: .seconds(15)), .startMedia(id, .negotiate(relays: []))])
+        #expect(driver.takeActions() == [.openChannel(id, .webrtc, timeout: .seconds(15)), .startMedia(id, .negotiate(relays: []))])
         driver.negotiate()
         #expect(driver.sent() == [.offer(sdp: "offer")])
         #expect(driver.state == .connected)
@@ -31,8 +31,8 @@ struct ViewerTests {
 
     @Test func aServiceThatSaysNothingIsOfferedAllTheSame() throws {
         var driver = try driver(.webrtc)
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         #expect(!driver.startsMedia())
         driver.wait(.seconds(1))
         #expect(driver.startsMedia() && driver.sent().isEmpty)
@@ -40,12 +40,12 @@ struct ViewerTests {
 
     @Test func aViewerInARoomOnlyJoins() throws {
         var driver = try driver(.livekit)
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(info)
         let id = driver.attempt
         let start = MediaStart.room(url: "wss://room.example", token: Secret("t"))
-        #expect(driver.take() == [.openChannel(id, .livekit, timeout: .seconds(15)), .startMedia(id, start)])
+        #expect(driver.takeActions() == [.openChannel(id, .livekit, timeout: .seconds(15)), .startMedia(id, start)])
         driver.media(.connected(ice: nil, dtls: nil))
         driver.wait(.seconds(120))
         #expect(driver.state == .connected && driver.sent().isEmpty)
@@ -55,8 +55,8 @@ struct ViewerTests {
     @Test func promptsAreRefused() throws {
         var driver = try driver(.livekit)
         let early = try driver.update("lego")
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(info)
         driver.media(.connected(ice: nil, dtls: nil))
         let late = try driver.update("anime")
@@ -67,14 +67,14 @@ struct ViewerTests {
 
     @Test func aLostSessionIsTriedAgainUntilTheAnswerIsClear() throws {
         var driver = try driver(.livekit)
-        driver.tell(.start)
-        driver.tell(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.handle(.start)
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(info)
         driver.media(.connected(ice: nil, dtls: nil))
         driver.media(.failed(SessionError(.webRTC, "The session has ended.", stage: .media)))
         #expect(driver.state == .reconnecting)
         driver.waitForRetry()
-        driver.tell(.channelFailed(driver.attempt, SessionError(.server, "gone", stage: .upgrade, isPermanent: true)))
+        driver.handle(.channelFailed(driver.attempt, SessionError(.server, "gone", stage: .upgrade, isPermanent: true)))
         #expect(driver.state == .error && driver.failures().count == 1)
         #expect(driver.runningTimers.isEmpty)
     }

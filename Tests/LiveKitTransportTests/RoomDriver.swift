@@ -5,28 +5,28 @@ import LiveKitTransport
 import SwiftProtobuf
 import Testing
 
-/// A room machine on virtual time, with its timers. `walk…` brings it to a state; `take` returns the new actions.
+/// A room machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new actions.
 struct RoomDriver {
     private(set) var machine: RoomMachine
     private(set) var now: Duration = .zero
     private(set) var timers: [RoomTimer: Duration] = [:]
-    private var orders: [RoomAction] = []
+    private var actions: [RoomAction] = []
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
-    init(publishes: Bool = true, link: RoomLink = .dual) {
+    init(publishes: Bool = true, mode: PeerConnectionMode = .dual) {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
         configuration.publishes = publishes
         machine = RoomMachine(
-            configuration: configuration, token: Secret("first"), link: link)
+            configuration: configuration, token: Secret("first"), mode: mode)
     }
 
     // MARK: Events
 
-    mutating func tell(_ fact: RoomFact) {
-        for order in machine.handle(fact, now: now) {
-            orders.append(order)
-            switch order {
+    mutating func handle(_ event: RoomEvent) {
+        for action in machine.handle(event, now: now) {
+            actions.append(action)
+            switch action {
             case .schedule(let timer, let delay): timers[timer] = now + delay
             case .cancel(let timer): timers[timer] = nil
             default: break
@@ -35,7 +35,7 @@ struct RoomDriver {
     }
 
     mutating func server(_ message: LiveKitSignalResponse.OneOf_Message) {
-        tell(.message(.with { $0.message = message }))
+        handle(.message(.with { $0.message = message }))
     }
 
     mutating func wait(_ duration: Duration) {
@@ -50,7 +50,7 @@ struct RoomDriver {
             }
             now = max(now, due)
             timers[timer] = nil
-            tell(.timerFired(timer))
+            handle(.timerFired(timer))
         }
         now = end
     }
@@ -79,29 +79,29 @@ struct RoomDriver {
     }
 
     mutating func walkToPublishing(_ join: LiveKitJoinResponse = join) {
-        tell(.opened)
+        handle(.opened)
         server(.join(join))
     }
 
     mutating func walkToOffered() {
         walkToPublishing()
         server(.trackPublished(.with { $0.cid = "camera" }))
-        tell(.offerMade(sdp: "our offer"))
+        handle(.offerMade(sdp: "our offer"))
     }
 
     mutating func walkToConnected() {
         walkToOffered()
         server(.answer(.with { $0.sdp = "their answer" }))
-        tell(.peerConnected(.publisher))
-        tell(.peerConnected(.subscriber))
+        handle(.peerConnected(.publisher))
+        handle(.peerConnected(.subscriber))
     }
 
     // MARK: Results
 
     /// Returns the actions since the last call, without timers.
-    mutating func take() -> [RoomAction] {
-        defer { orders = [] }
-        return orders.filter {
+    mutating func takeActions() -> [RoomAction] {
+        defer { actions = [] }
+        return actions.filter {
             switch $0 {
             case .schedule, .cancel: false
             default: true
@@ -110,10 +110,10 @@ struct RoomDriver {
     }
 
     mutating func failures() -> [SessionError] {
-        take().compactMap { if case .reportFailed(let error) = $0 { error } else { nil } }
+        takeActions().compactMap { if case .reportFailed(let error) = $0 { error } else { nil } }
     }
 
     mutating func sent() -> [LiveKitSignalRequest.OneOf_Message] {
-        take().compactMap { if case .send(let message) = $0 { message } else { nil } }
+        takeActions().compactMap { if case .send(let message) = $0 { message } else { nil } }
     }
 }

@@ -28,8 +28,8 @@ struct RoomMachineTests {
         (configuration.trackName, configuration.isScreen) = ("desk", true)
         var machine = RoomMachine(configuration: configuration, token: Secret("t"))
         _ = machine.handle(.opened, now: .zero)
-        let orders = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
-        let track = orders.lazy.compactMap { order -> LiveKitAddTrackRequest? in
+        let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
+        let track = actions.lazy.compactMap { order -> LiveKitAddTrackRequest? in
             if case .send(.addTrack(let track)) = order { track } else { nil }
         }.first
         #expect(track?.name == "desk" && track?.source == .screenShare && track?.cid == "camera")
@@ -53,9 +53,9 @@ struct RoomMachineTests {
         configuration.layers = all.suffix(count)
         var machine = RoomMachine(configuration: configuration, token: Secret("t"))
         _ = machine.handle(.opened, now: .zero)
-        let orders = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
+        let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
         let track = try #require(
-            orders.lazy.compactMap { order -> LiveKitAddTrackRequest? in
+            actions.lazy.compactMap { order -> LiveKitAddTrackRequest? in
                 if case .send(.addTrack(let track)) = order { track } else { nil }
             }.first)
         #expect(track.width == 1280 && track.height == 704)
@@ -68,10 +68,10 @@ struct RoomMachineTests {
 
     @Test func wholeStayInOrder() throws {
         var driver = RoomDriver()
-        driver.tell(.opened)
-        #expect(driver.take() == [])
+        driver.handle(.opened)
+        #expect(driver.takeActions() == [])
         driver.server(.join(RoomDriver.join))
-        let joined = driver.take()
+        let joined = driver.takeActions()
         #expect(joined.first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
         guard case .send(.addTrack(let track)) = joined.last else {
             Issue.record("no track was announced")
@@ -85,44 +85,44 @@ struct RoomMachineTests {
 
         // The server's offer may come first, and repeatedly.
         driver.server(.offer(description("offer", "theirs", 1)))
-        #expect(driver.take() == [.makeAnswer(offer: "theirs", id: 1)])
-        driver.tell(.answerMade(sdp: "ours", offer: 1))
-        #expect(driver.take() == [.send(.answer(description("answer", "ours", 1)))])
+        #expect(driver.takeActions() == [.makeAnswer(offer: "theirs", id: 1)])
+        driver.handle(.answerMade(sdp: "ours", offer: 1))
+        #expect(driver.takeActions() == [.send(.answer(description("answer", "ours", 1)))])
 
         driver.server(.trackPublished(.with { $0.cid = "camera" }))
-        #expect(driver.take() == [.makeOffer([.video])])
-        driver.tell(.offerMade(sdp: "our offer"))
-        #expect(driver.take() == [.send(.offer(description("offer", "our offer", 1)))])
+        #expect(driver.takeActions() == [.makeOffer([.video])])
+        driver.handle(.offerMade(sdp: "our offer"))
+        #expect(driver.takeActions() == [.send(.offer(description("offer", "our offer", 1)))])
         driver.server(.answer(.with { $0.sdp = "their answer" }))
-        #expect(driver.take() == [.applyAnswer(sdp: "their answer")])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "their answer")])
 
-        driver.tell(.peerConnected(.publisher))
-        #expect(driver.take() == [])
-        driver.tell(.peerConnected(.subscriber))
-        #expect(driver.take() == [.reportConnected])
+        driver.handle(.peerConnected(.publisher))
+        #expect(driver.takeActions() == [])
+        driver.handle(.peerConnected(.subscriber))
+        #expect(driver.takeActions() == [.reportConnected])
         driver.server(.offer(description("offer", "theirs again", 2)))
-        #expect(driver.take() == [.makeAnswer(offer: "theirs again", id: 2)])
+        #expect(driver.takeActions() == [.makeAnswer(offer: "theirs again", id: 2)])
 
-        driver.tell(.stop)
-        #expect(driver.take() == [goodbye, .close])
+        driver.handle(.stop)
+        #expect(driver.takeActions() == [goodbye, .close])
         #expect(driver.timers.isEmpty)
-        driver.tell(.closed(code: 1000, reason: ""))
+        driver.handle(.closed(code: 1000, reason: ""))
         driver.server(.leave(.with { $0.action = .resume }))
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
     }
 
     @Test func aServerThatLetsUsOfferFirst() {
         var driver = RoomDriver()
         driver.walkToPublishing(.with { $0.subscriberPrimary = false })
         driver.server(.trackPublished(.with { $0.cid = "camera" }))
-        driver.tell(.peerConnected(.publisher))
-        #expect(driver.take().last == .reportConnected)
+        driver.handle(.peerConnected(.publisher))
+        #expect(driver.takeActions().last == .reportConnected)
     }
 
     @Test func relayOnlyWhenTheRoomSaysSo() {
         var driver = RoomDriver()
         driver.walkToPublishing(.with { $0.clientConfiguration = .with { $0.forceRelay = .enabled } })
-        #expect(driver.take().first == .makePeers([], relayOnly: true))
+        #expect(driver.takeActions().first == .makePeers([], relayOnly: true))
     }
 
     // MARK: Subscriptions
@@ -130,14 +130,14 @@ struct RoomMachineTests {
     @Test func onlyTheInferenceServerIsListenedTo() {
         var driver = RoomDriver()
         driver.walkToPublishing()
-        _ = driver.take()
+        _ = driver.takeActions()
         let other = LiveKitParticipantInfo.with {
             $0.sid = "PA_other"
             $0.identity = "viewer-inference-server-"
             $0.tracks = [RoomDriver.track("TR_other")]
         }
         driver.server(.update(.with { $0.participants = [other] }))
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         driver.server(.update(.with { $0.participants = [other, RoomDriver.worker] }))
         let subscription = LiveKitUpdateSubscription.with {
             $0.trackSids = ["TR_out"]
@@ -149,10 +149,10 @@ struct RoomMachineTests {
                 }
             ]
         }
-        #expect(driver.take() == [.send(.subscription(subscription))])
+        #expect(driver.takeActions() == [.send(.subscription(subscription))])
         // Each video track is subscribed to once; audio was not requested.
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         var more = RoomDriver.worker
         more.tracks += [RoomDriver.track("TR_second"), RoomDriver.track("TR_sound", type: .audio)]
         driver.server(.update(.with { $0.participants = [more] }))
@@ -179,7 +179,7 @@ struct RoomMachineTests {
         var gone = RoomDriver.worker
         gone.state = .disconnected
         driver.server(.update(.with { $0.participants = [gone] }))
-        _ = driver.take()
+        _ = driver.takeActions()
         #expect(!driver.machine.isWanted(msid: "PA_worker|camera TR_out"))
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         #expect(driver.sent().count == 1)
@@ -211,11 +211,11 @@ struct RoomMachineTests {
     @Test func candidatesBothWays() throws {
         var driver = RoomDriver()
         driver.walkToOffered()
-        _ = driver.take()
+        _ = driver.takeActions()
         let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
-        driver.tell(.candidateFound(candidate, .publisher))
-        driver.tell(.candidateFound(CandidateMessage(candidate: "candidate:1"), .subscriber))
-        driver.tell(.candidateFound(nil, .publisher))
+        driver.handle(.candidateFound(candidate, .publisher))
+        driver.handle(.candidateFound(CandidateMessage(candidate: "candidate:1"), .subscriber))
+        driver.handle(.candidateFound(nil, .publisher))
         let text = #"{"candidate":"candidate:1","sdpMLineIndex":0,"sdpMid":"0"}"#
         #expect(
             driver.sent() == [
@@ -234,13 +234,13 @@ struct RoomMachineTests {
                     $0.final = true
                 }))
         #expect(
-            driver.take() == [
+            driver.takeActions() == [
                 .applyCandidate(CandidateMessage(candidate: "candidate:2", sdpMid: "0", sdpMLineIndex: 0), .subscriber),
                 .applyCandidate(nil, .subscriber),
             ])
         for text in ["", "x", "[]", "{}", #"{"candidate":1}"#] {
             driver.server(.trickle(.with { $0.candidateInit = text }))
-            #expect(!driver.take().contains { if case .applyCandidate = $0 { true } else { false } })
+            #expect(!driver.takeActions().contains { if case .applyCandidate = $0 { true } else { false } })
         }
     }
 
@@ -249,7 +249,7 @@ struct RoomMachineTests {
     @Test func pingsAndTheirAnswers() {
         var driver = RoomDriver()
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         var trips: [Int64] = []
         driver.wait(.seconds(5))
         for _ in 0..<10 {
@@ -313,7 +313,7 @@ struct RoomMachineTests {
     @Test func publishingAnewEnds() {
         var driver = RoomDriver()
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         var announced = 0
         for round in 0..<9 {
             driver.server(.trackPublished(.with { ($0.cid, $0.track.sid) = ("camera", "TR_\(round)") }))
@@ -327,13 +327,13 @@ struct RoomMachineTests {
 
     /// The connection ends while a pong is awaited.
     @Test func noTimerOutlivesTheEnd() {
-        let ends: [RoomFact] = [.stop, .closed(code: 1006, reason: "")]
+        let ends: [RoomEvent] = [.stop, .closed(code: 1006, reason: "")]
         for end in ends {
             var driver = RoomDriver()
             driver.walkToConnected()
             driver.wait(.seconds(5))
             #expect(driver.timers[.pong] != nil)
-            driver.tell(end)
+            driver.handle(end)
             #expect(driver.timers.isEmpty, "\(driver.timers)")
         }
     }
@@ -342,27 +342,27 @@ struct RoomMachineTests {
     func sentAway(action: LiveKitLeaveRequest.Action) {
         var driver = RoomDriver()
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(
             .leave(
                 .with {
                     $0.action = action
                     $0.reason = .serverShutdown
                 }))
-        let orders = driver.take()
-        #expect(orders.prefix(2) == [goodbye, .close])
-        guard case .reportFailed(let error) = orders.last else {
+        let actions = driver.takeActions()
+        #expect(actions.prefix(2) == [goodbye, .close])
+        guard case .reportFailed(let error) = actions.last else {
             Issue.record("no failure")
             return
         }
-        #expect(orders.count == 3)
+        #expect(actions.count == 3)
         // The error is not permanent, so the session requests another room.
         #expect(!error.isPermanent && error.stage == .media)
         #expect(driver.timers.isEmpty)
     }
 
     @Test func otherEnds() {
-        let facts: [RoomFact] = [
+        let events: [RoomEvent] = [
             .closed(code: 1006, reason: "x"), .failed(SessionError(.network, "gone", stage: .media)),
             .peerFailed(SessionError(.webRTC, "no path", stage: .media), .subscriber),
             .message(
@@ -373,35 +373,35 @@ struct RoomMachineTests {
                     }
                 }),
         ]
-        for fact in facts {
+        for event in events {
             var driver = RoomDriver()
             driver.walkToPublishing()
-            driver.tell(fact)
+            driver.handle(event)
             #expect(driver.failures().count == 1)
-            driver.tell(fact)
+            driver.handle(event)
             #expect(driver.failures().isEmpty)
         }
         var driver = RoomDriver()
-        driver.tell(.failed(SessionError(.network, "refused", stage: .media)))
+        driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
         // No connection was open, so no leave request is sent.
-        #expect(driver.take().first == .close)
+        #expect(driver.takeActions().first == .close)
     }
 
     @Test func wordsOutOfOrderAreIgnored() {
         var driver = RoomDriver()
-        driver.tell(.opened)
+        driver.handle(.opened)
         driver.server(.answer(.init()))
         driver.server(.offer(.init()))
         driver.server(.trickle(.with { $0.candidateInit = #"{"candidate":"c"}"# }))
         driver.server(.trackPublished(.with { $0.cid = "camera" }))
-        #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
+        #expect(!driver.takeActions().contains { if case .note = $0 { false } else { true } })
         driver.walkToPublishing()
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(.join(RoomDriver.join))
         driver.server(.trackPublished(.with { $0.cid = "another" }))
         driver.server(.requestResponse(.with { $0.reason = .notAllowed }))
-        driver.tell(.message(.init()))
-        #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
+        driver.handle(.message(.init()))
+        #expect(!driver.takeActions().contains { if case .note = $0 { false } else { true } })
     }
 
     // MARK: Viewers
@@ -416,32 +416,32 @@ struct RoomMachineTests {
         var join = RoomDriver.join
         join.otherParticipants = [RoomDriver.worker]
         var driver = watching(join)
-        let orders = driver.take()
-        #expect(orders.first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
-        guard orders.count == 2, case .send(.subscription) = orders.last else {
-            Issue.record("ordered \(orders)")
+        let actions = driver.takeActions()
+        #expect(actions.first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
+        guard actions.count == 2, case .send(.subscription) = actions.last else {
+            Issue.record("ordered \(actions)")
             return
         }
         driver.server(.offer(description("offer", "theirs", 1)))
-        #expect(driver.take() == [.makeAnswer(offer: "theirs", id: 1)])
-        driver.tell(.peerConnected(.subscriber))
-        #expect(driver.take() == [.reportConnected])
+        #expect(driver.takeActions() == [.makeAnswer(offer: "theirs", id: 1)])
+        driver.handle(.peerConnected(.subscriber))
+        #expect(driver.takeActions() == [.reportConnected])
     }
 
     /// A viewer is connected once its subscriber connection is, even if the server makes the publisher the primary one.
     @Test func aViewerWaitsForItsPictures() {
         var driver = watching(.with { $0.subscriberPrimary = false })
-        _ = driver.take()
-        driver.tell(.peerConnected(.subscriber))
-        #expect(driver.take() == [.reportConnected])
+        _ = driver.takeActions()
+        driver.handle(.peerConnected(.subscriber))
+        #expect(driver.takeActions() == [.reportConnected])
     }
 
     @Test func aViewerHearsOfTheEnd() {
         var join = RoomDriver.join
         join.otherParticipants = [RoomDriver.worker]
         var driver = watching(join)
-        driver.tell(.peerConnected(.subscriber))
-        _ = driver.take()
+        driver.handle(.peerConnected(.subscriber))
+        _ = driver.takeActions()
         // Another participant's leaving has no effect.
         var stranger = RoomDriver.worker
         (stranger.sid, stranger.state) = ("PA_other", .disconnected)
@@ -459,11 +459,11 @@ struct RoomMachineTests {
         var join = RoomDriver.join
         join.otherParticipants = [RoomDriver.worker]
         var driver = watching(join)
-        driver.tell(.peerConnected(.subscriber))
+        driver.handle(.peerConnected(.subscriber))
         var bare = RoomDriver.worker
         bare.tracks = []
         driver.server(.update(.with { $0.participants = [bare] }))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         #expect(driver.sent().count == 1 && driver.failures().isEmpty)
         driver.server(.update(.with { $0.participants = [bare] }))

@@ -9,7 +9,7 @@ import WebRTCTransport
 /// Audio in a room, and video that is unpublished: messages to the server and their order.
 @Suite("A room's tracks", .timeLimit(.minutes(1)))
 struct RoomMediaTests {
-    private let both = MediaWish(video: true, audio: true)
+    private let both = DesiredMedia(video: true, audio: true)
     private let microphone = RoomAction.send(
         .addTrack(
             .with {
@@ -42,121 +42,121 @@ struct RoomMediaTests {
                 }))
     }
 
-    private func connected(_ wish: MediaWish = MediaWish()) -> RoomDriver {
+    private func connected(_ desired: DesiredMedia = DesiredMedia()) -> RoomDriver {
         var driver = RoomDriver()
-        driver.tell(.wish(wish))
+        driver.handle(.desired(desired))
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         return driver
     }
 
     @Test func wantedBeforeJoiningIsInTheFirstOffer() {
         var driver = RoomDriver()
-        driver.tell(.wish(both))
-        #expect(driver.take() == [])
+        driver.handle(.desired(both))
+        #expect(driver.takeActions() == [])
         driver.walkToPublishing()
-        let orders = driver.take()
-        #expect(orders.count == 3 && orders[1] == microphone)
+        let actions = driver.takeActions()
+        #expect(actions.count == 3 && actions[1] == microphone)
         driver.server(published("microphone", "TR_m"))
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         driver.server(published("camera", "TR_c"))
-        #expect(driver.take() == [.makeOffer([.video, .audio])])
+        #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
     }
 
     @Test func soundThatTheRoomIsSlowAboutDoesNotHoldUpThePicture() {
         var driver = RoomDriver()
-        driver.tell(.wish(both))
+        driver.handle(.desired(both))
         driver.walkToPublishing()
         driver.server(published("camera", "TR_c"))
-        #expect(driver.take().last == .makeOffer([.video]))
-        driver.tell(.offerMade(sdp: "1"))
+        #expect(driver.takeActions().last == .makeOffer([.video]))
+        driver.handle(.offerMade(sdp: "1"))
         driver.server(published("microphone", "TR_m"))
         // Only one offer may be in flight.
-        #expect(!driver.take().contains(.makeOffer([.video, .audio])))
+        #expect(!driver.takeActions().contains(.makeOffer([.video, .audio])))
         driver.server(.answer(.with { $0.sdp = "a" }))
-        #expect(driver.take() == [.applyAnswer(sdp: "a"), .makeOffer([.video, .audio])])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "a"), .makeOffer([.video, .audio])])
     }
 
     @Test func addedAndWithdrawnWhileConnected() {
         var driver = connected()
-        driver.tell(.wish(both))
-        #expect(driver.take() == [microphone])
+        driver.handle(.desired(both))
+        #expect(driver.takeActions() == [microphone])
         driver.server(published("microphone", "TR_m"))
-        #expect(driver.take() == [.makeOffer([.video, .audio])])
-        driver.tell(.offerMade(sdp: "2"))
-        guard case .send(.offer(let offer)) = driver.take().first else {
+        #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
+        driver.handle(.offerMade(sdp: "2"))
+        guard case .send(.offer(let offer)) = driver.takeActions().first else {
             Issue.record("no offer")
             return
         }
         #expect(offer.id == 2)
         driver.server(.answer(.with { $0.sdp = "b" }))
-        #expect(driver.take() == [.applyAnswer(sdp: "b")])
-        driver.tell(.wish(MediaWish()))
-        #expect(driver.take() == [.makeOffer([.video])])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "b")])
+        driver.handle(.desired(DesiredMedia()))
+        #expect(driver.takeActions() == [.makeOffer([.video])])
         driver.server(.answer(.with { $0.sdp = "c" }))
-        _ = driver.take()
-        driver.tell(.wish(both))
-        #expect(driver.take() == [microphone])
+        _ = driver.takeActions()
+        driver.handle(.desired(both))
+        #expect(driver.takeActions() == [microphone])
     }
 
     @Test func thePictureIsWithdrawnAndRestored() {
         var driver = connected()
-        driver.tell(.wish(MediaWish(video: false)))
-        #expect(driver.take() == [.makeOffer([])])
+        driver.handle(.desired(DesiredMedia(video: false)))
+        #expect(driver.takeActions() == [.makeOffer([])])
         driver.server(.answer(.with { $0.sdp = "b" }))
-        _ = driver.take()
+        _ = driver.takeActions()
         // A confirmation for a track that is gone already has no effect.
         driver.server(.trackUnpublished(.with { $0.trackSid = "" }))
-        #expect(driver.take() == [])
-        driver.tell(.wish(MediaWish()))
-        guard case .send(.addTrack(let track)) = driver.take().first else {
+        #expect(driver.takeActions() == [])
+        driver.handle(.desired(DesiredMedia()))
+        guard case .send(.addTrack(let track)) = driver.takeActions().first else {
             Issue.record("the picture is not announced")
             return
         }
         #expect(track.cid == "camera")
         driver.server(published("camera", "TR_again"))
-        #expect(driver.take() == [.makeOffer([.video])])
+        #expect(driver.takeActions() == [.makeOffer([.video])])
         // The server unpublishes the track by itself.
         driver.server(.answer(.with { $0.sdp = "c" }))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(.trackUnpublished(.with { $0.trackSid = "TR_again" }))
         #expect(driver.sent().count == 1)
         driver.server(published("camera", "TR_third"))
-        #expect(driver.take() == [.makeOffer([.video])])
+        #expect(driver.takeActions() == [.makeOffer([.video])])
     }
 
     /// Without video the machine makes no offer and is connected once the subscriber is; video may be added later.
     @Test func aPictureThatIsWithheldFromTheStart() {
         var driver = RoomDriver()
-        driver.tell(.wish(MediaWish(video: false)))
+        driver.handle(.desired(DesiredMedia(video: false)))
         driver.walkToPublishing()
-        #expect(driver.take() == [.makePeers(RoomDriver.join.iceServers, relayOnly: false)])
-        driver.tell(.peerConnected(.subscriber))
-        #expect(driver.take() == [.reportConnected])
-        driver.tell(.wish(MediaWish()))
+        #expect(driver.takeActions() == [.makePeers(RoomDriver.join.iceServers, relayOnly: false)])
+        driver.handle(.peerConnected(.subscriber))
+        #expect(driver.takeActions() == [.reportConnected])
+        driver.handle(.desired(DesiredMedia()))
         driver.server(published("camera", "TR_c"))
-        #expect(driver.take().last == .makeOffer([.video]))
+        #expect(driver.takeActions().last == .makeOffer([.video]))
         driver.wait(.seconds(11))
-        #expect(driver.take().contains(.forgetOffer))
+        #expect(driver.takeActions().contains(.rollbackOffer))
     }
 
     @Test func soundAlone() {
         var driver = RoomDriver()
-        driver.tell(.wish(MediaWish(video: false, audio: true)))
+        driver.handle(.desired(DesiredMedia(video: false, audio: true)))
         driver.walkToPublishing()
         driver.server(published("microphone", "TR_m"))
-        #expect(driver.take().last == .makeOffer([.audio]))
+        #expect(driver.takeActions().last == .makeOffer([.audio]))
     }
 
     @Test func withdrawnWhileConnecting() {
         var driver = RoomDriver()
         driver.walkToOffered()
-        driver.tell(.peerConnected(.subscriber))
-        _ = driver.take()
-        driver.tell(.wish(MediaWish(video: false)))
-        #expect(driver.take() == [.reportConnected])
+        driver.handle(.peerConnected(.subscriber))
+        _ = driver.takeActions()
+        driver.handle(.desired(DesiredMedia(video: false)))
+        #expect(driver.takeActions() == [.reportConnected])
         driver.server(.answer(.with { $0.sdp = "their answer" }))
-        #expect(driver.take() == [.applyAnswer(sdp: "their answer"), .makeOffer([])])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "their answer"), .makeOffer([])])
     }
 
     @Test func soundIsListenedToOnlyWhileItIsWanted() {
@@ -164,13 +164,13 @@ struct RoomMediaTests {
         var worker = RoomDriver.worker
         worker.tracks.append(RoomDriver.track("TR_sound", type: .audio))
         driver.server(.update(.with { $0.participants = [worker] }))
-        #expect(driver.take() == [subscription("TR_out", true)])
+        #expect(driver.takeActions() == [subscription("TR_out", true)])
         #expect(!driver.machine.isWanted(msid: "PA_worker|microphone TR_sound"))
-        driver.tell(.wish(both))
-        #expect(driver.take() == [subscription("TR_sound", true), microphone])
+        driver.handle(.desired(both))
+        #expect(driver.takeActions() == [subscription("TR_sound", true), microphone])
         #expect(driver.machine.isWanted(msid: "PA_worker|microphone TR_sound"))
-        driver.tell(.wish(MediaWish()))
-        #expect(driver.take() == [subscription("TR_sound", false)])
+        driver.handle(.desired(DesiredMedia()))
+        #expect(driver.takeActions() == [subscription("TR_sound", false)])
         #expect(!driver.machine.isWanted(msid: "PA_worker|microphone TR_sound"))
         #expect(driver.machine.isWanted(msid: "PA_worker|camera TR_out"))
     }
@@ -183,40 +183,40 @@ struct RoomMediaTests {
             $0.tracks = [RoomDriver.track("TR_voice", type: .audio)]
         }
         driver.server(.update(.with { $0.participants = [other] }))
-        #expect(driver.take() == [])
+        #expect(driver.takeActions() == [])
         #expect(!driver.machine.isWanted(msid: "PA_other|microphone TR_voice"))
     }
 
     @Test func soundThatIsRefusedLeavesThePicture() {
         var driver = connected()
-        driver.tell(.wish(both))
-        _ = driver.take()
+        driver.handle(.desired(both))
+        _ = driver.takeActions()
         driver.server(
             .requestResponse(
                 .with {
                     $0.reason = .notAllowed
                     $0.addTrack = .with { $0.cid = "microphone" }
                 }))
-        let orders = driver.take()
-        #expect(orders.count == 1)
-        if case .note = orders.first {} else { Issue.record("\(orders)") }
-        driver.tell(.wish(MediaWish()))
-        driver.tell(.wish(both))
-        #expect(driver.take() == [])
+        let actions = driver.takeActions()
+        #expect(actions.count == 1)
+        if case .note = actions.first {} else { Issue.record("\(actions)") }
+        driver.handle(.desired(DesiredMedia()))
+        driver.handle(.desired(both))
+        #expect(driver.takeActions() == [])
     }
 
     @Test func anAnswerThatNeverComesIsForgotten() {
         var driver = connected()
-        driver.tell(.wish(both))
+        driver.handle(.desired(both))
         driver.server(published("microphone", "TR_m"))
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.wait(.seconds(11))
-        let orders = driver.take()
-        #expect(orders.contains(.forgetOffer))
-        #expect(!orders.contains { if case .reportFailed = $0 { true } else { false } })
+        let actions = driver.takeActions()
+        #expect(actions.contains(.rollbackOffer))
+        #expect(!actions.contains { if case .reportFailed = $0 { true } else { false } })
         driver.server(.answer(.with { $0.sdp = "late" }))
-        #expect(!driver.take().contains(.applyAnswer(sdp: "late")))
-        driver.tell(.wish(MediaWish()))
-        #expect(driver.take() == [.makeOffer([.video])])
+        #expect(!driver.takeActions().contains(.applyAnswer(sdp: "late")))
+        driver.handle(.desired(DesiredMedia()))
+        #expect(driver.takeActions() == [.makeOffer([.video])])
     }
 }

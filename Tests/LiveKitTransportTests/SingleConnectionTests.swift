@@ -9,7 +9,7 @@ import WebRTCTransport
 /// A room with one peer connection for both directions.
 @Suite("A room's one connection", .timeLimit(.minutes(1)))
 struct SingleConnectionTests {
-    private let both = MediaWish(video: true, audio: true)
+    private let both = DesiredMedia(video: true, audio: true)
 
     private func description(_ type: String, _ sdp: String, _ id: UInt32) -> LiveKitSessionDescription {
         .with { ($0.type, $0.sdp, $0.id) = (type, sdp, id) }
@@ -24,28 +24,28 @@ struct SingleConnectionTests {
     }
 
     /// Walks to the request to join.
-    private func asking(_ wish: MediaWish = MediaWish()) throws -> (RoomDriver, LiveKitJoinRequest) {
-        var driver = RoomDriver(link: .single)
-        driver.tell(.wish(wish))
-        driver.tell(.open)
-        let kinds = Set(MediaKind.allCases.filter { wish[$0] })
-        #expect(driver.take() == [.makePeer, .makeOffer(kinds)])
-        driver.tell(.offerMade(sdp: "our offer"))
-        let orders = driver.take()
-        guard orders.count == 1, case .connect(let join) = orders[0] else { throw WrongOrders(orders: orders) }
+    private func asking(_ desired: DesiredMedia = DesiredMedia()) throws -> (RoomDriver, LiveKitJoinRequest) {
+        var driver = RoomDriver(mode: .single)
+        driver.handle(.desired(desired))
+        driver.handle(.open)
+        let kinds = Set(MediaKind.allCases.filter { desired[$0] })
+        #expect(driver.takeActions() == [.makePeer, .makeOffer(kinds)])
+        driver.handle(.offerMade(sdp: "our offer"))
+        let actions = driver.takeActions()
+        guard actions.count == 1, case .connect(let join) = actions[0] else { throw WrongOrders(actions: actions) }
         return (driver, try #require(join))
     }
 
-    private func connected(_ wish: MediaWish = MediaWish()) throws -> RoomDriver {
-        var (driver, _) = try asking(wish)
+    private func connected(_ desired: DesiredMedia = DesiredMedia()) throws -> RoomDriver {
+        var (driver, _) = try asking(desired)
         driver.walkToPublishing()
         driver.server(.answer(description("answer", "their answer", 1)))
-        driver.tell(.peerConnected(.publisher))
-        #expect(driver.take().last == .reportConnected)
+        driver.handle(.peerConnected(.publisher))
+        #expect(driver.takeActions().last == .reportConnected)
         return driver
     }
 
-    private struct WrongOrders: Error { var orders: [RoomAction] }
+    private struct WrongOrders: Error { var actions: [RoomAction] }
 
     @Test func whatIsAskedFor() throws {
         let (_, join) = try asking()
@@ -53,24 +53,24 @@ struct SingleConnectionTests {
         #expect(join.addTrackRequests.map(\.cid) == ["camera"])
         let (_, withSound) = try asking(both)
         #expect(withSound.addTrackRequests.map(\.cid) == ["microphone", "camera"])
-        let (_, empty) = try asking(MediaWish(video: false))
+        let (_, empty) = try asking(DesiredMedia(video: false))
         #expect(empty.addTrackRequests.isEmpty && empty.hasPublisherOffer)
     }
 
     @Test func wholeStayInOrder() throws {
         var (driver, _) = try asking()
-        driver.tell(.opened)
+        driver.handle(.opened)
         // The answer arrives before the join response, so it is ignored.
         driver.server(.answer(description("answer", "their answer", 1)))
-        #expect(driver.take() == [.note("Ignored: an answer without an offer")])
+        #expect(driver.takeActions() == [.note("Ignored: an answer without an offer")])
         var join = RoomDriver.join
         join.clientConfiguration.forceRelay = .enabled
         driver.server(.join(join))
-        #expect(driver.take() == [.gather(join.iceServers, relayOnly: true)])
+        #expect(driver.takeActions() == [.gather(join.iceServers, relayOnly: true)])
         driver.server(published("camera", "TR_c"))
-        #expect(driver.take() == [] && driver.machine.trackSID == "TR_c")
+        #expect(driver.takeActions() == [] && driver.machine.trackSID == "TR_c")
         driver.server(.answer(description("answer", "their answer", 1)))
-        #expect(driver.take() == [.applyAnswer(sdp: "their answer")])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "their answer")])
         let candidate = CandidateMessage(candidate: "c", sdpMid: "0", sdpMLineIndex: 0)
         driver.server(
             .trickle(
@@ -78,25 +78,25 @@ struct SingleConnectionTests {
                     $0.candidateInit = #"{"candidate":"c","sdpMid":"0","sdpMLineIndex":0}"#
                     ($0.target, $0.final) = (.subscriber, true)
                 }))
-        #expect(driver.take() == [.applyCandidate(candidate, .publisher), .applyCandidate(nil, .publisher)])
-        driver.tell(.peerConnected(.publisher))
-        #expect(driver.take() == [.reportConnected])
+        #expect(driver.takeActions() == [.applyCandidate(candidate, .publisher), .applyCandidate(nil, .publisher)])
+        driver.handle(.peerConnected(.publisher))
+        #expect(driver.takeActions() == [.reportConnected])
 
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         #expect(driver.sent().count == 1)
         driver.server(needs())
-        #expect(driver.take() == [.makeOffer([.video])])
-        driver.tell(.offerMade(sdp: "our second"))
-        #expect(driver.take() == [.send(.offer(description("offer", "our second", 2)))])
+        #expect(driver.takeActions() == [.makeOffer([.video])])
+        driver.handle(.offerMade(sdp: "our second"))
+        #expect(driver.takeActions() == [.send(.offer(description("offer", "our second", 2)))])
         // Only one offer may be in flight; an answer with another ID is ignored.
         driver.server(needs(videos: .max, audios: 1))
-        #expect(driver.take() == [.addLines([.video: 16, .audio: 1])])
+        #expect(driver.takeActions() == [.addReceiveSections([.video: 16, .audio: 1])])
         driver.server(.answer(description("answer", "late", 1)))
-        #expect(driver.take() == [.note("Ignored: an answer without an offer")])
+        #expect(driver.takeActions() == [.note("Ignored: an answer without an offer")])
         var answer = description("answer", "their second", 2)
         answer.midToTrackID = ["1": "TR_out", "2": "TR_other"]
         driver.server(.answer(answer))
-        #expect(driver.take() == [.applyAnswer(sdp: "their second"), .makeOffer([.video])])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "their second"), .makeOffer([.video])])
         let machine = driver.machine
         #expect(machine.isWanted(mid: "1", msid: nil) && !machine.isWanted(mid: "2", msid: "PA_worker|camera TR_out"))
         #expect(machine.isWanted(mid: "3", msid: "PA_worker|camera TR_out") && !machine.isWanted(mid: "3", msid: nil))
@@ -107,7 +107,7 @@ struct SingleConnectionTests {
         var driver = try connected()
         #expect(driver.machine.trackSID == nil)
         driver.server(published("camera", "TR_c"))
-        #expect(driver.take() == [.reportPublished] && driver.machine.trackSID == "TR_c")
+        #expect(driver.takeActions() == [.reportPublished] && driver.machine.trackSID == "TR_c")
     }
 
     @Test func soundComesAndGoes() throws {
@@ -115,75 +115,75 @@ struct SingleConnectionTests {
         var worker = RoomDriver.worker
         worker.tracks.append(RoomDriver.track("TR_sound", type: .audio))
         driver.server(.update(.with { $0.participants = [worker] }))
-        _ = driver.take()
-        driver.tell(.wish(both))
+        _ = driver.takeActions()
+        driver.handle(.desired(both))
         #expect(driver.sent().count == 2)
         driver.server(published("microphone", "TR_m"))
-        #expect(driver.take() == [.makeOffer([.video, .audio])])
-        driver.tell(.offerMade(sdp: "2"))
+        #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
+        driver.handle(.offerMade(sdp: "2"))
         driver.server(needs())
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(.answer(description("answer", "second", 2)))
         // The server now has a track to send on the added m-line.
-        #expect(driver.take() == [.applyAnswer(sdp: "second"), .makeOffer([.video, .audio])])
-        driver.tell(.offerMade(sdp: "3"))
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "second"), .makeOffer([.video, .audio])])
+        driver.handle(.offerMade(sdp: "3"))
         driver.server(.answer(description("answer", "third", 3)))
-        driver.tell(.wish(MediaWish()))
-        #expect(driver.take().last == .makeOffer([.video]))
+        driver.handle(.desired(DesiredMedia()))
+        #expect(driver.takeActions().last == .makeOffer([.video]))
     }
 
     @Test func thePictureIsWithdrawnAndRestored() throws {
         var driver = try connected()
-        driver.tell(.wish(MediaWish(video: false)))
-        #expect(driver.take() == [.makeOffer([])])
+        driver.handle(.desired(DesiredMedia(video: false)))
+        #expect(driver.takeActions() == [.makeOffer([])])
         driver.server(.answer(description("answer", "b", 0)))
-        _ = driver.take()
-        driver.tell(.wish(MediaWish()))
+        _ = driver.takeActions()
+        driver.handle(.desired(DesiredMedia()))
         #expect(driver.sent().count == 1)
         driver.server(published("camera", "TR_again"))
-        #expect(driver.take() == [.makeOffer([.video])])
+        #expect(driver.takeActions() == [.makeOffer([.video])])
     }
 
     /// A change during the join is part of the next offer.
     @Test func aChangeOfMindBeforeTheAnswer() throws {
         var (driver, _) = try asking(both)
-        driver.tell(.wish(MediaWish()))
+        driver.handle(.desired(DesiredMedia()))
         driver.walkToPublishing()
-        #expect(driver.take() == [.gather(RoomDriver.join.iceServers, relayOnly: false)])
+        #expect(driver.takeActions() == [.gather(RoomDriver.join.iceServers, relayOnly: false)])
         driver.server(.answer(description("answer", "a", 1)))
-        #expect(driver.take() == [.applyAnswer(sdp: "a"), .makeOffer([.video])])
+        #expect(driver.takeActions() == [.applyAnswer(sdp: "a"), .makeOffer([.video])])
     }
 
-    private func refused(_ status: Int) -> RoomFact {
+    private func refused(_ status: Int) -> RoomEvent {
         .failed(SessionError(.server, "no", stage: .media, httpStatus: status))
     }
 
     /// An older server without this feature: the machine switches to two connections at once and joins from scratch.
     @Test func aServerWithoutIt() throws {
         var (driver, _) = try asking(both)
-        driver.tell(refused(404))
-        #expect(driver.take() == [.dropPeer, .connect(nil)] && driver.machine.link == .dual)
+        driver.handle(refused(404))
+        #expect(driver.takeActions() == [.dropPeer, .connect(nil)] && driver.machine.mode == .dual)
         driver.walkToPublishing()
-        #expect(driver.take().first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
+        #expect(driver.takeActions().first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
         driver.server(published("microphone", "TR_m"))
         driver.server(published("camera", "TR_c"))
-        #expect(driver.take() == [.makeOffer([.video, .audio])])
-        driver.tell(.offerMade(sdp: "our offer"))
-        #expect(driver.take() == [.send(.offer(description("offer", "our offer", 1)))])
+        #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
+        driver.handle(.offerMade(sdp: "our offer"))
+        #expect(driver.takeActions() == [.send(.offer(description("offer", "our offer", 1)))])
     }
 
     @Test func refusalsThatAreFinal() throws {
         for status in [400, 401, 503] {
             var (driver, _) = try asking()
-            driver.tell(refused(status))
+            driver.handle(refused(status))
             #expect(driver.failures().count == 1)
         }
         var (driver, _) = try asking()
-        driver.tell(refused(404))
-        driver.tell(refused(404))
+        driver.handle(refused(404))
+        driver.handle(refused(404))
         #expect(driver.failures().count == 1)
         var late = try connected()
-        late.tell(refused(404))
+        late.handle(refused(404))
         #expect(late.failures().count == 1)
     }
 
@@ -194,17 +194,17 @@ struct SingleConnectionTests {
     }
 
     @Test func whoOnlyWatchesHasTwo() {
-        var driver = RoomDriver(publishes: false, link: .single)
-        driver.tell(.open)
-        #expect(driver.take() == [.connect(nil)])
+        var driver = RoomDriver(publishes: false, mode: .single)
+        driver.handle(.open)
+        #expect(driver.takeActions() == [.connect(nil)])
     }
 
     @Test func withTwoConnectionsNobodyAsksForLines() {
         var driver = RoomDriver()
-        driver.tell(.open)
+        driver.handle(.open)
         driver.walkToConnected()
-        _ = driver.take()
+        _ = driver.takeActions()
         driver.server(needs(videos: 1))
-        #expect(!driver.take().contains { if case .note = $0 { false } else { true } })
+        #expect(!driver.takeActions().contains { if case .note = $0 { false } else { true } })
     }
 }

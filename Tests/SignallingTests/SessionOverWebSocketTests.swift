@@ -19,7 +19,7 @@ private final class PlayedMedia: MediaTransport {
         onEvent(.connected(ice: .milliseconds(1), dtls: .milliseconds(1)))
         onEvent(.firstFrame)
     }
-    func forgetOffer() {}
+    func rollbackOffer() {}
     func apply(offer sdp: String) {}
     func apply(candidate: CandidateMessage?) {}
     var traffic: MediaTraffic { MediaTraffic(sent: 0, received: 0) }

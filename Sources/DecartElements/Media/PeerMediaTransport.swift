@@ -16,9 +16,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     private let path: MediaPath
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connection: PeerConnection?
-    private var wish = MediaWish()
+    private var desired = DesiredMedia()
     /// Content of the latest offer, answered or not.
-    private var offered = MediaWish()
+    private var offered = DesiredMedia()
     private var isOffering = true
     private var isConnected = false
     private var audio = AudioNegotiation()
@@ -45,9 +45,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             var configuration = path.settings.connection
             configuration.msid = path.settings.label.msid
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
-            offered = wish
-            configuration.direction = wish.video ? .sendrecv : .recvonly
-            configuration.audio = wish.audio ? .sendrecv : nil
+            offered = desired
+            configuration.direction = desired.video ? .sendrecv : .recvonly
+            configuration.audio = desired.audio ? .sendrecv : nil
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection
             path.start()
@@ -66,7 +66,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         } catch {
             guard isFirst else {
                 path.warn("The answer to a later offer is unusable and ignored: \(error.message)")
-                return forgetOffer()
+                return rollbackOffer()
             }
             return path.fail(error)
         }
@@ -106,12 +106,12 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     /// Brings sending and receiving in line with the negotiated directions.
     private func settle(_ connection: PeerConnection) throws {
-        path.setPublished(wish.video && connection.videoDirection?.sends ?? false)
-        try audio.settle(path, isWanted: wish.audio, sender: connection, receiver: connection)
+        path.setPublished(desired.video && connection.videoDirection?.sends ?? false)
+        try audio.settle(path, isWanted: desired.audio, sender: connection, receiver: connection)
     }
 
-    func forgetOffer() {
-        connection?.forgetOffer()
+    func rollbackOffer() {
+        connection?.rollbackOffer()
         isOffering = false
         offerIfDue()
     }
@@ -136,24 +136,24 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     func setAudio(_ isWanted: Bool) {
-        wish.audio = isWanted
+        desired.audio = isWanted
         if !isWanted { audio.stop(path) }
         offerIfDue()
     }
 
     func setVideoPublished(_ isPublished: Bool) {
-        wish.video = isPublished
+        desired.video = isPublished
         if !isPublished { path.setPublished(false) }
         offerIfDue()
     }
 
     /// Offers the changes since the latest offer, one offer at a time and none before the connection is up.
     private func offerIfDue() {
-        guard let connection, isConnected, !isOffering, wish != offered else { return }
-        connection.setMedia(video: wish.video ? .sendrecv : .recvonly, audio: wish.audio ? .sendrecv : nil)
+        guard let connection, isConnected, !isOffering, desired != offered else { return }
+        connection.setMedia(video: desired.video ? .sendrecv : .recvonly, audio: desired.audio ? .sendrecv : nil)
         do {
             let sdp = try connection.createOffer()
-            (offered, isOffering) = (wish, true)
+            (offered, isOffering) = (desired, true)
             onEvent(.offer(sdp: sdp))
         } catch {
             path.fail(error)

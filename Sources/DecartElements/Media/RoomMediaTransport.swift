@@ -20,7 +20,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
     /// The receiving connection, if it is not the sending one too.
     private let subscriber = Mutex<PeerConnection?>(nil)
-    private var wish = MediaWish()
+    private var desired = DesiredMedia()
     private var isSending = false
     private var isReceiving = false
     private var audio = AudioNegotiation()
@@ -80,7 +80,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 [weak self] in self?.handle($0)
             }
             self.room = room
-            room.publish(wish)
+            room.publish(desired)
             room.open()
         } catch {
             path.fail(error)
@@ -91,7 +91,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     func apply(answer sdp: String) {}
     func apply(offer sdp: String) {}
     func apply(candidate: CandidateMessage?) {}
-    func forgetOffer() {}
+    func rollbackOffer() {}
 
     func stop() {
         room?.stop()
@@ -103,20 +103,20 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     func setAudio(_ isWanted: Bool) {
-        wish.audio = isWanted
+        desired.audio = isWanted
         if !isWanted { audio.stop(path) }
-        room?.publish(wish)
+        room?.publish(desired)
     }
 
     func setVideoPublished(_ isPublished: Bool) {
-        wish.video = isPublished
+        desired.video = isPublished
         if !isPublished { path.setPublished(false) }
-        room?.publish(wish)
+        room?.publish(desired)
     }
 
     // MARK: Events (on the session's queue)
 
-    private func handle(_ event: RoomEvent) {
+    private func handle(_ event: RoomConnectionEvent) {
         switch event {
         case .peers(let publisher, let subscriber):
             peers = (publisher, subscriber)
@@ -144,7 +144,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             isSending = true
             try path.send(through: publisher)
         }
-        path.setPublished(wish.video && publisher.videoDirection?.sends ?? false)
+        path.setPublished(desired.video && publisher.videoDirection?.sends ?? false)
         try settleAudio()
     }
 
@@ -160,7 +160,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     private func settleAudio() throws {
         guard let peers, let publisher = peers.publisher else { return }
-        try audio.settle(path, isWanted: wish.audio, sender: publisher, receiver: peers.subscriber)
+        try audio.settle(path, isWanted: desired.audio, sender: publisher, receiver: peers.subscriber)
     }
 
     private func failOnError(_ body: () throws -> Void) {

@@ -17,16 +17,16 @@ final class TransportCache: Sendable {
 
     private struct Entry {
         let service: Service
-        let transport: TransportGeneration
+        let transport: MediaTransportKind
     }
     private let entries = Mutex<[Entry]>([])
 
-    func transport(of service: Service) -> TransportGeneration? {
+    func transport(of service: Service) -> MediaTransportKind? {
         entries.withLock { $0.last { $0.service == service }?.transport }
     }
 
     /// Stores a service's transport; nil removes it.
-    func set(_ transport: TransportGeneration?, of service: Service) {
+    func set(_ transport: MediaTransportKind?, of service: Service) {
         entries.withLock { entries in
             entries.removeAll { $0.service == service }
             guard let transport else { return }

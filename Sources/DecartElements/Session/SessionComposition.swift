@@ -70,7 +70,7 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout), prefersSingle: settings.singleConnection)
-            if settings.transport == .auto { configuration.known = TransportCache.shared.transport(of: service) }
+            if settings.transport == .auto { configuration.knownTransport = TransportCache.shared.transport(of: service) }
             if let watched {
                 configuration.isViewer = true
                 // The token determines the transport, whatever `transport` is set to.
@@ -96,13 +96,13 @@ extension SessionPlan {
     /// Service for which `auto` remembers the transport.
     var service: TransportCache.Service { TransportCache.Service(url: base.description, model: model.name) }
 
-    func media(for generation: TransportGeneration) -> MediaSettings { generation == .webrtc ? direct : room }
+    func media(for generation: MediaTransportKind) -> MediaSettings { generation == .webrtc ? direct : room }
 
     /// Settings for the transport that is expected until the service shows which one it uses.
     var expected: MediaSettings { media(for: configuration.transport == .webrtc ? .webrtc : .livekit) }
 
     private static func media(
-        _ settings: TransformSettings, _ model: DecartModel, _ generation: TransportGeneration, _ servers: [ICEServer],
+        _ settings: TransformSettings, _ model: DecartModel, _ generation: MediaTransportKind, _ servers: [ICEServer],
         _ size: PictureSize
     ) throws(ProtocolError) -> MediaSettings {
         let format = try format(settings, model, generation)
@@ -167,7 +167,7 @@ extension SessionPlan {
     /// the backend, else the configured one.
     /// - Parameter path: the media transport; nil: the service's first messages show which one it uses.
     func makeChannel(
-        path: TransportGeneration?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        path: MediaTransportKind?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
         if let fetcher, applicationKey?.isEmpty ?? true {
             return TokenFetchingChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
@@ -176,7 +176,7 @@ extension SessionPlan {
     }
 
     private func channel(
-        _ key: APIKey, _ path: TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        _ key: APIKey, _ path: MediaTransportKind?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) -> any SignallingChannel {
         let url: ServiceURL
         switch watched {
@@ -234,7 +234,7 @@ extension SessionPlan {
     }
 
     private static func format(
-        _ settings: TransformSettings, _ model: DecartModel, _ generation: TransportGeneration
+        _ settings: TransformSettings, _ model: DecartModel, _ generation: MediaTransportKind
     ) throws(ProtocolError) -> VideoFormat {
         let own = model.format(for: generation)
         let width = settings.width > 0 ? settings.width : own?.width
@@ -280,19 +280,19 @@ extension SessionPlan {
 extension TransformSettings {
     /// An unset maximum depends on transport and codec; VP9 needs a little less. A minimum above the maximum is lowered
     /// to it.
-    func bitrateRange(_ generation: TransportGeneration) -> ClosedRange<Int> {
+    func bitrateRange(_ generation: MediaTransportKind) -> ClosedRange<Int> {
         let own = generation == .webrtc ? 2_500_000 : videoCodec(generation) == .vp9 ? 3_000_000 : 3_500_000
         let maximum = maxBitrate > 0 ? max(maxBitrate, 10_000) : own
         return min(minBitrate, maximum)...maximum
     }
 
     /// Keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds later.
-    func startBitrate(_ generation: TransportGeneration) -> Int {
+    func startBitrate(_ generation: MediaTransportKind) -> Int {
         let range = bitrateRange(generation)
         return min(range.upperBound, max(range.lowerBound, 1_500_000))
     }
 
-    func maxFramerate(_ generation: TransportGeneration) -> Int {
+    func maxFramerate(_ generation: MediaTransportKind) -> Int {
         maxFramerate > 0 ? maxFramerate : generation == .webrtc ? 26 : 30
     }
 
@@ -310,7 +310,7 @@ extension TransformSettings {
 
     /// `auto` means the codec of the configured encoder, else the service's default: VP8 over a direct connection,
     /// H.264 in a room if it is installed.
-    func videoCodec(_ generation: TransportGeneration) -> VideoCodec {
+    func videoCodec(_ generation: MediaTransportKind) -> VideoCodec {
         switch codec {
         case .auto: encoderCodec ?? (generation == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8)
         case .vp8: .vp8
@@ -343,7 +343,7 @@ extension TransformSettings.Transport {
         }
     }
 
-    var generations: [TransportGeneration] {
+    var generations: [MediaTransportKind] {
         switch self {
         case .auto: [.livekit, .webrtc]
         case .livekit: [.livekit]
@@ -420,7 +420,7 @@ final class ElementSession: @unchecked Sendable {
             },
             onChange: { [weak reporter] in reporter?.changed($0) },
             onEvent: { [weak reporter] report in
-                if case .learnt(let transport) = report { TransportCache.shared.set(transport, of: plan.service) }
+                if case .transportDetected(let transport) = report { TransportCache.shared.set(transport, of: plan.service) }
                 reporter?.report(report)
             })
     }

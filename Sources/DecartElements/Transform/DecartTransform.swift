@@ -648,7 +648,7 @@ final class DecartTransform: ElementImplementation {
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
         case .note(let text): Self.log(.debug, handle.unowned, text)
-        case .learnt: break
+        case .transportDetected: break
         }
     }
 

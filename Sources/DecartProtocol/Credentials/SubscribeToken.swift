@@ -27,7 +27,7 @@ package enum SubscribeToken: Sendable, Equatable {
     }
 
     /// Media path of the session.
-    package var generation: TransportGeneration {
+    package var generation: MediaTransportKind {
         switch self {
         case .direct: .webrtc
         case .room: .livekit

@@ -1,5 +1,5 @@
 /// The media path of a session.
-package enum TransportGeneration: String, Sendable, CaseIterable {
+package enum MediaTransportKind: String, Sendable, CaseIterable {
     /// Generation 1: one peer connection, negotiated over the control channel.
     case webrtc
     /// Generation 2: a LiveKit room that the control channel names.
@@ -62,7 +62,7 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
 
     /// Returns nil for a custom model.
     package func format(
-        for generation: TransportGeneration, orientation: Orientation = .landscape
+        for generation: MediaTransportKind, orientation: Orientation = .landscape
     ) -> VideoFormat? {
         guard let facts else { return nil }
         return (generation == .webrtc ? facts.webrtc : facts.livekit).oriented(orientation)

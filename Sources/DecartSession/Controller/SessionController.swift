@@ -16,7 +16,7 @@ package final class SessionController: @unchecked Sendable {
     /// Creates the channel of one attempt; the media path is nil if it is not known yet. The channel may fetch a fresh
     /// key first: the timeout of `open` includes that.
     package typealias MakeChannel =
-        @Sendable (AttemptID, TransportGeneration?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void)
+        @Sendable (AttemptID, MediaTransportKind?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void)
         throws(SessionError) -> any SignallingChannel
     /// Creates the media path of one attempt.
     package typealias MakeMedia =
@@ -187,8 +187,8 @@ package final class SessionController: @unchecked Sendable {
             media[id]?.apply(answer: sdp)
         case .applyOffer(let id, let sdp):
             media[id]?.apply(offer: sdp)
-        case .forgetOffer(let id):
-            media[id]?.forgetOffer()
+        case .rollbackOffer(let id):
+            media[id]?.rollbackOffer()
         case .applyCandidate(let id, let candidate):
             media[id]?.apply(candidate: candidate)
         case .sampleMedia(let id):
@@ -207,7 +207,7 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
-    private func openChannel(_ id: AttemptID, _ path: TransportGeneration?, _ timeout: Duration) {
+    private func openChannel(_ id: AttemptID, _ path: MediaTransportKind?, _ timeout: Duration) {
         do {
             let channel = try makeChannel(id, path) { [weak self, scheduler] event in
                 scheduler.async { [weak self] in self?.signalling(event, id) }

@@ -11,7 +11,7 @@ package enum MediaStart: Sendable, Equatable {
     /// is published.
     case room(url: String, token: Secret)
 
-    package var generation: TransportGeneration {
+    package var generation: MediaTransportKind {
         switch self {
         case .negotiate: .webrtc
         case .room: .livekit
@@ -44,7 +44,7 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// unacceptable.
     func apply(offer sdp: String)
     /// Rolls back a later offer that was not answered: the previously negotiated state holds.
-    func forgetOffer()
+    func rollbackOffer()
     /// nil marks the end of candidates.
     func apply(candidate: CandidateMessage?)
 

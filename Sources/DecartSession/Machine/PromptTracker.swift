@@ -62,10 +62,10 @@ struct PromptTracker: Sendable, Equatable {
         var requestedAt: Duration
         /// True if the request belongs to the initial state of the channel.
         var isInitial = false
-        var flight: Flight?
+        var inFlight: InFlight?
     }
 
-    private struct Flight: Sendable, Equatable {
+    private struct InFlight: Sendable, Equatable {
         /// Text that its `prompt_ack` repeats; nil: acknowledged by `set_image_ack`.
         var text: String?
         /// nil: no timeout runs.
@@ -113,7 +113,7 @@ struct PromptTracker: Sendable, Equatable {
         var results: [PromptResult] = []
         // Images are large and slow, so only the newest of the unsent ones is kept.
         if update.image != .unchanged,
-            let index = entries.lastIndex(where: { $0.flight == nil && $0.id != nil && $0.update.image != .unchanged })
+            let index = entries.lastIndex(where: { $0.inFlight == nil && $0.id != nil && $0.update.image != .unchanged })
         {
             let superseded = entries.remove(at: index)
             var inherits = update.prompt == nil
@@ -128,7 +128,7 @@ struct PromptTracker: Sendable, Equatable {
         } else {
             append(update, id: id, now: now)
         }
-        if entries.count > PromptTracker.capacity, let oldest = entries.firstIndex(where: { $0.flight == nil }) {
+        if entries.count > PromptTracker.capacity, let oldest = entries.firstIndex(where: { $0.inFlight == nil }) {
             results += result(entries.remove(at: oldest), .superseded, now)
         }
         return results
@@ -157,23 +157,23 @@ struct PromptTracker: Sendable, Equatable {
         refusal = nil
         if entries.isEmpty { append(PromptUpdate(), id: nil, now: now) }
         for index in entries.indices {
-            entries[index].flight = nil
+            entries[index].inFlight = nil
             entries[index].isInitial = true
         }
     }
 
     /// Returns the messages that may be sent now.
-    mutating func takeMessages(now: Duration) -> [ClientMessage] {
+    mutating func nextMessages(now: Duration) -> [ClientMessage] {
         var messages: [ClientMessage] = []
         var under = accepted
-        var isFresh = !hasAcceptance && !entries.contains { $0.flight != nil }
+        var isFresh = !hasAcceptance && !entries.contains { $0.inFlight != nil }
         for index in entries.indices {
             defer { under = under.applying(entries[index].update) }
-            if entries[index].flight != nil { continue }
+            if entries[index].inFlight != nil { continue }
             let update = entries[index].update
             let message = isFresh ? under.applying(update).message : update.message(after: under)
             guard let flight = flight(for: message, isInitial: entries[index].isInitial, now: now) else { break }
-            entries[index].flight = flight
+            entries[index].inFlight = flight
             isFresh = false
             messages.append(message)
         }
@@ -181,26 +181,26 @@ struct PromptTracker: Sendable, Equatable {
     }
 
     /// Returns nil if the message must wait.
-    private func flight(for message: ClientMessage, isInitial: Bool, now: Duration) -> Flight? {
-        let flights = entries.compactMap(\.flight)
+    private func flight(for message: ClientMessage, isInitial: Bool, now: Duration) -> InFlight? {
+        let inFlight = entries.compactMap(\.inFlight)
         // The initial state has its own timer, `initialAck`.
         if case .prompt(let prompt) = message {
-            guard flights.count < PromptTracker.window else { return nil }
-            return Flight(text: prompt.text, deadline: isInitial ? nil : now + promptTimeout)
+            guard inFlight.count < PromptTracker.window else { return nil }
+            return InFlight(text: prompt.text, deadline: isInitial ? nil : now + promptTimeout)
         }
         // Only one image is in flight, because its ack does not identify the image.
-        guard !flights.contains(where: { $0.text == nil }) else { return nil }
-        return Flight(text: nil, deadline: isInitial ? nil : now + imageTimeout)
+        guard !inFlight.contains(where: { $0.text == nil }) else { return nil }
+        return InFlight(text: nil, deadline: isInitial ? nil : now + imageTimeout)
     }
 
     /// Stops all timeouts, because the service has put us in its queue. It may lose what was sent before:
     /// `resendAfterQueue` sends that again.
-    mutating func recall() {
-        for index in entries.indices { entries[index].flight?.deadline = nil }
+    mutating func pauseTimeouts() {
+        for index in entries.indices { entries[index].inFlight?.deadline = nil }
     }
 
     mutating func resendAfterQueue() {
-        for index in entries.indices { entries[index].flight = nil }
+        for index in entries.indices { entries[index].inFlight = nil }
     }
 
     // MARK: Acknowledgements
@@ -219,10 +219,10 @@ struct PromptTracker: Sendable, Equatable {
     /// Completes the oldest request in flight that the ack fits. An ack that fits none is a duplicate, or belongs to an
     /// older request or channel: it may update the accepted content, but completes no request.
     private mutating func resolve(
-        success: Bool, error: String?, now: Duration, fits: (Flight) -> Bool
+        success: Bool, error: String?, now: Duration, fits: (InFlight) -> Bool
     ) -> [PromptResult] {
-        guard let index = entries.firstIndex(where: { $0.flight.map(fits) ?? false }) else {
-            if let late = expired.firstIndex(where: { $0.flight.map(fits) ?? false }) {
+        guard let index = entries.firstIndex(where: { $0.inFlight.map(fits) ?? false }) else {
+            if let late = expired.firstIndex(where: { $0.inFlight.map(fits) ?? false }) {
                 let entry = expired.remove(at: late)
                 if success { accept(entry) }
             }
@@ -251,9 +251,9 @@ struct PromptTracker: Sendable, Equatable {
     }
 
     /// Fails all requests in flight, after an `error` from the service.
-    mutating func failFlights(_ words: String, now: Duration) -> [PromptResult] {
-        let failed = entries.filter { $0.flight != nil }
-        entries.removeAll { $0.flight != nil }
+    mutating func failInFlight(_ words: String, now: Duration) -> [PromptResult] {
+        let failed = entries.filter { $0.inFlight != nil }
+        entries.removeAll { $0.inFlight != nil }
         if failed.contains(where: \.isInitial) { refusal = words }
         return failed.flatMap { result($0, .rejected(words), now) }
     }
@@ -283,10 +283,10 @@ struct PromptTracker: Sendable, Equatable {
     // MARK: Timeouts
 
     /// The earliest deadline of the requests in flight.
-    var nextDeadline: Duration? { entries.compactMap { $0.flight?.deadline }.min() }
+    var nextDeadline: Duration? { entries.compactMap { $0.inFlight?.deadline }.min() }
 
     mutating func expire(now: Duration) -> [PromptResult] {
-        func isDue(_ entry: Entry) -> Bool { entry.flight?.deadline.map { $0 <= now } ?? false }
+        func isDue(_ entry: Entry) -> Bool { entry.inFlight?.deadline.map { $0 <= now } ?? false }
         let due = entries.filter(isDue)
         entries.removeAll(where: isDue)
         expired = (expired + due).suffix(PromptTracker.expiredCapacity)

@@ -14,13 +14,13 @@ package enum TimerID: Sendable, Hashable {
     /// Guards against a channel that does not keep its own open timeout.
     case opening(AttemptID)
     /// Limits the wait for the first message about the queue.
-    case statusGrace(AttemptID)
+    case statusTimeout(AttemptID)
     case initialAck(AttemptID)
     /// Limits the wait for a room.
     case roomInfo(AttemptID)
     case mediaConnect(AttemptID)
     /// Limits the wait for the answer to a later offer.
-    case laterAnswer(AttemptID)
+    case renegotiationAnswer(AttemptID)
     case mediaSample(AttemptID)
     case stable(AttemptID)
     /// The earliest deadline of the requests in flight.
@@ -54,14 +54,14 @@ package enum SessionEvent: Sendable, Equatable {
 /// Output of the machine; the driver performs the actions in order.
 package enum SessionAction: Sendable, Equatable {
     /// Carries the media path to expect; nil: not known yet.
-    case openChannel(AttemptID, TransportGeneration?, timeout: Duration)
+    case openChannel(AttemptID, MediaTransportKind?, timeout: Duration)
     case send(AttemptID, ClientMessage)
     case closeChannel(AttemptID)
     case startMedia(AttemptID, MediaStart)
     case applyAnswer(AttemptID, sdp: String)
     /// Applies the service's offer to the same path; the media event `answer` follows.
     case applyOffer(AttemptID, sdp: String)
-    case forgetOffer(AttemptID)
+    case rollbackOffer(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
     case sampleMedia(AttemptID)
     case stopMedia(AttemptID)
@@ -80,7 +80,7 @@ package enum SessionReport: Sendable, Equatable {
     /// The error that ended the session; reported once.
     case failed(SessionError)
     /// The transport that `auto` detected, for other sessions; nil: the one known before was wrong.
-    case learnt(TransportGeneration?)
+    case transportDetected(MediaTransportKind?)
     /// Text for a debug log only.
     case note(String)
 }

@@ -16,14 +16,14 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var connectionTimeout: Duration
     package var transport = TransportChoice.webrtc
     /// The transport that other sessions detected; `auto` starts with it.
-    package var known: TransportGeneration?
+    package var knownTransport: MediaTransportKind?
     /// Limit from `livekit_join` to `livekit_room_info`; does not run in the queue. With `auto`, no reply within
     /// this time means that the service has no rooms.
     package var roomInfoTimeout: Duration = .seconds(15)
     /// Limit from sending the initial state to its ack; does not run in the queue.
     package var initialAckTimeout: Duration = .seconds(30)
     /// Limit for the answer to an offer that renegotiates a connected path.
-    package var laterAnswerTimeout: Duration = .seconds(10)
+    package var renegotiationTimeout: Duration = .seconds(10)
     package var promptAckTimeout: Duration = .seconds(15)
     package var imageAckTimeout: Duration = .seconds(30)
     /// Retries have shorter timeouts, so that an outage costs no more than necessary.
@@ -31,7 +31,7 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var retryMediaTimeout: Duration = .seconds(10)
     /// Time to wait for the service to report that there is a queue. An attempt loses this time if the service reports
     /// nothing.
-    package var statusGrace: Duration = .milliseconds(250)
+    package var statusTimeout: Duration = .milliseconds(250)
     /// The media path is dead if frames were sent for this long and none arrived.
     package var mediaTimeout: Duration = .seconds(5)
     /// The session is dead if, after a generation ended, frames were sent for this long and neither another generation

@@ -1,7 +1,7 @@
 // The whole life of a session as a value: events in, actions out. No I/O, clock, task, lock or logger; `now` and
 // randomness are arguments, timers are data. `SessionController` performs the actions.
 //
-//   idle ─start→ running(attempt): opening → greeting → settling → negotiating → connected
+//   idle ─start→ running(attempt): opening → open → awaitingInitialAck → negotiating → connected
 //                  │ lost, retries left          ↑
 //                  └────────→ backingOff ──retry─┘
 //                  │ permanent, or no retries left → failed        stop, at any time → stopped
@@ -12,7 +12,7 @@
 //
 // A viewer (`isViewer`) knows its path from its token, requests nothing, and only negotiates or joins.
 //
-// The first connection and a lost one fail in the same way: only `lose` decides whether to retry. If no retries are
+// The first connection and a lost one fail in the same way: only `attemptFailed` decides whether to retry. If no retries are
 // allowed, the session fails at once.
 import DecartProtocol
 
@@ -31,9 +31,9 @@ package struct SessionMachine: Sendable {
             /// The channel is being opened.
             case opening
             /// The channel is open; the service may report that there is a queue.
-            case greeting
+            case open
             /// The initial state is in flight, and nothing is offered before its ack. Or the machine waits for a room.
-            case settling
+            case awaitingInitialAck
             /// The media path is being established.
             case negotiating
             case connected
@@ -45,20 +45,20 @@ package struct SessionMachine: Sendable {
         let startedAt: Duration
         var step = Step.opening
         /// nil: not decided yet.
-        var path: TransportGeneration?
-        /// `path` comes from earlier attempts or sessions; nothing in this attempt has confirmed it yet.
+        var transport: MediaTransportKind?
+        /// `transport` comes from earlier attempts or sessions; nothing in this attempt has confirmed it yet.
         var isPresumed = false
         /// `livekit_join` was sent.
-        var hasAskedForRoom = false
+        var hasRequestedRoom = false
         /// The initial state was sent, or may be sent.
-        var isGreeted = false
+        var initialStateSent = false
         /// The initial state was accepted.
-        var isInitialDone = false
+        var initialStateAcked = false
         var isQueued = false
-        var settlingSince: Duration = .zero
+        var initialStateSentAt: Duration = .zero
         var relays: [TURNConfig] = []
         /// State of our offers; one is in flight at a time.
-        enum Offer: Sendable { case none, first, answered, later }
+        enum Offer: Sendable { case none, first, answered, renegotiation }
         var offer = Offer.none
         /// Local candidates found before the offer was sent.
         var heldCandidates: [CandidateMessage?] = []
@@ -73,7 +73,7 @@ package struct SessionMachine: Sendable {
         var watchdog: MediaWatchdog
 
         /// True if prompts may be sent on the channel.
-        var takesPrompts: Bool { isGreeted && !isQueued }
+        var takesPrompts: Bool { initialStateSent && !isQueued }
 
         mutating func generationRuns() {
             generation = .running
@@ -91,28 +91,28 @@ package struct SessionMachine: Sendable {
     /// The state for the application; changes only in `handle`.
     package private(set) var snapshot = SessionSnapshot()
     var phase = Phase.idle
-    var ledger: PromptTracker
+    var prompts: PromptTracker
     private var backOff: BackOff
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
     /// The path that `auto` detected, from the service's messages or from a connection that was established. Later
     /// attempts start with it, until one of them fails because of it.
-    private var decision: TransportGeneration?
-    private var veteran: PreviousMedia?
+    private var detectedTransport: MediaTransportKind?
+    private var previousMedia: PreviousMedia?
     private var limit: SessionLimit
     private var ackDeadline: Duration?
     private var actions: [SessionAction] = []
 
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
-        decision = configuration.known
-        ledger = PromptTracker(configuration: configuration)
+        detectedTransport = configuration.knownTransport
+        prompts = PromptTracker(configuration: configuration)
         backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
         limit = SessionLimit(configuration.maximumDuration)
     }
 
     /// The content once all pending requests are accepted.
-    package var wantedContent: SessionContent { ledger.wanted }
+    package var wantedContent: SessionContent { prompts.wanted }
 
     /// - Parameters:
     ///   - now: monotonic time since an arbitrary origin.
@@ -141,9 +141,9 @@ package struct SessionMachine: Sendable {
             // A malformed message never ends the session.
             with(id) { machine, _ in machine.report(.note("Ignored: \(reason)")) }
         case .channelClosed(let id, let code, let reason):
-            if isCurrent(id) { lose(causeOfEnd ?? closeError(code, reason), now, jitter) }
+            if isCurrent(id) { attemptFailed(causeOfEnd ?? closeError(code, reason), now, jitter) }
         case .channelFailed(let id, let error):
-            if isCurrent(id) { lose(error, now, jitter) }
+            if isCurrent(id) { attemptFailed(error, now, jitter) }
         case .media(let id, let event): media(event, id, now, jitter)
         case .mediaSampled(let id, let traffic): sampled(traffic, id, now, jitter)
         }
@@ -175,14 +175,14 @@ package struct SessionMachine: Sendable {
             timeout: configuration.mediaTimeout, idleTimeout: configuration.generationTimeout,
             interval: configuration.mediaSampleInterval)
         var attempt = Attempt(id: id, startedAt: now, watchdog: watchdog)
-        attempt.path =
+        attempt.transport =
             switch configuration.transport {
-            case .auto: decision
+            case .auto: detectedTransport
             case .livekit: .livekit
             case .webrtc: .webrtc
             }
-        attempt.isPresumed = configuration.transport == .auto && decision != nil
-        snapshot.transport = attempt.path
+        attempt.isPresumed = configuration.transport == .auto && detectedTransport != nil
+        snapshot.transport = attempt.transport
         phase = .running(attempt)
         snapshot.serviceStatus = .unknown
         snapshot.queue = nil
@@ -190,15 +190,15 @@ package struct SessionMachine: Sendable {
         snapshot.generationSeconds = nil
         snapshot.granted = nil
         snapshot.phases = ConnectPhases()
-        let timeout = patience(configuration.retryOpenTimeout)
-        order(.openChannel(id, attempt.path, timeout: timeout))
+        let timeout = attemptTimeout(configuration.retryOpenTimeout)
+        emit(.openChannel(id, attempt.transport, timeout: timeout))
         // The channel keeps this timeout itself and knows the cause best. The timer guards against a channel that does
         // not.
-        order(.schedule(.opening(id), after: timeout + .seconds(1)))
+        emit(.schedule(.opening(id), after: timeout + .seconds(1)))
     }
 
     /// Returns the user's timeout for the first attempt, and a shorter one for later attempts.
-    private func patience(_ retryLimit: Duration) -> Duration {
+    private func attemptTimeout(_ retryLimit: Duration) -> Duration {
         backOff.count == 0 && !hasBeenConnected
             ? configuration.connectionTimeout : min(configuration.connectionTimeout, retryLimit)
     }
@@ -220,15 +220,15 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func finish(_ now: Duration) {
-        order(.cancel(.limit))
+        emit(.cancel(.limit))
         snapshot.queue = nil
-        for result in ledger.cancelAll(now: now) { report(.promptResult(result)) }
+        for result in prompts.cancelAll(now: now) { report(.promptResult(result)) }
     }
 
     /// Ends an attempt that failed or whose connection was lost: the only place that decides whether to retry.
-    mutating func lose(_ error: SessionError, _ now: Duration, _ jitter: Double) {
+    mutating func attemptFailed(_ error: SessionError, _ now: Duration, _ jitter: Double) {
         guard case .running(let attempt) = phase else { return }
-        if attempt.isPresumed, attempt.step > .opening, attempt.step < .connected { learn(nil) }
+        if attempt.isPresumed, attempt.step > .opening, attempt.step < .connected { transportDetected(nil) }
         var error = error
         if limit.isSpent(now: now), !error.isPermanent { error = Self.expired("\(error.message)") }
         let retries = backOff.count
@@ -252,37 +252,37 @@ package struct SessionMachine: Sendable {
         snapshot.lastError = error
         snapshot.retries = backOff.count
         snapshot.queue = nil
-        order(.schedule(.retry, after: delay))
+        emit(.schedule(.retry, after: delay))
         report(.warning(error))
     }
 
     /// Ends channel, media and timers of the current attempt, or the wait for a retry.
     private mutating func endAttempt(keepingMedia: Bool) {
-        if case .backingOff = phase { order(.cancel(.retry)) }
+        if case .backingOff = phase { emit(.cancel(.retry)) }
         guard case .running(let attempt) = phase else { return }
         let id = attempt.id
         let timers: [TimerID] = [
-            .opening(id), .statusGrace(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
-            .laterAnswer(id),
+            .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
+            .renegotiationAnswer(id),
         ]
-        for timer in timers { order(.cancel(timer)) }
-        order(.closeChannel(id))
+        for timer in timers { emit(.cancel(timer)) }
+        emit(.closeChannel(id))
         if keepingMedia {
             endPreviousMedia()
-            veteran = PreviousMedia(id: id, watchdog: attempt.watchdog)
+            previousMedia = PreviousMedia(id: id, watchdog: attempt.watchdog)
         } else {
-            order(.cancel(.mediaSample(id)))
-            if attempt.step >= .negotiating { order(.stopMedia(id)) }
+            emit(.cancel(.mediaSample(id)))
+            if attempt.step >= .negotiating { emit(.stopMedia(id)) }
         }
         limit.suspend()
         phase = .idle
     }
 
     private mutating func endPreviousMedia() {
-        guard let veteran else { return }
-        order(.cancel(.mediaSample(veteran.id)))
-        order(.stopMedia(veteran.id))
-        self.veteran = nil
+        guard let previousMedia else { return }
+        emit(.cancel(.mediaSample(previousMedia.id)))
+        emit(.stopMedia(previousMedia.id))
+        self.previousMedia = nil
     }
 
     // MARK: Opening and the initial state
@@ -291,107 +291,107 @@ package struct SessionMachine: Sendable {
         _ attempt: inout Attempt, _ transport: Duration?, _ upgrade: Duration?, _ now: Duration
     ) {
         guard attempt.step == .opening else { return }
-        attempt.step = .greeting
+        attempt.step = .open
         snapshot.phases.transport = transport
         snapshot.phases.upgrade = upgrade
-        order(.cancel(.opening(attempt.id)))
-        if attempt.path != .webrtc, !configuration.isViewer { askForRoom(&attempt) }
+        emit(.cancel(.opening(attempt.id)))
+        if attempt.transport != .webrtc, !configuration.isViewer { requestRoom(&attempt) }
         // A service that is known to have rooms needs no wait for its status.
-        if configuration.statusGrace > .zero, attempt.path != .livekit {
-            order(.schedule(.statusGrace(attempt.id), after: configuration.statusGrace))
+        if configuration.statusTimeout > .zero, attempt.transport != .livekit {
+            emit(.schedule(.statusTimeout(attempt.id), after: configuration.statusTimeout))
         } else {
-            settle(&attempt, now)
+            beginInitialState(&attempt, now)
         }
     }
 
-    private mutating func settle(_ attempt: inout Attempt, _ now: Duration) {
-        order(.cancel(.statusGrace(attempt.id)))
-        attempt.step = .settling
+    private mutating func beginInitialState(_ attempt: inout Attempt, _ now: Duration) {
+        emit(.cancel(.statusTimeout(attempt.id)))
+        attempt.step = .awaitingInitialAck
         if configuration.isViewer {
             // A viewer sends no initial state: the owner of the session decides what it shows.
-            attempt.isInitialDone = true
+            attempt.initialStateAcked = true
             offerIfDue(&attempt)
         }
-        greetIfDue(&attempt, now)
+        sendInitialStateIfDue(&attempt, now)
     }
 
     /// Lets `pump` send the initial state once it may go out. Passthrough waits: in a room until our track is
     /// published, with `auto` until the path is known.
-    private mutating func greetIfDue(_ attempt: inout Attempt, _ now: Duration) {
-        guard !configuration.isViewer, attempt.step >= .settling, !attempt.isGreeted, !attempt.isQueued,
-            attempt.path == .webrtc || attempt.step == .connected || !ledger.wanted.isPassthrough
+    private mutating func sendInitialStateIfDue(_ attempt: inout Attempt, _ now: Duration) {
+        guard !configuration.isViewer, attempt.step >= .awaitingInitialAck, !attempt.initialStateSent, !attempt.isQueued,
+            attempt.transport == .webrtc || attempt.step == .connected || !prompts.wanted.isPassthrough
         else { return }
-        attempt.isGreeted = true
-        attempt.settlingSince = now
-        ledger.beginChannel(now: now)
-        order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
+        attempt.initialStateSent = true
+        attempt.initialStateSentAt = now
+        prompts.beginChannel(now: now)
+        emit(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
     /// Offers, waits or gives up, after each ack of the initial state.
     private mutating func checkInitialState(_ now: Duration, _ jitter: Double) {
-        guard case .running(var attempt) = phase, attempt.isGreeted, !attempt.isInitialDone else { return }
-        switch ledger.initialState(now: now) {
+        guard case .running(var attempt) = phase, attempt.initialStateSent, !attempt.initialStateAcked else { return }
+        switch prompts.initialState(now: now) {
         case .pending:
             break
         case .accepted:
-            order(.cancel(.initialAck(attempt.id)))
-            snapshot.phases.initialAck = now - attempt.settlingSince
-            attempt.isInitialDone = true
+            emit(.cancel(.initialAck(attempt.id)))
+            snapshot.phases.initialAck = now - attempt.initialStateSentAt
+            attempt.initialStateAcked = true
             offerIfDue(&attempt)
             phase = .running(attempt)
         case .refused(let words):
             // Send no offer: the service would return untransformed frames.
             var error = SessionError.service(words, stage: .initialState)
             error.isPermanent = true
-            lose(error, now, jitter)
+            attemptFailed(error, now, jitter)
         }
     }
 
     private mutating func offerIfDue(_ attempt: inout Attempt) {
-        guard attempt.path == .webrtc, attempt.step == .settling, attempt.isInitialDone else { return }
+        guard attempt.transport == .webrtc, attempt.step == .awaitingInitialAck, attempt.initialStateAcked else { return }
         startMedia(&attempt, .negotiate(relays: attempt.relays))
     }
 
     private mutating func startMedia(_ attempt: inout Attempt, _ start: MediaStart) {
         attempt.step = .negotiating
         leaveQueue(&attempt)
-        order(.startMedia(attempt.id, start))
-        order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
+        emit(.startMedia(attempt.id, start))
+        emit(.schedule(.mediaConnect(attempt.id), after: attemptTimeout(configuration.retryMediaTimeout)))
     }
 
     // MARK: Rooms
 
     /// Stores and reports the detected path; nil: the one known before was wrong.
-    private mutating func learn(_ path: TransportGeneration?) {
-        guard configuration.transport == .auto, decision != path else { return }
-        decision = path
-        report(.learnt(path))
+    private mutating func transportDetected(_ transport: MediaTransportKind?) {
+        guard configuration.transport == .auto, detectedTransport != transport else { return }
+        detectedTransport = transport
+        report(.transportDetected(transport))
     }
 
-    private mutating func askForRoom(_ attempt: inout Attempt) {
-        attempt.hasAskedForRoom = true
-        order(.send(attempt.id, .livekitJoin(LiveKitJoin(passthrough: ledger.wanted.isPassthrough))))
-        order(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
+    private mutating func requestRoom(_ attempt: inout Attempt) {
+        attempt.hasRequestedRoom = true
+        emit(.send(attempt.id, .livekitJoin(LiveKitJoin(passthrough: prompts.wanted.isPassthrough))))
+        emit(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
     }
 
     /// Chooses the path that `auto` has detected, from the service's messages or from their absence.
-    private mutating func decide(_ path: TransportGeneration, _ attempt: inout Attempt) {
-        guard configuration.transport == .auto, attempt.path != path, attempt.step < .negotiating else { return }
-        attempt.path = path
-        snapshot.transport = path
-        order(.cancel(.roomInfo(attempt.id)))
-        report(.note("The service speaks \(path.rawValue)"))
+    private mutating func choose(_ transport: MediaTransportKind, _ attempt: inout Attempt) {
+        guard configuration.transport == .auto, attempt.transport != transport, attempt.step < .negotiating else { return }
+        attempt.transport = transport
+        snapshot.transport = transport
+        emit(.cancel(.roomInfo(attempt.id)))
+        report(.note("The service speaks \(transport.rawValue)"))
         offerIfDue(&attempt)
     }
 
     private mutating func roomNamed(_ info: LiveKitRoomInfo, _ attempt: inout Attempt, _ now: Duration) {
         if attempt.step < .connected {
             attempt.isPresumed = false
-            learn(.livekit)
+            transportDetected(.livekit)
         }
-        if attempt.path == nil { decide(.livekit, &attempt) }
-        guard attempt.path == .livekit, attempt.step < .negotiating else {
-            // Too late, for example after the timeout has chosen a direct connection; `learn` keeps it for the next
+        if attempt.transport == nil { choose(.livekit, &attempt) }
+        guard attempt.transport == .livekit, attempt.step < .negotiating else {
+            // Too late, for example after the timeout has chosen a direct connection; `transportDetected` keeps it for the next
             // attempt.
             report(.note("Ignored: a room that is not waited for"))
             return
@@ -399,32 +399,32 @@ package struct SessionMachine: Sendable {
         if let id = info.sessionID ?? snapshot.identity?.id ?? info.roomName {
             snapshot.identity = SessionIdentity(id: id, roomName: info.roomName).printable
         }
-        order(.cancel(.roomInfo(attempt.id)))
-        if attempt.step == .greeting { settle(&attempt, now) }
+        emit(.cancel(.roomInfo(attempt.id)))
+        if attempt.step == .open { beginInitialState(&attempt, now) }
         startMedia(&attempt, .room(url: info.url, token: info.token))
     }
 
     /// Handles a message that only direct connections have.
-    private mutating func learnDirect(_ attempt: inout Attempt) {
-        guard attempt.path == nil || attempt.isPresumed else { return }
+    private mutating func directMessageArrived(_ attempt: inout Attempt) {
+        guard attempt.transport == nil || attempt.isPresumed else { return }
         attempt.isPresumed = false
-        learn(.webrtc)
-        decide(.webrtc, &attempt)
+        transportDetected(.webrtc)
+        choose(.webrtc, &attempt)
     }
 
     /// Handles an `error` that rejects our `livekit_join`. Returns true if it was one.
     private mutating func roomRefused(_ words: String, _ now: Duration, _ jitter: Double) -> Bool {
-        guard case .running(var attempt) = phase, attempt.hasAskedForRoom, words.lowercased().contains("livekit"),
-            attempt.step < .negotiating || attempt.path == .webrtc
+        guard case .running(var attempt) = phase, attempt.hasRequestedRoom, words.lowercased().contains("livekit"),
+            attempt.step < .negotiating || attempt.transport == .webrtc
         else { return false }
         switch configuration.transport {
         case .auto:
             attempt.isPresumed = false
-            learn(.webrtc)
-            decide(.webrtc, &attempt)
+            transportDetected(.webrtc)
+            choose(.webrtc, &attempt)
             phase = .running(attempt)
         case .livekit:
-            lose(
+            attemptFailed(
                 SessionError(
                     .server,
                     "The service has no LiveKit rooms; set transport=webrtc or auto. It reported: "
@@ -446,10 +446,10 @@ package struct SessionMachine: Sendable {
         attempt.isQueued = true
         // No timeout runs while the service serves other clients.
         let timers: [TimerID] = [
-            .statusGrace(attempt.id), .initialAck(attempt.id), .roomInfo(attempt.id), .mediaConnect(attempt.id),
+            .statusTimeout(attempt.id), .initialAck(attempt.id), .roomInfo(attempt.id), .mediaConnect(attempt.id),
         ]
-        for timer in timers { order(.cancel(timer)) }
-        ledger.recall()
+        for timer in timers { emit(.cancel(timer)) }
+        prompts.pauseTimeouts()
     }
 
     /// Leaves the queue when the service proceeds without announcing it.
@@ -462,9 +462,9 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func resendAfterQueue(_ attempt: Attempt) {
-        ledger.resendAfterQueue()
-        guard attempt.isGreeted, !attempt.isInitialDone else { return }
-        order(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
+        prompts.resendAfterQueue()
+        guard attempt.initialStateSent, !attempt.initialStateAcked else { return }
+        emit(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
     private mutating func ready(_ attempt: inout Attempt, _ now: Duration) {
@@ -472,21 +472,21 @@ package struct SessionMachine: Sendable {
         snapshot.queue = nil
         let wasQueued = attempt.isQueued
         attempt.isQueued = false
-        if wasQueued, attempt.hasAskedForRoom, attempt.path != .webrtc, attempt.step < .negotiating {
-            order(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
+        if wasQueued, attempt.hasRequestedRoom, attempt.transport != .webrtc, attempt.step < .negotiating {
+            emit(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
         }
         switch attempt.step {
         case .opening, .connected:
             break
-        case .greeting:
-            settle(&attempt, now)
-        case .settling where wasQueued:
-            attempt.settlingSince = now
+        case .open:
+            beginInitialState(&attempt, now)
+        case .awaitingInitialAck where wasQueued:
+            attempt.initialStateSentAt = now
             resendAfterQueue(attempt)
         case .negotiating where wasQueued:
             resendAfterQueue(attempt)
-            order(.schedule(.mediaConnect(attempt.id), after: patience(configuration.retryMediaTimeout)))
-        case .settling, .negotiating:
+            emit(.schedule(.mediaConnect(attempt.id), after: attemptTimeout(configuration.retryMediaTimeout)))
+        case .awaitingInitialAck, .negotiating:
             break
         }
     }
@@ -511,17 +511,17 @@ package struct SessionMachine: Sendable {
             with(id) { $0.queued(&$1, at: position) }
         case .ready:
             with(id) { machine, attempt in
-                machine.learnDirect(&attempt)
+                machine.directMessageArrived(&attempt)
                 machine.ready(&attempt, now)
             }
         case .sessionID(let identity):
             snapshot.identity = identity.printable
-            if identity.serverIP != nil { with(id) { $0.learnDirect(&$1) } }
+            if identity.serverIP != nil { with(id) { $0.directMessageArrived(&$1) } }
         case .promptAck(let ack):
-            for result in ledger.acknowledge(ack, now: now) { report(.promptResult(result)) }
+            for result in prompts.acknowledge(ack, now: now) { report(.promptResult(result)) }
             checkInitialState(now, jitter)
         case .setImageAck(let ack):
-            for result in ledger.acknowledge(ack, now: now) { report(.promptResult(result)) }
+            for result in prompts.acknowledge(ack, now: now) { report(.promptResult(result)) }
             checkInitialState(now, jitter)
         case .turnConfig(let relay):
             with(id) { machine, attempt in
@@ -533,16 +533,16 @@ package struct SessionMachine: Sendable {
                 switch attempt.offer {
                 case .none, .answered: return machine.report(.note("Ignored: an answer without an offer"))
                 case .first: break
-                case .later: machine.order(.cancel(.laterAnswer(id)))
+                case .renegotiation: machine.emit(.cancel(.renegotiationAnswer(id)))
                 }
                 attempt.offer = .answered
-                machine.order(.applyAnswer(id, sdp: sdp))
+                machine.emit(.applyAnswer(id, sdp: sdp))
             }
         case .iceCandidate(let candidate):
             with(id) { machine, attempt in
                 guard attempt.step >= .negotiating else { return }
                 // Browsers mark the end of candidates with an empty candidate.
-                machine.order(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
+                machine.emit(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
             }
         case .generationStarted:
             with(id) { $1.generationRuns() }
@@ -570,15 +570,15 @@ package struct SessionMachine: Sendable {
         let stage: SessionError.Stage =
             switch attempt.step {
             case _ where attempt.isQueued: .queue
-            case .opening, .greeting, .settling: .initialState
+            case .opening, .open, .awaitingInitialAck: .initialState
             case .negotiating: .media
             case .connected: .generation
             }
         let error = SessionError.service(words, stage: stage)
-        let results = ledger.failFlights(words.printable(limit: 500), now: now)
+        let results = prompts.failInFlight(words.printable(limit: 500), now: now)
         for result in results { report(.promptResult(result)) }
         if error.isPermanent || attempt.step < .connected {
-            lose(error, now, jitter)
+            attemptFailed(error, now, jitter)
         } else if results.isEmpty {
             snapshot.lastError = error
             report(.warning(error))
@@ -628,8 +628,8 @@ package struct SessionMachine: Sendable {
     /// while ours is in flight: a rollback of ours could leave our m-lines where the service puts its own.
     private mutating func offered(_ sdp: String, _ attempt: inout Attempt) {
         switch attempt.offer {
-        case .answered: order(.applyOffer(attempt.id, sdp: sdp))
-        case .first, .later: report(.note("Ignored: an offer of the service while ours waits for its answer"))
+        case .answered: emit(.applyOffer(attempt.id, sdp: sdp))
+        case .first, .renegotiation: report(.note("Ignored: an offer of the service while ours waits for its answer"))
         case .none: report(.note("Ignored: an offer does not belong to this kind of session"))
         }
     }
@@ -646,7 +646,7 @@ package struct SessionMachine: Sendable {
     // MARK: Media
 
     private mutating func media(_ event: MediaEvent, _ id: AttemptID, _ now: Duration, _ jitter: Double) {
-        if let veteran, veteran.id == id {
+        if let previousMedia, previousMedia.id == id {
             if case .failed = event { endPreviousMedia() }
             return
         }
@@ -654,20 +654,20 @@ package struct SessionMachine: Sendable {
         switch event {
         case .offer(let sdp):
             switch attempt.offer {
-            case .first, .later: return report(.note("Ignored: an offer while another waits for its answer"))
+            case .first, .renegotiation: return report(.note("Ignored: an offer while another waits for its answer"))
             case .none: attempt.offer = .first
             case .answered:
-                attempt.offer = .later
-                order(.schedule(.laterAnswer(id), after: configuration.laterAnswerTimeout))
+                attempt.offer = .renegotiation
+                emit(.schedule(.renegotiationAnswer(id), after: configuration.renegotiationTimeout))
             }
-            order(.send(id, .offer(sdp: sdp)))
-            for candidate in attempt.heldCandidates { order(.send(id, .iceCandidate(candidate))) }
+            emit(.send(id, .offer(sdp: sdp)))
+            for candidate in attempt.heldCandidates { emit(.send(id, .iceCandidate(candidate))) }
             attempt.heldCandidates = []
         case .answer(let sdp):
-            order(.send(id, .answer(sdp: sdp)))
+            emit(.send(id, .answer(sdp: sdp)))
         case .candidate(let candidate):
             if attempt.offer != .none {
-                order(.send(id, .iceCandidate(candidate)))
+                emit(.send(id, .iceCandidate(candidate)))
             } else if attempt.heldCandidates.count < 256 {
                 attempt.heldCandidates.append(candidate)
             }
@@ -675,7 +675,7 @@ package struct SessionMachine: Sendable {
             guard attempt.step == .negotiating else { return }
             attempt.step = .connected
             leaveQueue(&attempt)
-            learn(attempt.path)
+            transportDetected(attempt.transport)
             hasBeenConnected = true
             limit.begin(now: now)
             watchLimit(now)
@@ -683,14 +683,14 @@ package struct SessionMachine: Sendable {
             snapshot.phases.ice = ice
             snapshot.phases.dtls = dtls
             snapshot.phases.connected = now - attempt.startedAt
-            order(.cancel(.mediaConnect(id)))
-            order(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
-            order(.schedule(.stable(id), after: configuration.stableAfter))
+            emit(.cancel(.mediaConnect(id)))
+            emit(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
+            emit(.schedule(.stable(id), after: configuration.stableAfter))
         case .firstFrame:
             if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
             endPreviousMedia()
         case .failed(let error):
-            lose(causeOfEnd ?? error, now, jitter)
+            attemptFailed(causeOfEnd ?? error, now, jitter)
             return
         case .stopped:
             return
@@ -701,27 +701,27 @@ package struct SessionMachine: Sendable {
     private mutating func sampled(
         _ traffic: MediaTraffic, _ id: AttemptID, _ now: Duration, _ jitter: Double
     ) {
-        if veteran?.id == id {
-            if veteran?.watchdog.sample(traffic, now: now) == true { endPreviousMedia() }
+        if previousMedia?.id == id {
+            if previousMedia?.watchdog.sample(traffic, now: now) == true { endPreviousMedia() }
             return
         }
         guard case .running(var attempt) = phase, attempt.id == id, attempt.step == .connected else { return }
         // A service in a room starts only once it has found our track there, so its first media may take longer.
-        let isFresh = attempt.path == .livekit && traffic.received == 0
+        let isFresh = attempt.transport == .livekit && traffic.received == 0
         let isDead = attempt.watchdog.sample(
             traffic, now: now, patience: isFresh ? configuration.connectionTimeout : .zero)
         phase = .running(attempt)
         guard isDead else { return }
         if attempt.watchdog.expectsMedia {
             let seconds = configuration.mediaTimeout.components.seconds
-            lose(
+            attemptFailed(
                 SessionError(
                     .webRTC, "No media arrived from the service for \(seconds) s while frames were sent.",
                     stage: .media), now, jitter)
         } else {
             let seconds = configuration.generationTimeout.components.seconds
             let words = "The service ended the generation and started no other while frames were sent for \(seconds) s."
-            lose(SessionError(.server, words, stage: .generation), now, jitter)
+            attemptFailed(SessionError(.server, words, stage: .generation), now, jitter)
         }
     }
 
@@ -735,29 +735,29 @@ package struct SessionMachine: Sendable {
         }
         switch phase {
         case .running, .backingOff:
-            for result in ledger.add(update, id: id, now: now) { report(.promptResult(result)) }
+            for result in prompts.add(update, id: id, now: now) { report(.promptResult(result)) }
         case .idle, .stopped, .failed:
-            report(.promptResult(ledger.remember(update, id: id)))
+            report(.promptResult(prompts.remember(update, id: id)))
         }
     }
 
     private mutating func pump(_ now: Duration) {
         guard case .running(var attempt) = phase else { return }
-        greetIfDue(&attempt, now)
+        sendInitialStateIfDue(&attempt, now)
         phase = .running(attempt)
         guard attempt.takesPrompts else { return }
-        for message in ledger.takeMessages(now: now) { order(.send(attempt.id, message)) }
+        for message in prompts.nextMessages(now: now) { emit(.send(attempt.id, message)) }
     }
 
     private mutating func planAcks(_ now: Duration) {
         var deadline: Duration?
-        if case .running = phase { deadline = ledger.nextDeadline }
+        if case .running = phase { deadline = prompts.nextDeadline }
         guard deadline != ackDeadline else { return }
         ackDeadline = deadline
         if let deadline {
-            order(.schedule(.acks, after: max(deadline - now, .zero)))
+            emit(.schedule(.acks, after: max(deadline - now, .zero)))
         } else {
-            order(.cancel(.acks))
+            emit(.cancel(.acks))
         }
     }
 
@@ -772,41 +772,41 @@ package struct SessionMachine: Sendable {
         case .acks:
             ackDeadline = nil
             guard case .running = phase else { return }
-            for result in ledger.expire(now: now) { report(.promptResult(result)) }
+            for result in prompts.expire(now: now) { report(.promptResult(result)) }
         case .opening(let id):
             guard isCurrent(id, at: .opening) else { return }
-            lose(
+            attemptFailed(
                 timeout("The service could not be reached in time. Check base-url and the network", stage: .connect),
                 now, jitter)
-        case .statusGrace(let id):
-            guard isCurrent(id, at: .greeting) else { return }
-            with(id) { machine, attempt in if !attempt.isQueued { machine.settle(&attempt, now) } }
+        case .statusTimeout(let id):
+            guard isCurrent(id, at: .open) else { return }
+            with(id) { machine, attempt in if !attempt.isQueued { machine.beginInitialState(&attempt, now) } }
         case .initialAck(let id):
-            guard case .running(let attempt) = phase, attempt.id == id, !attempt.isInitialDone else { return }
-            lose(
+            guard case .running(let attempt) = phase, attempt.id == id, !attempt.initialStateAcked else { return }
+            attemptFailed(
                 timeout("The service did not acknowledge the first prompt and image in time", stage: .initialState),
                 now, jitter)
         case .roomInfo(let id):
             guard case .running(let attempt) = phase, attempt.id == id, attempt.step < .negotiating else { return }
-            if attempt.path == .livekit {
-                lose(
+            if attempt.transport == .livekit {
+                attemptFailed(
                     timeout(
                         "The service did not send a room in time. Set transport=webrtc if it has no rooms",
                         stage: .media), now, jitter)
             } else {
-                with(id) { $0.decide(.webrtc, &$1) }
+                with(id) { $0.choose(.webrtc, &$1) }
             }
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
-            lose(
+            attemptFailed(
                 timeout(
                     "The media connection was not established in time. Check that UDP passes, or set turn-servers",
                     stage: .media), now, jitter)
-        case .laterAnswer(let id):
+        case .renegotiationAnswer(let id):
             with(id) { machine, attempt in
-                guard attempt.offer == .later else { return }
+                guard attempt.offer == .renegotiation else { return }
                 attempt.offer = .answered
-                machine.order(.forgetOffer(id))
+                machine.emit(.rollbackOffer(id))
                 machine.report(
                     .warning(
                         machine.timeout(
@@ -814,9 +814,9 @@ package struct SessionMachine: Sendable {
                             stage: .media)))
             }
         case .mediaSample(let id):
-            guard veteran?.id == id || isCurrent(id, at: .connected) else { return }
-            order(.schedule(timer, after: configuration.mediaSampleInterval))
-            order(.sampleMedia(id))
+            guard previousMedia?.id == id || isCurrent(id, at: .connected) else { return }
+            emit(.schedule(timer, after: configuration.mediaSampleInterval))
+            emit(.sampleMedia(id))
         case .stable(let id):
             guard isCurrent(id, at: .connected) else { return }
             backOff.reset()
@@ -832,13 +832,13 @@ package struct SessionMachine: Sendable {
         case .idle, .stopped, .failed: return
         }
         switch limit.verdict(now: now) {
-        case nil: order(.cancel(.limit))
-        case .wait(let time): order(.schedule(.limit, after: time))
+        case nil: emit(.cancel(.limit))
+        case .wait(let time): emit(.schedule(.limit, after: time))
         case .announce(let left):
             report(.ending(left: left))
-            order(.schedule(.limit, after: left))
+            emit(.schedule(.limit, after: left))
         case .over(let allowed):
-            guard isTimer else { return order(.schedule(.limit, after: .zero)) }
+            guard isTimer else { return emit(.schedule(.limit, after: .zero)) }
             endAttempt(keepingMedia: false)
             fail(
                 Self.expired(
@@ -877,7 +877,7 @@ package struct SessionMachine: Sendable {
         return step.map { $0 == attempt.step } ?? true
     }
 
-    /// Lends a copy of the attempt, if it is the current one, and writes it back. `body` must not call `lose`, because
+    /// Lends a copy of the attempt, if it is the current one, and writes it back. `body` must not call `attemptFailed`, because
     /// writing back would undo that.
     private mutating func with(_ id: AttemptID, _ body: (inout SessionMachine, inout Attempt) -> Void) {
         guard case .running(var attempt) = phase, attempt.id == id else { return }
@@ -885,7 +885,7 @@ package struct SessionMachine: Sendable {
         phase = .running(attempt)
     }
 
-    private mutating func order(_ action: SessionAction) {
+    private mutating func emit(_ action: SessionAction) {
         actions.append(action)
     }
 

@@ -26,7 +26,7 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var queue: QueuePosition?
     package var identity: SessionIdentity?
     /// Media path of the current attempt; nil: not decided yet.
-    package var transport: TransportGeneration?
+    package var transport: MediaTransportKind?
     /// Longest session that the service grants; nil: unlimited or unknown.
     package var granted: Duration?
     /// Seconds of generation billed, as last reported by the service.

@@ -8,7 +8,7 @@ struct ControlStateMachine {
         var identity: SessionIdentity
         var takesReferenceImage: Bool
         /// Media transports that the session offers.
-        var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+        var transports: Set<MediaTransportKind> = [.webrtc, .livekit]
         /// The client's URL requests a room: `opened()` sends no greeting, which would make the client send an offer.
         var asksForRoom = false
         /// Send candidates as messages of their own; otherwise the answer holds all of them.
@@ -45,7 +45,7 @@ struct ControlStateMachine {
 
     private enum Phase: Equatable {
         case idle
-        case negotiating(TransportGeneration)
+        case negotiating(MediaTransportKind)
         case generating(seconds: Int)
         case over
     }

@@ -85,7 +85,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             for (kind, direction) in [(MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection)] {
                 if direction?.receives ?? false { lines.comes.insert(kind) }
                 if direction?.sends ?? false { lines.goes.insert(kind) }
-                lines.takers[kind] = connection.takingLine(kind)
+                lines.takers[kind] = connection.sendMid(kind)
             }
             onEvent(.answered(sdp: answer, lines))
         }
@@ -153,7 +153,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         // The subscriber's first offer has data channels only.
         configuration.direction = side == .publisher ? .recvonly : nil
         configuration.audio = side == .publisher ? .recvonly : nil
-        configuration.separatesDirections = isSingle
+        configuration.unidirectionalSections = isSingle
         configuration.msid = msid
         configuration.audioMSID = audioMSID
         // Candidates arrive while the description is still being created; `queue` delivers them after it.

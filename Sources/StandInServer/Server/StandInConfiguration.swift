@@ -19,7 +19,7 @@ package struct StandInConfiguration: Sendable {
     /// Pages of any origin may connect, with any `Host`.
     package var allowsBrowsers = false
     /// Supported transports; if both, the client's first message decides.
-    package var transports: Set<TransportGeneration> = [.webrtc, .livekit]
+    package var transports: Set<MediaTransportKind> = [.webrtc, .livekit]
     /// Direct connections: send candidates as messages after the answer; otherwise the answer holds all of them, as the
     /// service's did.
     package var tricklesCandidates = false

@@ -8,7 +8,7 @@
 import GStreamerKit
 
 /// Negotiated video; `direction` is ours.
-package struct AgreedVideo: Sendable {
+package struct NegotiatedVideo: Sendable {
     var mid: String
     var codec: NegotiatedCodec
     var extensions: HeaderExtensionIDs
@@ -20,7 +20,7 @@ package struct AgreedVideo: Sendable {
     var receivedLayers: [String] = []
 
     /// - Parameter other: Another m-line of the same RTP session, if sending and receiving have separate m-lines.
-    package init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: AgreedVideo? = nil) {
+    package init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: NegotiatedVideo? = nil) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
         // The first m-line is the one that sends; its attributes win.
@@ -32,15 +32,15 @@ package struct AgreedVideo: Sendable {
     }
 }
 
-package struct AgreedAudio: Sendable {
+package struct NegotiatedAudio: Sendable {
     var mid: String
     var payloadType: Int
     var extensions: HeaderExtensionIDs
     var direction: MediaDirection
     var ssrcs: [UInt32]
 
-    /// See `AgreedVideo.init`.
-    package init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: AgreedAudio? = nil) {
+    /// See `NegotiatedVideo.init`.
+    package init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: NegotiatedAudio? = nil) {
         (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
         if let other { (mid, payloadType, extensions) = (other.mid, other.payloadType, other.extensions) }
         ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
@@ -49,9 +49,9 @@ package struct AgreedAudio: Sendable {
 }
 
 struct Negotiation: Sendable {
-    private enum Step { case new, offered, stable }
+    private enum SignalingState { case new, haveLocalOffer, stable }
     /// An m-line of the session. It keeps its index in `lines`.
-    private struct Line {
+    private struct MediaSection {
         enum Content: Equatable { case media(MediaKind), application, other(String) }
         var content: Content
         var mid: String
@@ -73,22 +73,22 @@ struct Negotiation: Sendable {
     let hasDataChannels: Bool
     /// Our offers have separate m-lines for sending and receiving, both of one RTP session. Our answers answer each
     /// m-line of such an offer.
-    let separatesDirections: Bool
+    let unidirectionalSections: Bool
     /// Receive m-lines beyond the first one.
-    private var furtherLines: [MediaKind: Int] = [:]
-    private static let mostFurtherLines = 15
-    /// The mid that carries our media of each kind, or could carry it. For an answerer with `separatesDirections`.
-    private(set) var takers: [MediaKind: String] = [:]
+    private var extraReceiveSections: [MediaKind: Int] = [:]
+    private static let maximumExtraReceiveSections = 15
+    /// The mid that carries our media of each kind, or could carry it. For an answerer with `unidirectionalSections`.
+    private(set) var sendMids: [MediaKind: String] = [:]
     /// RIDs of the simulcast layers that we offer, highest resolution first.
     let simulcast: [String]
     let acceptsSimulcast: Bool
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
     /// Media of the next description.
-    private(set) var wanted: WantedMedia
+    private(set) var desired: DesiredDirections
     private var codec: VideoCodec
 
-    private var step = Step.new
-    private var lines: [Line] = []
+    private var signalingState = SignalingState.new
+    private var lines: [MediaSection] = []
     private var version: UInt32 = 1
     /// Our parameters in the first description; all later ones repeat them.
     private(set) var transport: TransportParameters?
@@ -98,16 +98,16 @@ struct Negotiation: Sendable {
     private var isAnswerer = false
     private var remoteUsernameFragment: String?
     /// nil: video was never negotiated. Once negotiated it stays, if only `inactive`.
-    private(set) var video: AgreedVideo?
+    private(set) var video: NegotiatedVideo?
     /// nil: audio was never negotiated, or the remote peer rejected it.
-    private(set) var audio: AgreedAudio?
+    private(set) var audio: NegotiatedAudio?
 
     init(identity: LocalIdentity, configuration: PeerConnectionConfiguration) {
         self.identity = identity
-        wanted = WantedMedia(video: configuration.direction, audio: configuration.audio)
+        desired = DesiredDirections(video: configuration.direction, audio: configuration.audio)
         codec = configuration.codec
         hasDataChannels = configuration.acceptsDataChannels
-        separatesDirections = configuration.separatesDirections
+        unidirectionalSections = configuration.unidirectionalSections
         simulcast = configuration.simulcast
         acceptsSimulcast = configuration.acceptsSimulcast
     }
@@ -119,46 +119,46 @@ struct Negotiation: Sendable {
     var isConnected: Bool { remoteUsernameFragment != nil }
 
     /// Sets the media of the next description. The codec applies only while no video m-line exists.
-    mutating func want(_ media: WantedMedia, codec: VideoCodec?) {
-        wanted = media
+    mutating func setDesired(_ media: DesiredDirections, codec: VideoCodec?) {
+        desired = media
         if let codec, !lines.contains(where: { $0.content == .media(.video) }) { self.codec = codec }
     }
 
-    /// Copies what `want` and `addLines` may have set in `other` meanwhile.
-    mutating func want(as other: Negotiation) {
-        want(other.wanted, codec: other.codec)
-        furtherLines = other.furtherLines
+    /// Copies what `setDesired` and `addReceiveSections` may have set in `other` meanwhile.
+    mutating func adoptDesired(from other: Negotiation) {
+        setDesired(other.desired, codec: other.codec)
+        extraReceiveSections = other.extraReceiveSections
     }
 
-    mutating func addLines(_ count: [MediaKind: Int]) {
+    mutating func addReceiveSections(_ count: [MediaKind: Int]) {
         for (kind, more) in count {
-            let room = Self.mostFurtherLines - furtherLines[kind, default: 0]
-            furtherLines[kind, default: 0] += min(max(more, 0), room)
+            let room = Self.maximumExtraReceiveSections - extraReceiveSections[kind, default: 0]
+            extraReceiveSections[kind, default: 0] += min(max(more, 0), room)
         }
     }
 
     // MARK: Offering
 
-    var mayOffer: Bool { step != .offered }
+    var mayOffer: Bool { signalingState != .haveLocalOffer }
 
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard mayOffer else { throw Self.wrongState }
-        if hasDataChannels, wanted == WantedMedia() { add(.application, .inactive) }
+        if hasDataChannels, desired == DesiredDirections() { add(.application, .inactive) }
         // The m-line for sending comes first, even while nothing is sent: outgoing packets carry its mid from the
         // beginning.
-        let roles: [MediaDirection] = separatesDirections ? [.sendonly, .recvonly] : [.sendrecv]
+        let roles: [MediaDirection] = unidirectionalSections ? [.sendonly, .recvonly] : [.sendrecv]
         for role in roles {
-            for kind in MediaKind.allCases where wanted[kind] != nil {
+            for kind in MediaKind.allCases where desired[kind] != nil {
                 if role == .sendrecv, lines.contains(where: { $0.content == .media(kind) }) { continue }
-                add(.media(kind), role, count: role == .recvonly ? 1 + furtherLines[kind, default: 0] : 1)
+                add(.media(kind), role, count: role == .recvonly ? 1 + extraReceiveSections[kind, default: 0] : 1)
             }
         }
         guard !lines.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
         for index in lines.indices {
             guard case .media(let kind) = lines[index].content else { continue }
-            lines[index].direction = (wanted[kind] ?? .inactive).limited(to: lines[index].role)
+            lines[index].direction = (desired[kind] ?? .inactive).limited(to: lines[index].role)
         }
-        step = .offered
+        signalingState = .haveLocalOffer
         var transport = transport
         // RFC 8842 5.5: an offer says actpass, even if the DTLS roles are fixed already.
         transport.setup = "actpass"
@@ -173,19 +173,19 @@ struct Negotiation: Sendable {
         append(.media(kind), .sendonly)
     }
 
-    private mutating func add(_ content: Line.Content, _ role: MediaDirection, count: Int = 1) {
+    private mutating func add(_ content: MediaSection.Content, _ role: MediaDirection, count: Int = 1) {
         let missing = count - lines.count { $0.content == content && $0.role == role }
         for _ in 0..<max(missing, 0) { append(content, role) }
     }
 
-    private mutating func append(_ content: Line.Content, _ role: MediaDirection) {
+    private mutating func append(_ content: MediaSection.Content, _ role: MediaDirection) {
         // The remote peer chose the mids of the m-lines that it added; avoid a duplicate.
         let names = Set(lines.map(\.mid))
         let mid = (lines.count...).lazy.map(String.init).first { !names.contains($0) } ?? ""
-        lines.append(Line(content: content, mid: mid, role: role))
+        lines.append(MediaSection(content: content, mid: mid, role: role))
     }
 
-    private func described(_ line: Line) -> LocalDescription.Line {
+    private func described(_ line: MediaSection) -> LocalDescription.Line {
         guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
         switch line.content {
         case .application:
@@ -218,17 +218,17 @@ struct Negotiation: Sendable {
 
     /// Applies the answer to our offer. It may reject audio, but not video that we send.
     /// - Parameter wants: Selects the tracks to receive on receive-only m-lines.
-    mutating func take(
-        answer text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
+    mutating func setRemoteAnswer(
+        _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
     ) throws(PeerConnectionError) -> RemoteDescription {
-        guard step == .offered else { throw Self.wrongState }
+        guard signalingState == .haveLocalOffer else { throw Self.wrongState }
         let remote = try RemoteDescription(answer: text, to: lines.map(\.kind))
         if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
         try checkTransport(remote)
-        var (picture, sound): (AgreedVideo?, AgreedAudio?)
-        func agreed(_ line: Line, _ theirs: MediaDirection, _ msid: String?) -> MediaDirection {
+        var (negotiatedVideo, negotiatedAudio): (NegotiatedVideo?, NegotiatedAudio?)
+        func negotiatedDirection(_ line: MediaSection, _ remoteDirection: MediaDirection, _ msid: String?) -> MediaDirection {
             if line.role == .recvonly, !wants(line.mid, msid) { return .inactive }
-            return line.direction.limited(to: theirs.reversed)
+            return line.direction.limited(to: remoteDirection.reversed)
         }
         for (index, line) in lines.enumerated() where !line.isRefused {
             switch line.content {
@@ -242,44 +242,44 @@ struct Negotiation: Sendable {
                     ? try remote.video(at: index, preferring: type, available: offered)
                     : try? remote.video(at: index, preferring: type, available: offered)
                 if let found {
-                    picture = AgreedVideo(found, agreed(line, found.direction, found.msid), beside: picture)
+                    negotiatedVideo = NegotiatedVideo(found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedVideo)
                     if line.role.sends, found.extensions.rid != nil {
-                        picture?.sentLayers = simulcast.filter(found.receivedLayers.contains)
+                        negotiatedVideo?.sentLayers = simulcast.filter(found.receivedLayers.contains)
                     }
                 } else if line.direction.sends {
                     throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
                 }
             case .media(.audio):
                 if let found = remote.audio(at: index) {
-                    sound = AgreedAudio(found, agreed(line, found.direction, found.msid), beside: sound)
+                    negotiatedAudio = NegotiatedAudio(found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedAudio)
                 } else {
                     lines[index].isRefused = true
                 }
             }
         }
         // Video that was negotiated before keeps its RTP session.
-        if let picture { video = picture } else { video?.direction = .inactive }
-        audio = sound
-        step = .stable
+        if let negotiatedVideo { video = negotiatedVideo } else { video?.direction = .inactive }
+        audio = negotiatedAudio
+        signalingState = .stable
         return remote
     }
 
     /// Rollback: no answer came, so the previous state holds and another offer may be created.
-    mutating func forgetOffer() {
-        guard step == .offered else { return }
-        step = .stable
+    mutating func rollbackOffer() {
+        guard signalingState == .haveLocalOffer else { return }
+        signalingState = .stable
     }
 
     // MARK: Answering
 
-    var mayAnswer: Bool { step != .offered }
+    var mayAnswer: Bool { signalingState != .haveLocalOffer }
 
-    func read(offer text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError) -> RemoteDescription {
+    func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError) -> RemoteDescription {
         guard mayAnswer else { throw Self.wrongState }
         var choice = RemoteDescription.Choice()
         choice.requiresVideo = !hasDataChannels
-        choice.takesAudio = wanted.audio != nil || audio != nil
-        choice.onlySending = !(wanted.video ?? .inactive).sends
+        choice.takesAudio = desired.audio != nil || audio != nil
+        choice.onlySending = !(desired.video ?? .inactive).sends
         choice.taken = Set([video?.mid, audio?.mid].compactMap { $0 })
         choice.videoPayloadType = video?.codec.payloadType
         choice.mayHoldNothing = isConnected
@@ -296,15 +296,15 @@ struct Negotiation: Sendable {
         try checkTransport(remote)
         var transport = transport
         transport.setup = role
-        if separatesDirections { return describe(answersToEach(remote), transport) }
+        if unidirectionalSections { return describe(answersToEach(remote), transport) }
         var answers = try answersToVideo(remote)
         answers.merge(answersToAudio(remote)) { video, _ in video }
-        step = .stable
+        signalingState = .stable
         for index in remote.kinds.indices where answers[index] == nil {
             let (kind, mid) = (remote.kinds[index], remote.mids[index])
             if kind == "application", hasDataChannels { answers[index] = .application(mid: mid) }
         }
-        keepLines(of: remote, taken: Set(answers.keys))
+        keepSections(of: remote, taken: Set(answers.keys))
         let lines = remote.kinds.indices.map {
             answers[$0] ?? .refused(kind: remote.kinds[$0], mid: remote.mids[$0])
         }
@@ -325,7 +325,7 @@ struct Negotiation: Sendable {
         }
         let before = Set(lines.filter { $0.content == .media(.video) }.map(\.mid))
         let sending = video.flatMap { remote.mids.contains($0.mid) ? $0.mid : nil } ?? chosen?.mid
-        var (picture, layers): (AgreedVideo?, [String]) = (nil, [])
+        var (negotiatedVideo, layers): (NegotiatedVideo?, [String]) = (nil, [])
         var answers: [Int: LocalDescription.Line] = [:]
         for index in remote.kinds.indices where remote.kinds[index] == MediaKind.video.rawValue {
             let isChosen = index == chosen?.mediaIndex
@@ -334,30 +334,30 @@ struct Negotiation: Sendable {
                 !isChosen && before.contains(remote.mids[index])
                 ? try? remote.video(at: index, preferring: type, available: { $0.isAvailable }) : nil
             guard let found = isChosen ? chosen : other, isOurs(found) else { continue }
-            var most = wanted.video ?? .inactive
-            if found.mid != sending { most = most.limited(to: .recvonly) }
-            if !isChosen { most = most.limited(to: .sendonly) }
-            var line = AgreedVideo(found, found.direction.reversed.limited(to: most))
+            var allowed = desired.video ?? .inactive
+            if found.mid != sending { allowed = allowed.limited(to: .recvonly) }
+            if !isChosen { allowed = allowed.limited(to: .sendonly) }
+            var line = NegotiatedVideo(found, found.direction.reversed.limited(to: allowed))
             if acceptsSimulcast, found.extensions.rid != nil { line.receivedLayers = found.sentLayers }
             if isChosen { layers = line.receivedLayers }
             answers[index] = .video(answered(line))
-            picture = AgreedVideo(found, line.direction, beside: picture)
+            negotiatedVideo = NegotiatedVideo(found, line.direction, beside: negotiatedVideo)
         }
-        picture?.receivedLayers = layers
-        if isAnswerer, let picture { codec = picture.codec.codec }
-        if let picture { video = picture } else { video?.direction = .inactive }
+        negotiatedVideo?.receivedLayers = layers
+        if isAnswerer, let negotiatedVideo { codec = negotiatedVideo.codec.codec }
+        if let negotiatedVideo { video = negotiatedVideo } else { video?.direction = .inactive }
         return answers
     }
 
     private mutating func answersToAudio(_ remote: RemoteDescription) -> [Int: LocalDescription.Line] {
-        let sendsAudio = (wanted.audio ?? .inactive).sends
+        let sendsAudio = (desired.audio ?? .inactive).sends
         // The RTP session has one payload type and sends with one mid.
         if let found = remote.audio,
             audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true
         {
-            let agreed = AgreedAudio(found, found.direction.reversed.limited(to: wanted.audio ?? .inactive))
-            audio = agreed
-            return [found.mediaIndex: .audio(answered(agreed))]
+            let negotiated = NegotiatedAudio(found, found.direction.reversed.limited(to: desired.audio ?? .inactive))
+            audio = negotiated
+            return [found.mediaIndex: .audio(answered(negotiated))]
         }
         audio?.direction = .inactive
         // Keep an m-line that was accepted before: audio may resume.
@@ -369,7 +369,7 @@ struct Negotiation: Sendable {
 
     /// Adopts the m-lines of the remote offer for our later offers. Our media never uses those that we rejected: if we
     /// want media of that kind later, it gets a new m-line.
-    private mutating func keepLines(of remote: RemoteDescription, taken: Set<Int>) {
+    private mutating func keepSections(of remote: RemoteDescription, taken: Set<Int>) {
         lines = zip(remote.kinds, remote.mids).enumerated().map { index, line in
             let (kind, mid) = line
             let isTaken = taken.contains(index)
@@ -377,23 +377,23 @@ struct Negotiation: Sendable {
                 kept.isRefused = !isTaken
                 return kept
             }
-            let content: Line.Content =
-                if isTaken { MediaKind(rawValue: kind).map(Line.Content.media) ?? .application } else { .other(kind) }
+            let content: MediaSection.Content =
+                if isTaken { MediaKind(rawValue: kind).map(MediaSection.Content.media) ?? .application } else { .other(kind) }
             let role: MediaDirection = content == .media(.video) && mid != video?.mid ? .recvonly : .sendrecv
-            return Line(content: content, mid: mid, role: role, isRefused: !isTaken)
+            return MediaSection(content: content, mid: mid, role: role, isRefused: !isTaken)
         }
     }
 
     /// Answers each m-line of an offer with separate m-lines for each direction. Our media of each kind goes on the
     /// first m-line that the remote peer receives on.
     private mutating func answersToEach(_ remote: RemoteDescription) -> [LocalDescription.Line] {
-        var (picture, sound): (AgreedVideo?, AgreedAudio?)
+        var (negotiatedVideo, negotiatedAudio): (NegotiatedVideo?, NegotiatedAudio?)
         var answers: [Int: LocalDescription.Line] = [:]
-        takers = [:]
-        func direction(_ kind: MediaKind, _ mid: String, _ theirs: MediaDirection) -> MediaDirection {
-            if theirs.receives, takers[kind] == nil { takers[kind] = mid }
-            let most: MediaDirection = takers[kind] == mid ? .sendrecv : .recvonly
-            return theirs.reversed.limited(to: most).limited(to: wanted[kind] ?? .inactive)
+        sendMids = [:]
+        func direction(_ kind: MediaKind, _ mid: String, _ remoteDirection: MediaDirection) -> MediaDirection {
+            if remoteDirection.receives, sendMids[kind] == nil { sendMids[kind] = mid }
+            let allowed: MediaDirection = sendMids[kind] == mid ? .sendrecv : .recvonly
+            return remoteDirection.reversed.limited(to: allowed).limited(to: desired[kind] ?? .inactive)
         }
         // M-lines that could carry our media come first, because the negotiated result takes the mid of the first one.
         let all = remote.kinds.indices
@@ -407,33 +407,33 @@ struct Negotiation: Sendable {
             switch MediaKind(rawValue: remote.kinds[index]) {
             case .video:
                 guard let found = try? remote.video(at: index, preferring: type, available: { $0.isAvailable }),
-                    (type ?? picture?.codec.payloadType).map({ $0 == found.codec.payloadType }) ?? true
+                    (type ?? negotiatedVideo?.codec.payloadType).map({ $0 == found.codec.payloadType }) ?? true
                 else { continue }
-                var line = AgreedVideo(found, direction(.video, found.mid, found.direction))
+                var line = NegotiatedVideo(found, direction(.video, found.mid, found.direction))
                 if acceptsSimulcast, found.extensions.rid != nil { line.receivedLayers = found.sentLayers }
                 answers[index] = .video(answered(line))
-                var all = AgreedVideo(found, line.direction, beside: picture)
-                all.receivedLayers = (picture?.receivedLayers ?? []) + line.receivedLayers
+                var all = NegotiatedVideo(found, line.direction, beside: negotiatedVideo)
+                all.receivedLayers = (negotiatedVideo?.receivedLayers ?? []) + line.receivedLayers
                 if !line.receivedLayers.isEmpty {
                     (all.extensions.rid, all.extensions.repairedRID) = (found.extensions.rid, found.extensions.repairedRID)
                 }
-                picture = all
+                negotiatedVideo = all
             case .audio:
-                guard let found = remote.audio(at: index), (sound ?? audio).map({ $0.payloadType == found.payloadType }) ?? true
+                guard let found = remote.audio(at: index), (negotiatedAudio ?? audio).map({ $0.payloadType == found.payloadType }) ?? true
                 else { continue }
-                let line = AgreedAudio(found, direction(.audio, found.mid, found.direction))
+                let line = NegotiatedAudio(found, direction(.audio, found.mid, found.direction))
                 answers[index] = .audio(answered(line))
-                sound = AgreedAudio(found, line.direction, beside: sound)
+                negotiatedAudio = NegotiatedAudio(found, line.direction, beside: negotiatedAudio)
             case nil: break
             }
         }
-        if let picture, video != nil || picture.direction != .inactive {
-            video = picture
+        if let negotiatedVideo, video != nil || negotiatedVideo.direction != .inactive {
+            video = negotiatedVideo
         } else {
             video?.direction = .inactive
         }
-        if let sound { audio = sound } else { audio?.direction = .inactive }
-        step = .stable
+        if let negotiatedAudio { audio = negotiatedAudio } else { audio?.direction = .inactive }
+        signalingState = .stable
         return all.map { index in
             let (kind, mid) = (remote.kinds[index], remote.mids[index])
             return answers[index]
@@ -441,7 +441,7 @@ struct Negotiation: Sendable {
         }
     }
 
-    private func answered(_ video: AgreedVideo) -> LocalDescription.Video {
+    private func answered(_ video: NegotiatedVideo) -> LocalDescription.Video {
         var codec = video.codec
         codec.feedback.formIntersection(LocalDescription.offeredFeedback)
         if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
@@ -450,7 +450,7 @@ struct Negotiation: Sendable {
             receivedLayers: video.receivedLayers)
     }
 
-    private func answered(_ audio: AgreedAudio) -> LocalDescription.Audio {
+    private func answered(_ audio: NegotiatedAudio) -> LocalDescription.Audio {
         LocalDescription.Audio(
             mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions, direction: audio.direction)
     }

@@ -10,20 +10,20 @@ extension PeerConnection {
     /// - Parameter codec: Applies only while no video m-line exists; nil keeps the current codec, initially the
     ///   configuration's.
     package func setMedia(video: MediaDirection?, audio: MediaDirection?, codec: VideoCodec? = nil) {
-        negotiation.withLock { $0.value.want(WantedMedia(video: video, audio: audio), codec: codec) }
+        negotiation.withLock { $0.value.setDesired(DesiredDirections(video: video, audio: audio), codec: codec) }
     }
 
-    /// Adds this many m-lines for receiving to the next offer and all later ones; see `separatesDirections`.
-    package func addLines(_ count: [MediaKind: Int]) { negotiation.withLock { $0.value.addLines(count) } }
+    /// Adds this many m-lines for receiving to the next offer and all later ones; see `unidirectionalSections`.
+    package func addReceiveSections(_ count: [MediaKind: Int]) { negotiation.withLock { $0.value.addReceiveSections(count) } }
 
     /// Sends our video on a new m-line from the next offer on.
     package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
 
     /// The mid of the m-line that carries our media of this kind, or could carry it. For an answerer with
-    /// `separatesDirections`.
-    package func takingLine(_ kind: MediaKind) -> String? { agreed.takers[kind] }
+    /// `unidirectionalSections`.
+    package func sendMid(_ kind: MediaKind) -> String? { negotiated.sendMids[kind] }
 
-    /// Creates an offer. The first one starts gathering (unless `gathersLater`); later ones renegotiate over the same
+    /// Creates an offer. The first one starts gathering (unless `defersGathering`); later ones renegotiate over the same
     /// transport.
     package func createOffer() throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
@@ -44,14 +44,14 @@ extension PeerConnection {
     ) throws(PeerConnectionError) {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             let isFirst = !negotiation.isConnected
-            let remote = try negotiation.take(answer: sdp, wants: wants)
+            let remote = try negotiation.setRemoteAnswer(sdp, wants: wants)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
         }
     }
 
     /// Rolls back our offer, because its answer did not come; another offer may then be created.
-    package func forgetOffer() { negotiation.withLock { $0.value.forgetOffer() } }
+    package func rollbackOffer() { negotiation.withLock { $0.value.rollbackOffer() } }
 
     /// Applies an offer and returns our answer; the first one starts gathering.
     ///
@@ -62,7 +62,7 @@ extension PeerConnection {
         to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }
     ) throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
-            let remote = try negotiation.read(offer: offer, wants: wants)
+            let remote = try negotiation.parseRemoteOffer(offer, wants: wants)
             if let transport = negotiation.transport {
                 let text = try negotiation.answer(remote, transport)
                 try apply(negotiation)
@@ -81,7 +81,7 @@ extension PeerConnection {
 
     /// Negotiated video parameters; nil before the answer.
     package var sendParameters: RTPSendParameters? {
-        agreed.video.map {
+        negotiated.video.map {
             var parameters = RTPSendParameters(
                 codec: $0.codec.codec, payloadType: $0.codec.payloadType, ssrc: identity.ssrc,
                 transportWideCCExtension: $0.extensions.transportWideCC.map(Int.init))
@@ -93,17 +93,17 @@ extension PeerConnection {
 
     /// Negotiated audio parameters; nil without audio, also if the remote peer rejected it.
     package var audioSendParameters: AudioSendParameters? {
-        agreed.audio.map {
+        negotiated.audio.map {
             AudioSendParameters(payloadType: $0.payloadType, ssrc: identity.audioSSRC)
         }
     }
 
     /// Negotiated direction of video; nil if video was never negotiated.
-    package var videoDirection: MediaDirection? { agreed.video?.direction }
+    package var videoDirection: MediaDirection? { negotiated.video?.direction }
     /// As `videoDirection`; nil also if the remote peer rejected audio.
-    package var audioDirection: MediaDirection? { agreed.audio?.direction }
+    package var audioDirection: MediaDirection? { negotiated.audio?.direction }
 
-    private var agreed: Negotiation { negotiation.withLock { $0.value } }
+    private var negotiated: Negotiation { negotiation.withLock { $0.value } }
 
     /// Runs `body` on a copy, without holding the lock; throws if another negotiation is running. A failure changes
     /// nothing.
@@ -125,7 +125,7 @@ extension PeerConnection {
         }
         let isOver = negotiation.withLock { slot in
             slot.isBusy = false
-            value.want(as: slot.value)
+            value.adoptDesired(from: slot.value)
             if !slot.isClosed { slot.value = value }
             return slot.isClosed
         }

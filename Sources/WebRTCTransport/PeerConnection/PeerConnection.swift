@@ -13,7 +13,7 @@ package final class PeerConnection: @unchecked Sendable {
     private let configuration: PeerConnectionConfiguration
     private let onEvent: @Sendable (PeerConnectionEvent) -> Void
     private let network = NetworkThread.shared
-    private let graph: RTPGraph
+    private let rtpBin: RTPBin
     private let certificate: DTLSCertificate
     let identity: LocalIdentity
 
@@ -57,8 +57,8 @@ package final class PeerConnection: @unchecked Sendable {
     private var sources = InboundSources()
     /// SSRCs with a jitter buffer of their own. The silence is short because packets of a new stream are dropped until
     /// it gets a place.
-    private var videoStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
-    private var audioStreams = InboundSources(capacity: RTPGraph.maximumStreams, silence: .milliseconds(500))
+    private var videoStreams = InboundSources(capacity: RTPBin.maximumStreams, silence: .milliseconds(500))
+    private var audioStreams = InboundSources(capacity: RTPBin.maximumStreams, silence: .milliseconds(500))
     /// Selects the layer of a received simulcast; nil without simulcast.
     private var choice: SimulcastSelector?
     /// Selects the stream without simulcast.
@@ -73,7 +73,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteCandidates: [String] = []
     private var remoteEnded = false
 
-    /// Generates the DTLS certificate and builds the RTP graph. The ICE agent is created with the first offer or
+    /// Generates the DTLS certificate and builds the RTP rtpBin. The ICE agent is created with the first offer or
     /// answer; nothing is sent before that.
     package init(
         configuration: PeerConnectionConfiguration, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
@@ -92,15 +92,15 @@ package final class PeerConnection: @unchecked Sendable {
         identity = LocalIdentity(
             cname: cname, videoName: name,
             audioName: configuration.audioMSID ?? "\(name.prefix { $0 != " " }) \(cname)-audio", ssrc: number,
-            retransmissionSSRC: number + 1, audioSSRC: audioNumber)
+            rtxSSRC: number + 1, audioSSRC: audioNumber)
         negotiation = Mutex(NegotiationSlot(value: Negotiation(identity: identity, configuration: configuration)))
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "the DTLS certificate could not be generated: \(error)")
         }
-        do { graph = try RTPGraph(latency: configuration.jitterBufferLatency, cname: cname) } catch {
+        do { rtpBin = try RTPBin(latency: configuration.jitterBufferLatency, cname: cname) } catch {
             throw PeerConnectionError(.missingElement, error.message)
         }
-        bin = graph.bin
+        bin = rtpBin.bin
     }
 
     // MARK: Negotiation
@@ -142,7 +142,7 @@ package final class PeerConnection: @unchecked Sendable {
             guard state != .closed else { return false }
             self.agent = agent
             outward.withLock { $0.agent = agent }
-            if !configuration.gathersLater { iceStarted = .now }
+            if !configuration.defersGathering { iceStarted = .now }
             if remoteIsKnown { applyPending() }
             return true
         }
@@ -151,10 +151,10 @@ package final class PeerConnection: @unchecked Sendable {
             throw Negotiation.wrongState
         }
         change(.connecting)
-        if !configuration.gathersLater { agent.gatherCandidates() }
+        if !configuration.defersGathering { agent.gatherCandidates() }
     }
 
-    /// Starts gathering with exactly these servers. For an offerer with `gathersLater`.
+    /// Starts gathering with exactly these servers. For an offerer with `defersGathering`.
     package func gather(servers: [ICEServer], policy: ICETransportPolicy) {
         network.async { [self] in
             guard let agent else { return }
@@ -167,20 +167,20 @@ package final class PeerConnection: @unchecked Sendable {
     func apply(_ negotiation: Negotiation) throws(PeerConnectionError) {
         do throws(GStreamerError) {
             if let video = negotiation.video {
-                if !graph.video.isConfigured { try configure(video) }
-                if graph.video.setSending(video.direction.sends), video.direction.sends {
-                    graph.video.requestKeyFrameFromEncoder()
+                if !rtpBin.video.isConfigured { try configure(video) }
+                if rtpBin.video.setSending(video.direction.sends), video.direction.sends {
+                    rtpBin.video.requestKeyFrameFromEncoder()
                 }
             }
-            if let audio = negotiation.audio, graph.audio == nil { try configure(audio) }
-            _ = graph.audio?.setSending(negotiation.audio?.direction.sends ?? false)
+            if let audio = negotiation.audio, rtpBin.audio == nil { try configure(audio) }
+            _ = rtpBin.audio?.setSending(negotiation.audio?.direction.sends ?? false)
         } catch { throw PeerConnectionError(.missingElement, error.message) }
     }
 
-    private func configure(_ video: AgreedVideo) throws(GStreamerError) {
+    private func configure(_ video: NegotiatedVideo) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(
             ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers))
-        try graph.configureVideo(
+        try rtpBin.configureVideo(
             RTPSessionParameters(video, identity), onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
@@ -196,9 +196,9 @@ package final class PeerConnection: @unchecked Sendable {
         }
     }
 
-    private func configure(_ audio: AgreedAudio) throws(GStreamerError) {
+    private func configure(_ audio: NegotiatedAudio) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
-        try graph.configureAudio(
+        try rtpBin.configureAudio(
             RTPSessionParameters(audio, identity), onRTP: { [weak self] packet in self?.send(audio: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
         network.async { [self] in router.take(audio) }
@@ -322,7 +322,7 @@ package final class PeerConnection: @unchecked Sendable {
             change(.connected)
             onEvent(.bitrateTarget(rateControl.target))
             watchRate()
-            graph.video.requestKeyFrameFromEncoder()
+            rtpBin.video.requestKeyFrameFromEncoder()
             // Queued, so that it runs after the state change, which is queued too: `sendREMB` requires `.connected`.
             if usesREMB { network.async { [weak self] in self?.sendREMB() } }
         case .closed:
@@ -403,8 +403,8 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func receive(rtcp packet: UnsafeRawBufferPointer) {
-        guard router.isSplit, let audio = graph.audio else { return graph.video.received(rtcp: packet) }
-        for (kind, session) in [(MediaKind.video, graph.video), (.audio, audio)] {
+        guard router.isSplit, let audio = rtpBin.audio else { return rtpBin.video.received(rtcp: packet) }
+        for (kind, session) in [(MediaKind.video, rtpBin.video), (.audio, audio)] {
             router.part(of: packet, for: kind).withUnsafeBytes { if !$0.isEmpty { session.received(rtcp: $0) } }
         }
     }
@@ -414,24 +414,24 @@ package final class PeerConnection: @unchecked Sendable {
         (owner == .video ? counters : audioCounters).received(packet.count)
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
         guard owner == .video else {
-            if hasPlace(ssrc, in: &audioStreams, .audio, now) { graph.audio?.received(rtp: packet) }
+            if hasPlace(ssrc, in: &audioStreams, .audio, now) { rtpBin.audio?.received(rtp: packet) }
             return
         }
         // RTX packets need no place: rtprtxreceive restores packets of a known stream from them or drops them.
         guard type == retransmissionPayloadType || hasPlace(ssrc, in: &videoStreams, .video, now) else { return }
         if type == mediaPayloadType {
             if let news = choice?.take(rtp: packet, now: now) {
-                if let ssrc = news.shown { graph.video.show(ssrc) }
+                if let ssrc = news.shown { rtpBin.video.show(ssrc) }
                 if let rid = news.arrived { onEvent(.streamArrived(rid: rid)) }
             } else if choice == nil, stream.take(ssrc, now: now) {
-                graph.video.show(ssrc)
+                rtpBin.video.show(ssrc)
             }
             if ssrc == (choice == nil ? stream.shown : choice?.shown) {
                 remoteSSRC = ssrc
                 estimator.packet(sequence: packet.bigEndian16(at: 2))
             }
         }
-        graph.video.received(rtp: packet)
+        rtpBin.video.received(rtp: packet)
     }
 
     private func hasPlace(_ ssrc: UInt32, in streams: inout InboundSources, _ kind: MediaKind, _ now: Duration) -> Bool {
@@ -439,7 +439,7 @@ package final class PeerConnection: @unchecked Sendable {
             counters.refused.wrappingAdd(1, ordering: .relaxed)
             return false
         }
-        if let replaced = streams.take(ssrc, now: now) { graph.forget(replaced, kind) }
+        if let replaced = streams.take(ssrc, now: now) { rtpBin.forget(replaced, kind) }
         return true
     }
 
@@ -458,7 +458,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func watchRate() {
         guard srtp != nil else { return }
         if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
-        graph.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
+        rtpBin.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
         rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
     }
 
@@ -549,11 +549,11 @@ package final class PeerConnection: @unchecked Sendable {
                 onEvent(.stateChanged(.closed))
             }
         }
-        graph.stop()
+        rtpBin.stop()
     }
 
     /// Call after `bin` has reached NULL.
-    package func dismantle() { graph.dismantle() }
+    package func dismantle() { rtpBin.dismantle() }
 
     /// Bytes of video SRTP packets sent; readable from any thread.
     package var bytesSent: UInt64 { counters.bytesSent.load(ordering: .relaxed) }
@@ -569,8 +569,8 @@ package final class PeerConnection: @unchecked Sendable {
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
             return (agent?.selectedPair, ice, handshake, rateControl.target, choice?.packets ?? [:])
         }
-        if let session = graph.video.internals?.structure("stats") { statistics.read(session) }
-        if let session = graph.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }
+        if let session = rtpBin.video.internals?.structure("stats") { statistics.read(session) }
+        if let session = rtpBin.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }
         return statistics
     }
 }

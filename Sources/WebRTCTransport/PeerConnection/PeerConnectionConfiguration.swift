@@ -13,9 +13,9 @@ package struct PeerConnectionConfiguration: Sendable {
     package var audio: MediaDirection?
     /// Our offers have separate m-lines for sending and receiving, as LiveKit requires on a single peer connection; our
     /// answers answer each m-line of such an offer.
-    package var separatesDirections = false
+    package var unidirectionalSections = false
     /// An offerer gathers candidates only after a call of `gather`.
-    package var gathersLater = false
+    package var defersGathering = false
     /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.most`; empty: one
     /// stream. The answer decides which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []

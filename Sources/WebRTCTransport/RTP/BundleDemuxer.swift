@@ -18,13 +18,13 @@ package struct BundleDemuxer {
 
     package init() {}
 
-    package mutating func take(_ video: AgreedVideo) {
+    package mutating func take(_ video: NegotiatedVideo) {
         let types = [video.codec.payloadType, video.codec.retransmissionPayloadType].compactMap { $0 }
         self.video = Section(types: Set(types), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
         for ssrc in video.ssrcs { learn(ssrc, .video) }
     }
 
-    package mutating func take(_ audio: AgreedAudio) {
+    package mutating func take(_ audio: NegotiatedAudio) {
         isSplit = true
         self.audio = Section(
             types: [audio.payloadType], mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)

@@ -60,7 +60,7 @@ package final class HeaderExtensionWriter {
         var named: [UInt32: (UInt8, [UInt8])] = [:]
         for stream in streams where !value(stream.rid).isEmpty {
             if let id = ids.rid { named[stream.ssrc] = (id, value(stream.rid)) }
-            if let id = ids.repairedRID { named[stream.retransmissionSSRC] = (id, value(stream.rid)) }
+            if let id = ids.repairedRID { named[stream.rtxSSRC] = (id, value(stream.rid)) }
         }
         self.streams = named
     }

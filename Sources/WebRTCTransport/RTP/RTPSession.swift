@@ -22,7 +22,7 @@ struct RTPSessionParameters: Sendable {
 
 extension RTPSessionParameters {
     /// Names only `nack pli`: with `ccm fir` in the caps, rtpsession would send FIR instead of PLI.
-    init(_ video: AgreedVideo, _ identity: LocalIdentity) {
+    init(_ video: NegotiatedVideo, _ identity: LocalIdentity) {
         let codec = video.codec
         let type = codec.payloadType
         var text = "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(type), "
@@ -38,12 +38,12 @@ extension RTPSessionParameters {
         caps[repeated] = try? Caps(
             "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(repeated), "
                 + "encoding-name=(string)RTX, apt=(string)\(type)")
-        var ssrcs = [identity.ssrc: identity.retransmissionSSRC]
-        for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.retransmissionSSRC }
+        var ssrcs = [identity.ssrc: identity.rtxSSRC]
+        for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.rtxSSRC }
         retransmission = Retransmission(payloadType: repeated, ofPayloadType: type, ssrcs: ssrcs)
     }
 
-    init(_ audio: AgreedAudio, _ identity: LocalIdentity) {
+    init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {
         caps = [:]
         ssrc = identity.audioSSRC
         caps[audio.payloadType] = try? Caps(

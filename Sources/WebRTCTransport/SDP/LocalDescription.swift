@@ -10,7 +10,7 @@ struct LocalIdentity: Sendable {
     var videoName: String
     var audioName: String
     var ssrc: UInt32
-    var retransmissionSSRC: UInt32
+    var rtxSSRC: UInt32
     var audioSSRC: UInt32
 
     /// Consecutive SSRCs for video: media and RTX of each simulcast layer.
@@ -21,7 +21,7 @@ struct LocalIdentity: Sendable {
     func streams(_ rids: [String]) -> [RTPEncoding] {
         rids.prefix(SimulcastLayer.most).enumerated().map { index, rid in
             let step = UInt32(2 * (rids.count - 1 - index))
-            return RTPEncoding(rid: rid, ssrc: ssrc &+ step, retransmissionSSRC: retransmissionSSRC &+ step)
+            return RTPEncoding(rid: rid, ssrc: ssrc &+ step, rtxSSRC: rtxSSRC &+ step)
         }
     }
 }
@@ -165,7 +165,7 @@ struct LocalDescription: Sendable {
         } else if video.direction.sends {
             let isRepeated = codec.retransmissionPayloadType != nil
             lines += sourceLines(
-                identity.videoName, isRepeated ? [identity.ssrc, identity.retransmissionSSRC] : [identity.ssrc])
+                identity.videoName, isRepeated ? [identity.ssrc, identity.rtxSSRC] : [identity.ssrc])
         }
         media.attributes = lines
         return media

@@ -35,7 +35,7 @@ package enum MediaKind: String, Sendable, CaseIterable { case video, audio }
 
 /// Media of our descriptions, and the upper limit of our answers. nil: none is offered or accepted; if there was one
 /// before, its m-line stays, `inactive`.
-struct WantedMedia: Sendable, Equatable {
+struct DesiredDirections: Sendable, Equatable {
     var video: MediaDirection?
     var audio: MediaDirection?
 
@@ -43,7 +43,7 @@ struct WantedMedia: Sendable, Equatable {
 }
 
 /// Media that a session should carry: our video, and audio, which is received only while ours is wanted.
-package struct MediaWish: Sendable, Equatable {
+package struct DesiredMedia: Sendable, Equatable {
     package var video: Bool
     package var audio: Bool
 

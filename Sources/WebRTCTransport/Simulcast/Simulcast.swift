@@ -6,10 +6,10 @@ package struct RTPEncoding: Sendable, Equatable {
     /// Restriction identifier (RFC 8851), as in the descriptions and in each packet.
     package var rid: String
     package var ssrc: UInt32
-    package var retransmissionSSRC: UInt32
+    package var rtxSSRC: UInt32
 
-    package init(rid: String, ssrc: UInt32, retransmissionSSRC: UInt32) {
-        (self.rid, self.ssrc, self.retransmissionSSRC) = (rid, ssrc, retransmissionSSRC)
+    package init(rid: String, ssrc: UInt32, rtxSSRC: UInt32) {
+        (self.rid, self.ssrc, self.rtxSSRC) = (rid, ssrc, rtxSSRC)
     }
 }
 
@@ -17,7 +17,7 @@ package struct RTPEncoding: Sendable, Equatable {
 package struct SimulcastLayer: Sendable, Equatable {
     package var rid: String
     /// Divisor of width and height.
-    package var divisor: Int
+    package var scaleResolutionDownBy: Int
 
     /// Maximum number of layers.
     package static let most = 3
@@ -28,12 +28,12 @@ package struct SimulcastLayer: Sendable, Equatable {
         let longer = max(width, height)
         let count = longer >= 960 ? 3 : longer >= 480 ? 2 : 1
         guard count > 1 else { return [] }
-        return ["q", "h", "f"].prefix(count).reversed().enumerated().map { SimulcastLayer(rid: $1, divisor: 1 << $0) }
+        return ["q", "h", "f"].prefix(count).reversed().enumerated().map { SimulcastLayer(rid: $1, scaleResolutionDownBy: 1 << $0) }
     }
 
     /// The layer's frame size. A scaled length is even, as 4:2:0 requires, and at least 16.
     package func size(of picture: (width: Int, height: Int)) -> (width: Int, height: Int) {
-        func part(_ length: Int) -> Int { divisor == 1 ? length : max(16, (length / max(divisor, 1)) & ~1) }
+        func part(_ length: Int) -> Int { scaleResolutionDownBy == 1 ? length : max(16, (length / max(scaleResolutionDownBy, 1)) & ~1) }
         return (part(picture.width), part(picture.height))
     }
 }

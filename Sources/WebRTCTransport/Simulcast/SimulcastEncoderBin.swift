@@ -41,7 +41,7 @@ package final class SimulcastEncoderBin: VideoSender {
             (own.ssrc, own.layers) = (stream.ssrc, [])
             let encoder = try VideoEncoderBin(parameters: own, bitrate: bitrate, encoderDescription: encoderDescription)
             var (chain, filter): ([Element], Element?) = ([encoder.bin], nil)
-            if layer.divisor > 1 {
+            if layer.scaleResolutionDownBy > 1 {
                 let scale = try Element(factory: "videoscale")
                 let sized = try Element(factory: "capsfilter")
                 (chain, filter) = ([scale, sized, encoder.bin], sized)

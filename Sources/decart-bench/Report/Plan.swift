@@ -111,11 +111,11 @@ struct Plan {
         func sample(_ contender: Implementation, _ count: Int, _ name: String) -> Samples {
             samples["\(contender.rawValue) \(count) \(name)"] ?? Samples()
         }
-        func net(_ contender: Implementation, _ count: Int, _ name: String, per divisor: Double) -> Double? {
+        func net(_ contender: Implementation, _ count: Int, _ name: String, per scaleResolutionDownBy: Double) -> Double? {
             guard let value = sample(contender, count, name).median, let base = sample(.none, count, name).median else {
                 return nil
             }
-            return (value - base) / divisor
+            return (value - base) / scaleResolutionDownBy
         }
         var cpu: [[String]] = []
         var rest: [[String]] = []
@@ -129,9 +129,9 @@ struct Plan {
                 "\(sample(.ours, count, "fps").text(1)) / \(sample(.webrtcbin, count, "fps").text(1))",
             ])
             for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
-                let divisor = Double(count) * unit
-                let ours = net(.ours, count, name, per: divisor)
-                let theirs = net(.webrtcbin, count, name, per: divisor)
+                let scaleResolutionDownBy = Double(count) * unit
+                let ours = net(.ours, count, name, per: scaleResolutionDownBy)
+                let theirs = net(.webrtcbin, count, name, per: scaleResolutionDownBy)
                 rest.append([
                     title, "\(count)", fixed(ours ?? .nan, 1), fixed(theirs ?? .nan, 1), ratio(ours, theirs),
                     fixed((sample(.ours, count, name).median ?? .nan) / unit, 0),

@@ -21,9 +21,9 @@ enum MediaWay: String, CaseIterable {
         case .auto, .livekit, .webrtc: rawValue
         }
     }
-    var served: Set<TransportGeneration> { self == .older ? [.webrtc] : [.webrtc, .livekit] }
+    var served: Set<MediaTransportKind> { self == .older ? [.webrtc] : [.webrtc, .livekit] }
     /// Transport that the session ends up with.
-    var generation: TransportGeneration { self == .older || self == .webrtc ? .webrtc : .livekit }
+    var generation: MediaTransportKind { self == .older || self == .webrtc ? .webrtc : .livekit }
     var isRoom: Bool { generation == .livekit }
     /// Expected counts for one session: offers on the control channel, and joins of a room.
     var offerCount: Int { isRoom ? 0 : 1 }

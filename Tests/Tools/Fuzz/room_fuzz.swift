@@ -13,14 +13,14 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     for parts in [[bytes], [Array(bytes[..<half]), Array(bytes[half...])]] {
         let messages = parts.compactMap { try? LiveKitSignalResponse(serializedBytes: $0) }
         guard messages.count == parts.count else { continue }
-        let beginnings = [[RoomFact.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")]]
-        let single = beginnings.map { [RoomFact.open, .offerMade(sdp: "v=0")] + $0 }
-        for (link, facts) in beginnings.map({ (RoomLink.dual, $0) }) + single.map({ (.single, $0) }) {
+        let beginnings = [[RoomEvent.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")]]
+        let single = beginnings.map { [RoomEvent.open, .offerMade(sdp: "v=0")] + $0 }
+        for (link, events) in beginnings.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
             var machine = RoomMachine(
                 configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: "vp8"),
                 token: Secret("t"), link: link)
-            for fact in facts + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
-                for order in machine.handle(fact, now: .seconds(1)) {
+            for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
+                for order in machine.handle(event, now: .seconds(1)) {
                     if case .send(let message) = order {
                         _ = try? LiveKitSignalRequest.with { $0.message = message }.serializedBytes() as [UInt8]
                     }

@@ -97,7 +97,7 @@ struct SimulcastTests {
                     let parameters = try #require(ours.sendParameters)
                     #expect(parameters.layers.map(\.rid) == layers)
                     // Each layer has its own SSRCs; the smallest has the SSRC of a single stream.
-                    let numbers = parameters.layers.flatMap { [$0.ssrc, $0.retransmissionSSRC] }
+                    let numbers = parameters.layers.flatMap { [$0.ssrc, $0.rtxSSRC] }
                     #expect(Set(numbers).count == numbers.count)
                     #expect(parameters.layers.last.map { $0.ssrc == parameters.ssrc } ?? true)
                 }
@@ -135,7 +135,7 @@ struct SimulcastTests {
     @Test func eachStreamIsNamedInItsPackets() {
         var ids = HeaderExtensionIDs()
         (ids.rid, ids.repairedRID) = (5, 6)
-        let streams = [RTPEncoding(rid: "f", ssrc: 3, retransmissionSSRC: 4), RTPEncoding(rid: "q", ssrc: 1, retransmissionSSRC: 2)]
+        let streams = [RTPEncoding(rid: "f", ssrc: 3, rtxSSRC: 4), RTPEncoding(rid: "q", ssrc: 1, rtxSSRC: 2)]
         let writer = HeaderExtensionWriter(ids: ids, mid: "0", streams: streams)
         for (ssrc, id, rid) in [(3, 5, "f"), (4, 6, "f"), (1, 5, "q"), (2, 6, "q")] as [(UInt8, UInt8, String)] {
             let written = Self.packet(ssrc: ssrc).withUnsafeBytes { bytes in

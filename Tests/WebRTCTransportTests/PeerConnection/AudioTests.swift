@@ -158,14 +158,14 @@ extension Transport {
             }
         }
 
-        /// `forgetOffer` rolls an unanswered offer back: a late answer is refused, and the same offer then succeeds.
+        /// `rollbackOffer` rolls an unanswered offer back: a late answer is refused, and the same offer then succeeds.
         @Test func anOfferIsForgotten() throws {
             try withPair(nil, .sendrecv) { a, b in
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 let lost = try a.connection.createOffer()
                 let late = try b.connection.createAnswer(to: lost)
                 #expect(throws: PeerConnectionError.self) { try a.connection.createOffer() }
-                a.connection.forgetOffer()
+                a.connection.rollbackOffer()
                 #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(late) }
                 #expect(a.connection.audioDirection == nil)
                 try renegotiate(a, b)

@@ -184,7 +184,7 @@ extension Transport {
                 #expect(throws: PeerConnectionError.self) {
                     try connection.createAnswer(to: SampleOffer.session + service("0", "sendrecv"))
                 }
-                connection.forgetOffer()
+                connection.rollbackOffer()
                 _ = try answer(connection, SampleOffer.session + service("0", "sendrecv"))
             }
         }
@@ -274,7 +274,7 @@ extension Transport {
         @Test func linesOfTheirOwnForEachDirection() throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
-            (configuration.separatesDirections, configuration.audio) = (true, .recvonly)
+            (configuration.unidirectionalSections, configuration.audio) = (true, .recvonly)
             let connection = try PeerConnection(configuration: configuration) { _ in }
             defer {
                 connection.close()
@@ -304,17 +304,17 @@ extension Transport {
                 #expect(connection.videoDirection == video && connection.audioDirection == audio)
             }
             #expect(connection.sendParameters?.payloadType == 96)
-            connection.addLines([.video: 2, .audio: -1])
+            connection.addReceiveSections([.video: 2, .audio: -1])
             #expect(try SDPDescription(parsing: connection.createOffer()).media.dropFirst(4).map(\.kind) == ["video", "video"])
-            connection.forgetOffer()
-            connection.addLines([.video: .max])
+            connection.rollbackOffer()
+            connection.addReceiveSections([.video: .max])
             #expect(try SDPDescription(parsing: connection.createOffer()).media.count { $0.kind == "video" } == 17)
         }
 
         private func withSeparatePair(_ body: (PeerConnection, PeerConnection) throws -> Void) throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
-            (configuration.separatesDirections, configuration.audio, configuration.gathersLater) = (true, .sendrecv, true)
+            (configuration.unidirectionalSections, configuration.audio, configuration.defersGathering) = (true, .sendrecv, true)
             let ours = try PeerConnection(configuration: configuration) { _ in }
             (configuration.direction, configuration.audio, configuration.acceptsDataChannels) = (.recvonly, .recvonly, true)
             configuration.msid = "PA_1|camera TR_1"
@@ -339,11 +339,11 @@ extension Transport {
                 let first = try exchange()
                 #expect(first.map { $0.value("mid") } == ["0", "1", "2", "3"])
                 #expect(zip(first, ["recvonly", "recvonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
-                #expect(theirs.takingLine(.video) == "2" && theirs.takingLine(.audio) == "3" && ours.takingLine(.video) == nil)
+                #expect(theirs.sendMid(.video) == "2" && theirs.sendMid(.audio) == "3" && ours.sendMid(.video) == nil)
                 #expect(theirs.videoDirection == .recvonly && ours.videoDirection == .sendonly)
 
                 theirs.setMedia(video: .sendrecv, audio: .recvonly)
-                ours.addLines([.video: 1])
+                ours.addReceiveSections([.video: 1])
                 let second = try exchange()
                 #expect(zip(second, ["recvonly", "recvonly", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
                 #expect(second.map { $0.value("msid") } == [nil, nil, "PA_1|camera TR_1", nil, nil])
@@ -362,7 +362,7 @@ extension Transport {
         @Test func candidatesAreLookedForWhenItIsSaid() throws {
             let seen = Watched(0)
             var configuration = PeerConnectionConfiguration()
-            configuration.gathersLater = true
+            configuration.defersGathering = true
             let connection = try PeerConnection(configuration: configuration) { event in
                 if case .localCandidate = event { seen.change { $0 += 1 } }
             }

@@ -15,8 +15,8 @@ struct BundleDemuxerTests {
             parsing: SampleOffer.session + SampleOffer.audio + SampleOffer.video(), isOffer: true, choice: choice
         ) { _ in true }
         var router = BundleDemuxer()
-        router.take(AgreedVideo(try #require(remote.video), .sendrecv))
-        router.take(AgreedAudio(try #require(remote.audio), .sendrecv))
+        router.take(NegotiatedVideo(try #require(remote.video), .sendrecv))
+        router.take(NegotiatedAudio(try #require(remote.audio), .sendrecv))
         return router
     }
 

@@ -4,7 +4,7 @@ import LiveKitProtocol
 import SwiftProtobuf
 import WebRTCTransport
 
-package enum RoomLink: Sendable, Equatable {
+package enum PeerConnectionMode: Sendable, Equatable {
     /// `/rtc`, which every server supports, with two peer connections. We make the publisher's offer when the server
     /// knows our track, and again when our media change. The server makes the subscriber's offer whenever our
     /// subscriptions change.

@@ -5,7 +5,7 @@ import GStreamerKit
 internal import Synchronization
 
 // @unchecked: `handlers` is written by init and, once, by `dismantle`; the rest is constant or locked.
-final class RTPGraph: @unchecked Sendable {
+final class RTPBin: @unchecked Sendable {
     let bin = Bin()
     private let rtpbin: Element
     let video: RTPSession
