@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# See the main job done: a live test picture goes through a session with the stand-in and comes back transformed.
+# Shows the main function: live test video goes to a session with the stand-in and comes back transformed.
 #
 #   pipelines/demo.sh              leaves demo/before-after.png and demo/transformed.webm
 #   pipelines/demo.sh --show       opens a window instead (and writes no files)
 #   pipelines/demo.sh --service    uses the real service with the key in DECART_API_KEY instead of the stand-in
-#   pipelines/demo.sh --seconds N  how long (8; with --show 30)
+#   pipelines/demo.sh --seconds N  sets the duration (default 8; with --show 30)
 #
-# The first run installs packages and builds; the next one takes seconds.
+# The first run installs packages and builds; later runs take seconds.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
@@ -43,7 +43,7 @@ install_packages required recommended
 # shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
 build
 
-# The driver is one file of Swift against the package's module map: an application, not a part of the product.
+# The driver is one Swift file, compiled against the package's module map: an application, not a part of the product.
 driver="$build_folder/decart-demo"
 if [ ! -x "$driver" ] || [ "$repo/pipelines/demo.swift" -nt "$driver" ]; then
     mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
@@ -59,7 +59,7 @@ source "$repo/pipelines/env.sh"
 arguments=(--seconds "${seconds:-$([ -n "$show" ] && echo 30 || echo 8)}" --output "$repo/demo")
 if [ -n "$show" ]; then arguments+=(--show); else mkdir -p "$repo/demo"; fi
 if [ -z "$service" ]; then
-    # A real key has no business with the stand-in.
+    # A real key must not reach the stand-in.
     unset DECART_API_KEY
     port=$(free_port)
     start_standin "$port" "$build_folder/standin.log"
@@ -69,7 +69,7 @@ fi
 say ""
 timeout --kill-after=5 $((${seconds:-30} + 60)) "$driver" "${arguments[@]}" &
 started_pids+=("$!")
-wait "$!" || fail "the demo failed${port:+ (the stand-in says: $build_folder/standin.log)}"
+wait "$!" || fail "the demo failed${port:+ (log of the stand-in: $build_folder/standin.log)}"
 
 say ""
 if [ -z "$show" ]; then
@@ -77,12 +77,12 @@ if [ -z "$show" ]; then
         [ -s "$repo/demo/$file" ] || fail "the demo left no $repo/demo/$file"
     done
     say "Look at:"
-    say "  $repo/demo/before-after.png    the original beside the transformed frame of the same moment, one row a prompt"
-    say "  $repo/demo/transformed.webm    what came back"
+    say "  $repo/demo/before-after.png    each original frame beside its transformed frame, one row per prompt"
+    say "  $repo/demo/transformed.webm    the transformed video"
     say ""
 fi
 if [ -z "$service" ]; then
-    say "That was the stand-in. The same with the real service:"
+    say "This run used the stand-in. To use the real service:"
     say "  DECART_API_KEY=... pipelines/demo.sh --service"
     say "or, from a camera:"
     say "  source pipelines/env.sh"

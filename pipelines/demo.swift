@@ -1,10 +1,10 @@
-// The demo's driver: runs the main pipeline as an application would, changes the prompt half-way, and keeps
-// what it saw.
+// The demo's driver: runs the main pipeline as an application would, changes the prompt half-way, and keeps frames from
+// before and after the element.
 //
 //   demo [--base-url URL] [--seconds N] [--output FOLDER] [--show]
 //
-// demo.sh compiles it against the package's module map of GStreamer. It knows the element by its properties only, like
-// any application: what it measures, it measures on frames.
+// demo.sh compiles it against the package's module map of GStreamer. Like any application, it knows the element by its
+// properties only, and takes its own measurements on frames.
 
 import CGStreamer
 import Glibc
@@ -39,15 +39,15 @@ func stop(_ why: String) -> Never {
     exit(1)
 }
 
-// MARK: What was seen
+// MARK: Frames
 
-/// A picture small enough to keep some seconds of, and a thumbnail of its brightness to compare by.
-struct Picture {
+/// A frame, scaled so that some seconds of frames fit into memory, with a thumbnail of its brightness for comparisons.
+struct Frame {
     static let width = 640
     static let height = 352
     static let cell = 8
 
-    /// Seconds on the monotonic clock at which it passed.
+    /// The monotonic time at which the frame passed, in seconds.
     let time: Double
     var pixels: [UInt8]
     let thumbnail: [Float]
@@ -55,18 +55,18 @@ struct Picture {
     init(time: Double, pixels: [UInt8]) {
         self.time = time
         self.pixels = pixels
-        let columns = Picture.width / Picture.cell
-        let rows = Picture.height / Picture.cell
+        let columns = Frame.width / Frame.cell
+        let rows = Frame.height / Frame.cell
         var cells = [Float](repeating: 0, count: columns * rows)
-        guard pixels.count >= Picture.width * Picture.height * 3 else {
+        guard pixels.count >= Frame.width * Frame.height * 3 else {
             thumbnail = cells
             return
         }
         // Every second pixel of every second row is enough for a mean.
-        for y in stride(from: 0, to: Picture.height, by: 2) {
-            for x in stride(from: 0, to: Picture.width, by: 2) {
-                let at = (y * Picture.width + x) * 3
-                cells[y / Picture.cell * columns + x / Picture.cell] +=
+        for y in stride(from: 0, to: Frame.height, by: 2) {
+            for x in stride(from: 0, to: Frame.width, by: 2) {
+                let at = (y * Frame.width + x) * 3
+                cells[y / Frame.cell * columns + x / Frame.cell] +=
                     0.30 * Float(pixels[at]) + 0.59 * Float(pixels[at + 1]) + 0.11 * Float(pixels[at + 2])
             }
         }
@@ -75,52 +75,52 @@ struct Picture {
         thumbnail = cells.map { ($0 - mean) / max(spread, 1) }
     }
 
-    /// One colour all over: what the output shows before there is anything to show.
+    /// The frame has a single colour, as the output has before the first transformed frame.
     var isBlank: Bool { !thumbnail.contains { abs($0) > 0.002 } }
 
-    /// 1 for the same brightness everywhere, 0 for nothing in common.
-    func likeness(to other: Picture) -> Float {
+    /// Returns the correlation of the brightness: 1 for equal frames, 0 for unrelated ones.
+    func likeness(to other: Frame) -> Float {
         zip(thumbnail, other.thumbnail).reduce(0) { $0 + $1.0 * $1.1 }
     }
 }
 
-/// Both sides of the element, written by two streaming threads.
-final class Seen: Sendable {
+/// Frames from before and after the element, which two streaming threads write.
+final class FrameHistory: Sendable {
     struct State {
-        var before: [Picture] = []
-        var after: [Picture] = []
+        var before: [Frame] = []
+        var after: [Frame] = []
         var firstTransformed: Double?
         var returned = 0
-        var pairs: [(before: Picture, after: Picture)] = []
+        var pairs: [(before: Frame, after: Frame)] = []
     }
     let state = Mutex(State())
 
-    /// How far back the original of a transformed frame is looked for.
+    /// The longest latency that the search for the original of a transformed frame covers, in seconds.
     static let memory = 3.0
-    /// The original is seen behind a queue and a scaler of its own: it may come later than what was made of it.
+    /// The original passes a queue and a scaler of its own, and may therefore arrive later than its transformed frame.
     static let slack = 0.02
 
-    func addBefore(_ picture: Picture) {
+    func addBefore(_ frame: Frame) {
         state.withLock { state in
-            state.before.append(picture)
-            state.before.removeAll { $0.time < picture.time - Seen.memory - 1 }
+            state.before.append(frame)
+            state.before.removeAll { $0.time < frame.time - FrameHistory.memory - 1 }
         }
     }
 
-    func addAfter(_ picture: Picture) {
-        guard !picture.isBlank else { return }
+    func addAfter(_ frame: Frame) {
+        guard !frame.isBlank else { return }
         state.withLock { state in
-            state.firstTransformed = state.firstTransformed ?? picture.time
+            state.firstTransformed = state.firstTransformed ?? frame.time
             state.returned += 1
-            state.after.append(picture)
-            // The pixels of the newest are kept, the thumbnails of some seconds.
+            state.after.append(frame)
+            // Keeps the pixels of the newest frame only, and the thumbnails of some seconds.
             if state.after.count > 1 { state.after[state.after.count - 2].pixels = [] }
-            state.after.removeAll { $0.time < picture.time - Seen.memory }
+            state.after.removeAll { $0.time < frame.time - FrameHistory.memory }
         }
     }
 
-    /// The original of the newest transformed frame: of those that passed about one latency earlier, the one that it is
-    /// most like. A look may turn the brightness round, so that being the opposite counts as much.
+    /// Keeps the newest transformed frame with its original, which is the most similar one of the frames that passed
+    /// about one latency earlier. A look may invert the brightness, so an inverse frame counts as similar too.
     func keepPair(latency: Double) {
         state.withLock { state in
             guard let after = state.after.last else { return }
@@ -131,12 +131,12 @@ final class Seen: Sendable {
         }
     }
 
-    /// Seconds from a frame's way in to its way out, sorted, over the transformed frames that are in memory.
+    /// Returns the sorted latencies, in seconds, of the transformed frames in memory.
     func latencies() -> [Double] {
         state.withLock { state in
             state.after.compactMap { after in
                 let earlier = state.before.filter {
-                    $0.time <= after.time + Seen.slack && $0.time > after.time - Seen.memory
+                    $0.time <= after.time + FrameHistory.slack && $0.time > after.time - FrameHistory.memory
                 }
                 let best = earlier.max { $0.likeness(to: after) < $1.likeness(to: after) }
                 guard let best, best.likeness(to: after) > 0.7 else { return nil }
@@ -166,14 +166,14 @@ func child(_ name: String, of pipeline: Element) -> Element {
     return element
 }
 
-/// Call for each buffer that reaches an element's sink pad, on its streaming thread.
-func watch(_ element: Element, _ handler: @escaping @Sendable (Picture) -> Void) {
+/// Calls `handler` for each buffer that reaches an element's sink pad, on its streaming thread.
+func watch(_ element: Element, _ handler: @escaping @Sendable (Frame) -> Void) {
     final class Box: Sendable {
-        let handler: @Sendable (Picture) -> Void
-        init(_ handler: @escaping @Sendable (Picture) -> Void) { self.handler = handler }
+        let handler: @Sendable (Frame) -> Void
+        init(_ handler: @escaping @Sendable (Frame) -> Void) { self.handler = handler }
     }
     guard let pad = gst_element_get_static_pad(element, "sink") else { stop("no sink pad") }
-    // Lives as long as the process: the pad never gives it back.
+    // The box lives as long as the process: the pad never releases it.
     let box = Unmanaged.passRetained(Box(handler))
     gst_pad_add_probe(
         pad, GST_PAD_PROBE_TYPE_BUFFER,
@@ -183,13 +183,13 @@ func watch(_ element: Element, _ handler: @escaping @Sendable (Picture) -> Void)
             let pixels = [UInt8](unsafeUninitializedCapacity: Int(size)) { space, count in
                 count = Int(gst_buffer_extract(buffer, 0, space.baseAddress, size))
             }
-            Unmanaged<Box>.fromOpaque(data).takeUnretainedValue().handler(Picture(time: now(), pixels: pixels))
+            Unmanaged<Box>.fromOpaque(data).takeUnretainedValue().handler(Frame(time: now(), pixels: pixels))
             return GST_PAD_PROBE_OK
         }, box.toOpaque(), nil)
     gst_object_unref(pad)
 }
 
-/// Wait for the end of stream (true) or the time (false). An error ends the program with its words.
+/// Waits for the end of stream (true) or the timeout (false). An error ends the program with its message.
 func run(_ pipeline: Element, for seconds: Double) -> Bool {
     guard let bus = gst_element_get_bus(pipeline) else { stop("no bus") }
     defer { gst_object_unref(bus) }
@@ -207,7 +207,7 @@ func run(_ pipeline: Element, for seconds: Double) -> Bool {
             + (detail.map { String(cString: $0) } ?? ""))
 }
 
-/// The element's `stats`, as it prints: names and numbers.
+/// Returns the numeric fields of the element's `stats` by name.
 func statistics(of element: Element) -> [String: Double] {
     var value = GValue()
     g_value_init(&value, gst_structure_get_type())
@@ -243,14 +243,14 @@ func isInstalled(_ element: String) -> Bool {
     return true
 }
 
-/// The main pipeline. The camera is a test picture that wanders, with a clock in it, so that each frame is another one.
+/// The main pipeline. The camera is a moving test pattern with a clock in it, so that no two frames are equal.
 func mainPipeline(_ options: Options) -> String {
     let clock =
         isInstalled("timeoverlay")
         ? "! timeoverlay font-desc=\"Sans 48\" halignment=center valignment=center" : ""
-    let thumbnails =
+    let scaled =
         "queue leaky=downstream max-size-buffers=4 ! videoscale ! videoconvert"
-        + " ! video/x-raw,format=RGB,width=\(Picture.width),height=\(Picture.height),pixel-aspect-ratio=1/1"
+        + " ! video/x-raw,format=RGB,width=\(Frame.width),height=\(Frame.height),pixel-aspect-ratio=1/1"
     let service = options.baseURL.map { "base-url=\(quoted($0)) api-key=demo" } ?? ""
     let end =
         options.show
@@ -260,28 +260,28 @@ func mainPipeline(_ options: Options) -> String {
     return """
         videotestsrc name=camera is-live=true pattern=smpte horizontal-speed=8
             ! video/x-raw,width=1280,height=704,framerate=22/1 \(clock) ! tee name=original
-        original. ! \(thumbnails) ! fakesink name=before sync=false async=false
+        original. ! \(scaled) ! fakesink name=before sync=false async=false
         original. ! queue ! decarttransform name=decart \(service) prompt=\(quoted(options.prompts[0]))
             ! tee name=transformed
-        transformed. ! \(thumbnails) ! fakesink name=after sync=false async=false
+        transformed. ! \(scaled) ! fakesink name=after sync=false async=false
         transformed. ! queue ! \(end)
         """
 }
 
 /// Rows of "original | transformed" as one PNG.
-func writePicture(_ pairs: [(before: Picture, after: Picture)], prompts: [String], to path: String) {
+func writeImage(_ pairs: [(before: Frame, after: Frame)], prompts: [String], to path: String) {
     let gap = 8
-    let width = 2 * Picture.width + gap
-    let height = pairs.count * (Picture.height + gap) - gap
+    let width = 2 * Frame.width + gap
+    let height = pairs.count * (Frame.height + gap) - gap
     var canvas = [UInt8](repeating: 255, count: width * height * 3)
-    let row = Picture.width * 3
+    let row = Frame.width * 3
     for (index, pair) in pairs.enumerated() {
-        for (column, picture) in [pair.before, pair.after].enumerated()
-        where picture.pixels.count >= row * Picture.height {
-            for y in 0..<Picture.height {
+        for (column, frame) in [pair.before, pair.after].enumerated()
+        where frame.pixels.count >= row * Frame.height {
+            for y in 0..<Frame.height {
                 let from = y * row
-                let to = ((index * (Picture.height + gap) + y) * width + column * (Picture.width + gap)) * 3
-                canvas.replaceSubrange(to..<to + row, with: picture.pixels[from..<from + row])
+                let to = ((index * (Frame.height + gap) + y) * width + column * (Frame.width + gap)) * 3
+                canvas.replaceSubrange(to..<to + row, with: frame.pixels[from..<from + row])
             }
         }
     }
@@ -296,8 +296,8 @@ func writePicture(_ pairs: [(before: Picture, after: Picture)], prompts: [String
             for (column, text) in ["original", prompts[min(index, prompts.count - 1)]].enumerated() {
                 captions +=
                     " ! textoverlay text=\(quoted(text)) shaded-background=true font-desc=\"Sans 9\""
-                    + " halignment=left valignment=top xpad=\(column * (Picture.width + gap) + 8)"
-                    + " ypad=\(index * (Picture.height + gap) + 8)"
+                    + " halignment=left valignment=top xpad=\(column * (Frame.width + gap) + 8)"
+                    + " ypad=\(index * (Frame.height + gap) + 8)"
             }
         }
     }
@@ -315,43 +315,43 @@ func count(_ name: String, in numbers: [String: Double]) -> String? {
     numbers[name].flatMap { Int(exactly: $0) }.map(String.init)
 }
 
-/// Seconds as people read them.
+/// Formats seconds as milliseconds.
 func milliseconds(_ seconds: Double) -> String { "\(Int((seconds * 1000).rounded())) ms" }
 
 func main() {
     let options = Options(arguments: CommandLine.arguments)
     gst_init(nil, nil)
-    let seen = Seen()
+    let history = FrameHistory()
     let pipeline = launch(mainPipeline(options))
     let decart = child("decart", of: pipeline)
     let camera = child("camera", of: pipeline)
-    watch(child("before", of: pipeline)) { seen.addBefore($0) }
-    watch(child("after", of: pipeline)) { seen.addAfter($0) }
+    watch(child("before", of: pipeline)) { history.addBefore($0) }
+    watch(child("after", of: pipeline)) { history.addAfter($0) }
 
     let started = now()
     gst_element_set_state(pipeline, GST_STATE_PLAYING)
     print("prompt: \(options.prompts[0])")
     if run(pipeline, for: options.seconds / 2) { stop("the stream ended early") }
-    // The first look keeps the brightness: the latency is measured on it.
-    let latencies = seen.latencies()
+    // Only the first prompt's look keeps the brightness, so the latency is measured on it.
+    let latencies = history.latencies()
     let latency = latencies.isEmpty ? 0 : latencies[latencies.count / 2]
-    seen.keepPair(latency: latency)
+    history.keepPair(latency: latency)
     gst_util_set_object_arg(
         UnsafeMutableRawPointer(decart).assumingMemoryBound(to: GObject.self), "prompt", options.prompts[1])
     print("prompt: \(options.prompts[1])")
     if run(pipeline, for: options.seconds / 2) { stop("the stream ended early") }
-    seen.keepPair(latency: latency)
+    history.keepPair(latency: latency)
 
     let numbers = statistics(of: decart)
-    // The end goes through the element: the file gets its last frames and its index.
+    // EOS goes through the element, so that the file gets its last frames and its index.
     gst_element_send_event(camera, gst_event_new_eos())
-    if !run(pipeline, for: 10) { print("the pipeline did not end within 10 s of its source") }
+    if !run(pipeline, for: 10) { print("the pipeline did not end within 10 s after its source") }
     gst_element_set_state(pipeline, GST_STATE_NULL)
     gst_object_unref(camera)
     gst_object_unref(decart)
     gst_object_unref(pipeline)
 
-    let (first, returned, pairs) = seen.state.withLock { ($0.firstTransformed, $0.returned, $0.pairs) }
+    let (first, returned, pairs) = history.state.withLock { ($0.firstTransformed, $0.returned, $0.pairs) }
     guard let first, !pairs.isEmpty else { stop("no transformed frame came back in \(options.seconds) s") }
     print("first transformed frame:  \(milliseconds(first - started)) after the start")
     let phases = [
@@ -361,16 +361,16 @@ func main() {
     ].compactMap { name, field in
         numbers[field].flatMap { $0 < 0 ? nil : "\(name) \(milliseconds($0 / 1e9))" }
     }
-    if !phases.isEmpty { print("  as the element tells:   \(phases.joined(separator: ", "))") }
+    if !phases.isEmpty { print("  as the element reports: \(phases.joined(separator: ", "))") }
     print("frames sent:              \(count("frames-sent", in: numbers) ?? "not known")")
     print("frames returned:          \(count("frames-received", in: numbers) ?? String(returned))")
     if !latencies.isEmpty {
         print(
             "latency, in to out:       \(milliseconds(latency)) median, "
-                + "\(milliseconds(latencies[latencies.count * 9 / 10])) p90 (as the frames show: \(latencies.count))")
+                + "\(milliseconds(latencies[latencies.count * 9 / 10])) p90 (measured on \(latencies.count) frames)")
     }
     if !options.show {
-        writePicture(pairs, prompts: options.prompts, to: options.output + "/before-after.png")
+        writeImage(pairs, prompts: options.prompts, to: options.output + "/before-after.png")
     }
 }
 

@@ -16,7 +16,7 @@ fi
 _decart_repo="$(cd "$(dirname "$_decart_file")/.." && pwd)"
 _decart_plugins="$_decart_repo/.build/gstreamer-1.0"
 
-# A folder of the plugin alone: GStreamer would search .build/release with everything below it.
+# The plugin has a folder of its own, because GStreamer would scan .build/release with everything below it.
 mkdir -p "$_decart_plugins"
 ln -sfn ../release/libgstdecart.so "$_decart_plugins/libgstdecart.so"
 
@@ -25,9 +25,9 @@ case ":$PATH:" in
     *) export PATH="$_decart_repo/.build/release:$PATH" ;;
 esac
 
-# The last path scanned wins an element's name, and GST_PLUGIN_PATH comes before the system's folders. So the system's
-# folders are named, as GStreamer finds them when the variable is not set, and ours comes after them. plugins-bad has
-# an element `mirror` too: this makes it ours.
+# If two plugins have an element of the same name, GStreamer takes the one that it scans last, and it scans
+# GST_PLUGIN_PATH before the system's folders. plugins-bad has an element `mirror` too. To prefer that of
+# this plugin, the variable lists the system's folders, as GStreamer finds them when it is not set, and then ours.
 if [ -z "${GST_PLUGIN_SYSTEM_PATH_1_0:-}" ]; then
     # The older variable counts when the newer one is not set.
     _decart_system="${GST_PLUGIN_SYSTEM_PATH:-}"
@@ -45,8 +45,8 @@ case ":$GST_PLUGIN_SYSTEM_PATH_1_0:" in
     *) export GST_PLUGIN_SYSTEM_PATH_1_0="$GST_PLUGIN_SYSTEM_PATH_1_0:$_decart_plugins" ;;
 esac
 
-# A registry of our own. The user's would keep the plugin on its black list if it was ever scanned half-built (until
-# the file changes), and every shell without these paths would throw our entries out of it again.
+# The registry is separate from the user's. That one would keep the plugin on its blacklist if it was ever scanned
+# half-built (until the file changes), and each shell without these paths would remove our entries from it again.
 : "${GST_REGISTRY_1_0:=$_decart_repo/.build/gstreamer-1.0.registry}"
 export GST_REGISTRY_1_0
 

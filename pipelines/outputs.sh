@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# See one session with several outputs: what comes back goes through a tee to a window, to a file and, once a second, to
-# a picture. A queue behind each branch lets every output keep its own pace.
+# Shows one session with several outputs: a tee passes the transformed video to a window, to a file and, once a second,
+# to an image. A queue in each branch decouples the outputs from each other.
 #
 #   pipelines/outputs.sh           leaves demo/outputs.webm and demo/outputs.png
-#   pipelines/outputs.sh --show    with a window
+#   pipelines/outputs.sh --show    opens a window too
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
@@ -15,8 +15,8 @@ prepare_demo required recommended
 log="$build_folder/outputs.log"
 start_standin "$port" "$build_folder/standin.log"
 
-# The window's queue drops what is late; the file's keeps everything. async=false: a pipeline begins to play when each
-# sink has its first frame, and the picture's comes a second after the others'.
+# The window's queue drops late frames; the file's queue drops none. async=false: a pipeline begins to play when each
+# sink has its first frame, and the image's sink gets its own a second after the others.
 timeout --kill-after=5 90 gst-launch-1.0 -e \
     videotestsrc is-live=true num-buffers=220 horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 \
     ! timeoverlay ! decarttransform base-url="ws://127.0.0.1:$port" api-key=x prompt="Lego World" width=640 height=352 \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# See a session survive: a gst-launch pipeline records decarttransform's output while the service dies twice and comes
-# back. One continuous recording remains; the prompt that was set before the first death is visible after the second.
+# Shows reconnects: a gst-launch pipeline records decarttransform's output while the service is killed and restarted
+# twice. The result is one continuous recording, and the prompt of the start is still applied after the second restart.
 #
-#   pipelines/reconnect.sh         leaves demo/reconnect.webm and three pictures of it, demo/reconnect-{1,2,3}.png
+#   pipelines/reconnect.sh         leaves demo/reconnect.webm and three of its frames, demo/reconnect-{1,2,3}.png
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
@@ -16,11 +16,11 @@ log="$build_folder/reconnect.log"
 kill_service() {
     kill -KILL "$standin_pid" 2>/dev/null || true
     wait "$standin_pid" 2>/dev/null || true
-    say "$(since) the service died"
+    say "$(since) the service was killed"
 }
 start_service() {
     start_standin "$port" "$build_folder/standin.log"
-    say "$(since) the service is there"
+    say "$(since) the service listens"
 }
 started=$(date +%s%N)
 since() { printf '%5.1f s ' "$(($(date +%s%N) - started))e-9"; }
@@ -55,6 +55,6 @@ for moment in 1:3 2:5 3:19; do
 done
 say "Look at:"
 say "  $recording"
-say "  $repo/demo/reconnect-1.png  before the first death"
-say "  $repo/demo/reconnect-2.png  while the service is away: the last picture stands"
-say "  $repo/demo/reconnect-3.png  after the second death: the same prompt, without anybody asking again"
+say "  $repo/demo/reconnect-1.png  before the first kill"
+say "  $repo/demo/reconnect-2.png  while the service is down: the output repeats the last frame"
+say "  $repo/demo/reconnect-3.png  after the second restart: the element has restored the prompt"

@@ -6,7 +6,7 @@
     gst-play-1.0 rtsp://127.0.0.1:8554/live
 
 LAUNCH is what gst-rtsp-server serves: a pipeline in parentheses whose payloader is named pay0. Without it, a test
-picture goes to the stand-in on its usual port. Only this machine can connect. Needs gir1.2-gst-rtsp-server-1.0.
+pattern goes to the stand-in on its default port. Only this machine can connect. Needs gir1.2-gst-rtsp-server-1.0.
 """
 
 import argparse
@@ -18,7 +18,7 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstRtspServer", "1.0")
 from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402
 
-# A key frame each second: whoever comes later sees something soon.
+# One keyframe a second: a viewer that joins later can decode soon.
 LAUNCH = """( videotestsrc is-live=true
     ! decarttransform base-url=ws://127.0.0.1:9001 api-key=x prompt="Lego World"
     ! x264enc tune=zerolatency speed-preset=ultrafast bitrate=2000 key-int-max=25
@@ -34,8 +34,8 @@ def main():
 
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(arguments.launch)
-    # All viewers share one pipeline. It starts with the first and ends with the last of them: while nobody looks, there
-    # is no session with the service, and no cost.
+    # All viewers share one pipeline. It starts with the first and ends with the last of them: without viewers there is
+    # no session with the service, and no cost.
     factory.set_shared(True)
 
     server = GstRtspServer.RTSPServer()
@@ -47,7 +47,7 @@ def main():
     if not server.attach(None):
         raise SystemExit(f"rtsp: cannot listen on port {arguments.port}")
     print(f"rtsp://127.0.0.1:{server.get_bound_port()}/live", flush=True)
-    # A viewer that vanished without a word is forgotten, and with the last one the session ends.
+    # Removes viewers that vanished without TEARDOWN; the session with the service ends with the last viewer.
     GLib.timeout_add_seconds(5, lambda: server.get_session_pool().cleanup() >= 0)
     for number in (signal.SIGINT, signal.SIGTERM):
         GLib.unix_signal_add(GLib.PRIORITY_DEFAULT, number, loop.quit)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# See yourself twice: the local picture, mirrored (left), and what the service makes of it (right).
+# Shows the local video, mirrored (left), beside the transformed video (right).
 #
-#   pipelines/selfie.sh            a test picture; leaves demo/selfie.webm and a picture of it, demo/selfie.png
-#   pipelines/selfie.sh --camera   the first camera in its place
-#   pipelines/selfie.sh --show     in a window, until it is closed; with --camera too
+#   pipelines/selfie.sh            uses a test pattern; leaves demo/selfie.webm and one of its frames, demo/selfie.png
+#   pipelines/selfie.sh --camera   uses the first camera instead
+#   pipelines/selfie.sh --show     opens a window until it is closed, and leaves no files; works with --camera too
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
@@ -29,7 +29,7 @@ if [ -n "$show" ]; then
 else
     end=(videoconvert ! vp8enc deadline=1 cpu-used=8 target-bitrate=2000000 ! webmmux ! filesink location="$recording")
 fi
-# One colorimetry: compositor takes that of the input that comes first, and webmmux takes no second one.
+# The colorimetry is fixed, because compositor adopts that of its first input, and webmmux accepts no change of it.
 colours=colorimetry=bt601
 half=video/x-raw,format=I420,width=640,height=352,framerate=20/1,$colours
 gst-launch-1.0 -e decartsrc name=camera source="$source" mirror=on \
@@ -48,11 +48,11 @@ sleep 8
 kill -INT "$pipeline"
 wait "$pipeline" || { tail -n 5 "$log" >&2; fail "the pipeline failed ($log)"; }
 
-# Its seventh second.
+# Extracts the frame of the seventh second: multifilesink overwrites the earlier ones.
 gst-launch-1.0 -q filesrc location="$recording" ! matroskademux ! vp8dec ! videoconvert ! video/x-raw,format=RGB \
     ! videorate ! video/x-raw,framerate=1/1 ! identity eos-after=8 ! pngenc ! multifilesink location="$repo/demo/selfie.png" \
     >>"$log" 2>&1
-[ -s "$repo/demo/selfie.png" ] || fail "the recording holds no picture ($log)"
+[ -s "$repo/demo/selfie.png" ] || fail "the recording contains no frame ($log)"
 say "Look at:"
 say "  $recording"
-say "  $repo/demo/selfie.png    what is sent, mirrored, beside what came back"
+say "  $repo/demo/selfie.png    the local video, mirrored, beside the transformed video"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# See the camera change while the session goes on: front, back and front again, each picture mirrored or not as its side
-# demands. Two virtual cameras are plugged in by a device provider of the driver's own.
+# Shows camera switches within one session: front, back and front again. The front camera is mirrored, the back camera
+# is not. The driver contains a device provider with two virtual cameras.
 #
-#   pipelines/switch-camera.sh     leaves demo/switch-camera-{1,2,3}.png and says how long each switch took
+#   pipelines/switch-camera.sh     leaves demo/switch-camera-{1,2,3}.png and prints how long each switch took
 #   pipelines/switch-camera.sh --cameras    takes the cameras of this machine
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -23,5 +23,5 @@ fi
 start_standin "$port" "$build_folder/standin.log"
 timeout --kill-after=5 90 "$driver" "ws://127.0.0.1:$port" "$repo/demo/switch-camera" "$@" &
 started_pids+=("$!")
-wait "$!" || fail "it failed (the stand-in says: $build_folder/standin.log)"
+wait "$!" || fail "the driver failed (log of the stand-in: $build_folder/standin.log)"
 say "Look at $repo/demo/switch-camera-1.png, -2.png, -3.png"

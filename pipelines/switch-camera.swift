@@ -1,7 +1,7 @@
 // The driver of switch-camera.sh: an application that changes cameras while it plays. It knows the element by its
 // properties and signals only.
 //
-//   switch-camera URL PICTURES [--cameras]
+//   switch-camera URL PREFIX [--cameras]      leaves PREFIX-1.png to PREFIX-3.png
 //
 // Compiled together with the virtual cameras of the tests, against the package's module map of GStreamer.
 
@@ -17,9 +17,9 @@ func stop(_ why: String) -> Never {
     exit(1)
 }
 
-/// What left the camera's side of the element, and the last picture that came back. Written by streaming threads.
-final class Seen: Sendable {
-    // @unchecked: the sample is only ever read and its count is atomic.
+/// The times at which the camera delivered frames, and the last transformed frame. Streaming threads write both.
+final class FrameLog: Sendable {
+    // @unchecked: the buffer is only read, and its reference count is atomic.
     struct State: @unchecked Sendable {
         var sent: [Int64] = []
         var returned = 0
@@ -41,8 +41,8 @@ final class Seen: Sendable {
     }
 }
 
-func watch(_ pad: UnsafeMutablePointer<GstPad>, _ seen: Seen, _ probe: @escaping GstPadProbeCallback) {
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, probe, Unmanaged.passUnretained(seen).toOpaque(), nil)
+func watch(_ pad: UnsafeMutablePointer<GstPad>, _ log: FrameLog, _ probe: @escaping GstPadProbeCallback) {
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, probe, Unmanaged.passUnretained(log).toOpaque(), nil)
 }
 
 func text(_ element: Element, _ property: String) -> String {
@@ -52,7 +52,7 @@ func text(_ element: Element, _ property: String) -> String {
     return g_value_get_string(&value).map { String(cString: $0) } ?? "none"
 }
 
-/// `switch-camera`: the id of the camera that will deliver.
+/// Emits `switch-camera` and returns the id of the next camera.
 func switchCamera(_ element: Element) -> String? {
     var instance = GValue()
     var result = GValue()
@@ -67,7 +67,7 @@ func switchCamera(_ element: Element) -> String? {
     return g_value_get_string(&result).map { String(cString: $0) }
 }
 
-/// Lets the pipeline go on for so long; an error is the end.
+/// Lets the pipeline run for a number of seconds; an error ends the program.
 func run(_ bus: UnsafeMutablePointer<GstBus>, seconds: Double) {
     let end = g_get_monotonic_time() + Int(seconds * 1e6)
     while case let left = end - g_get_monotonic_time(), left > 0 {
@@ -78,14 +78,14 @@ func run(_ bus: UnsafeMutablePointer<GstBus>, seconds: Double) {
     }
 }
 
-func save(_ seen: Seen, _ pad: UnsafeMutablePointer<GstPad>, to path: String) {
-    let number = seen.state.withLock { UInt(bitPattern: $0.buffer) }
+func save(_ log: FrameLog, _ pad: UnsafeMutablePointer<GstPad>, to path: String) {
+    let number = log.state.withLock { UInt(bitPattern: $0.buffer) }
     guard let buffer = UnsafeMutablePointer<GstBuffer>(bitPattern: number), let caps = gst_pad_get_current_caps(pad),
         let sample = gst_sample_new(buffer, caps, nil, nil), let wanted = gst_caps_from_string("image/png")
-    else { stop("nothing came back") }
-    guard let picture = gst_video_convert_sample(sample, wanted, 5_000_000_000, nil),
-        let bytes = gst_sample_get_buffer(picture)
-    else { stop("no PNG can be made") }
+    else { stop("no frame came back") }
+    guard let image = gst_video_convert_sample(sample, wanted, 5_000_000_000, nil),
+        let bytes = gst_sample_get_buffer(image)
+    else { stop("cannot convert the frame to PNG") }
     var map = GstMapInfo()
     gst_buffer_map(bytes, &map, GST_MAP_READ)
     guard let file = fopen(path, "wb") else { stop("cannot write \(path)") }
@@ -94,17 +94,17 @@ func save(_ seen: Seen, _ pad: UnsafeMutablePointer<GstPad>, to path: String) {
     gst_buffer_unmap(bytes, &map)
 }
 
-/// Milliseconds of the longest time without a picture of a camera, since a moment.
-func longestGap(_ seen: Seen, since start: Int64) -> Int64 {
-    let times = seen.state.withLock { $0.sent.filter { $0 >= start } }
+/// Returns the longest time between two frames of the cameras since `start`, in milliseconds.
+func longestGap(_ log: FrameLog, since start: Int64) -> Int64 {
+    let times = log.state.withLock { $0.sent.filter { $0 >= start } }
     return (zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? 0) / 1000
 }
 
-// Not in main(), whose closures would belong to the main actor: streaming threads call them.
+// These closures are not in main(), where they would belong to the main actor: streaming threads call them.
 func drive() {
     gst_init(nil, nil)
     let arguments = CommandLine.arguments
-    guard arguments.count >= 3 else { stop("usage: switch-camera URL PICTURES [--cameras]") }
+    guard arguments.count >= 3 else { stop("usage: switch-camera URL PREFIX [--cameras]") }
     if !arguments.contains("--cameras") {
         let caps = "video/x-raw,width=1280,height=720,framerate=30/1"
         VirtualCameras.set([
@@ -122,17 +122,17 @@ func drive() {
             UnsafeMutableRawPointer(camera).assumingMemoryBound(to: GstBin.self), "camera-tee"),
         let sent = gst_element_get_static_pad(inside, "sink"), let out = gst_element_get_static_pad(camera, "src"),
         let bus = gst_element_get_bus(pipeline)
-    else { stop("the pipeline cannot be made: is the plugin on the path?") }
-    let seen = Seen()
-    watch(sent, seen) { _, _, data in
+    else { stop("cannot build the pipeline: is the plugin on the path?") }
+    let log = FrameLog()
+    watch(sent, log) { _, _, data in
         guard let data else { return GST_PAD_PROBE_OK }
         let time = Int64(g_get_monotonic_time())
-        Unmanaged<Seen>.fromOpaque(data).takeUnretainedValue().state.withLock { $0.sent.append(time) }
+        Unmanaged<FrameLog>.fromOpaque(data).takeUnretainedValue().state.withLock { $0.sent.append(time) }
         return GST_PAD_PROBE_OK
     }
-    watch(out, seen) { _, info, data in
+    watch(out, log) { _, info, data in
         if let data, let buffer = gst_pad_probe_info_get_buffer(info) {
-            Unmanaged<Seen>.fromOpaque(data).takeUnretainedValue().keep(buffer)
+            Unmanaged<FrameLog>.fromOpaque(data).takeUnretainedValue().keep(buffer)
         }
         return GST_PAD_PROBE_OK
     }
@@ -140,17 +140,17 @@ func drive() {
     run(bus, seconds: 6)
     let session = text(camera, "session-id")
     print("session \(session), \(text(camera, "current-device"))")
-    save(seen, out, to: "\(arguments[2])-1.png")
+    save(log, out, to: "\(arguments[2])-1.png")
     for number in 2...3 {
         let start = Int64(g_get_monotonic_time())
         guard let next = switchCamera(camera) else { stop("there is no other camera") }
         run(bus, seconds: 4)
-        save(seen, out, to: "\(arguments[2])-\(number).png")
+        save(log, out, to: "\(arguments[2])-\(number).png")
         print(
-            "session \(text(camera, "session-id")), \(next), \(longestGap(seen, since: start)) ms between two pictures at most"
+            "session \(text(camera, "session-id")), \(next), \(longestGap(log, since: start)) ms between two pictures at most"
         )
         guard text(camera, "session-id") == session, text(camera, "current-device") == next else {
-            stop("the session or the camera is not what it was to be")
+            stop("the session is another one, or the camera is not the expected one")
         }
     }
     gst_element_set_state(pipeline, GST_STATE_NULL)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# See one capture in two sessions, each with its own prompt, codec and bitrate, side by side.
+# Shows one capture in two sessions, each with its own prompt, codec and bitrate, side by side.
 #
 #   pipelines/two-sessions.sh          leaves demo/two-sessions.webm and demo/two-sessions.png
-#   pipelines/two-sessions.sh --show   with a window
+#   pipelines/two-sessions.sh --show   opens a window too
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
@@ -14,10 +14,10 @@ prepare_demo required recommended
 log="$build_folder/two-sessions.log"
 start_standin "$port" "$build_folder/standin.log"
 
-# A session of its own each: one may reconnect while the other goes on. -v and -m put into the log which codec was
-# negotiated and, once a second, what is sent. async=false: see outputs.sh.
-# One colorimetry: compositor takes that of the input that comes first, and webmmux takes no second one.
-# It ends behind the mixer: the sessions themselves would not end with the same frame.
+# The sessions are independent: one may reconnect while the other continues. -v and -m write the negotiated codecs and,
+# once a second, the statistics of both sessions to the log. async=false: see outputs.sh.
+# The colorimetry is fixed, because compositor adopts that of its first input, and webmmux accepts no change of it.
+# The stream ends behind the compositor, because the sessions themselves would not end with the same frame.
 timeout --kill-after=5 40 gst-launch-1.0 -e -v -m \
     videotestsrc is-live=true horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 \
     ! timeoverlay ! tee name=capture \

@@ -1,4 +1,4 @@
-"""Two pipelines of one application: one has a session with the service, the other one watches it by its token.
+"""Two pipelines of one application: one has a session with the service, the other one watches it with its token.
 
 Usage: watch.py BASE-URL PNG [--show]
 """
@@ -10,7 +10,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst  # noqa: E402  # pylint: disable=wrong-import-position
 
-PICTURES = 100
+FRAMES = 100
 
 
 def main():
@@ -22,22 +22,22 @@ def main():
         f"! decarttransform name=session base-url={url} api-key=x width=640 height=352 prompt=\"Lego World\" ! fakesink sync=true")
     viewer = Gst.parse_launch(
         f"decartsrc name=viewer base-url={url} api-key=x model=lucy-restyle-2 width=640 height=352 fallback=none "
-        # Fixed here: what makes one picture a second for the PNG would otherwise ask for no more.
-        f"! video/x-raw,framerate=22/1 ! identity name=count signal-handoffs=true ! tee name=pictures pictures. ! queue ! {window} "
-        f"pictures. ! queue ! videorate ! video/x-raw,framerate=1/1 ! videoconvert ! pngenc "
+        # The frame rate is fixed: the PNG branch would otherwise negotiate one frame a second for all.
+        f"! video/x-raw,framerate=22/1 ! identity name=count signal-handoffs=true ! tee name=outputs outputs. ! queue ! {window} "
+        f"outputs. ! queue ! videorate ! video/x-raw,framerate=1/1 ! videoconvert ! pngenc "
         f"! multifilesink location={png} async=false")
     loop = GLib.MainLoop()
     failures = []
-    pictures = []
+    frames = []
 
-    def seen(*_):
-        pictures.append(1)
-        if len(pictures) == PICTURES:
+    def on_frame(*_):
+        frames.append(1)
+        if len(frames) == FRAMES:
             GLib.idle_add(loop.quit)
 
-    viewer.get_by_name("count").connect("handoff", seen)
+    viewer.get_by_name("count").connect("handoff", on_frame)
 
-    def heard(bus, message, name):
+    def on_message(bus, message, name):
         if message.type == Gst.MessageType.ERROR:
             failures.append(f"{name}: {message.parse_error()[0].message}")
             loop.quit()
@@ -45,7 +45,7 @@ def main():
             loop.quit()
         elif message.type == Gst.MessageType.ELEMENT and name == "publisher":
             structure = message.get_structure()
-            # Once the session generates, there is something to see; its token is read from the property, and only there.
+            # The viewer starts once the session generates. The token is in the property, and nowhere else.
             if structure.get_name() == "decart-state" and structure.get_string("state") == "generating":
                 token = publisher.get_by_name("session").get_property("subscribe-token")
                 if viewer.get_state(0)[1] == Gst.State.NULL:
@@ -55,9 +55,9 @@ def main():
     for pipeline, name in ((publisher, "publisher"), (viewer, "viewer")):
         bus = pipeline.get_bus()
         bus.add_signal_watch()
-        bus.connect("message", heard, name)
+        bus.connect("message", on_message, name)
     publisher.set_state(Gst.State.PLAYING)
-    GLib.timeout_add_seconds(50, lambda: (failures.append("it takes too long"), loop.quit()))
+    GLib.timeout_add_seconds(50, lambda: (failures.append("the viewer did not get its frames within 50 s"), loop.quit()))
     loop.run()
     viewer.set_state(Gst.State.NULL)
     publisher.set_state(Gst.State.NULL)

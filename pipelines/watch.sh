@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# See a session watched by somebody else: one publishes, another one shows the same transformed pictures, with no camera.
+# Shows a viewer of a session: one pipeline publishes, another one displays the same transformed video without a camera.
 #
-#   pipelines/watch.sh          leaves demo/watch.png, the viewer's last picture
-#   pipelines/watch.sh --show   with a window
+#   pipelines/watch.sh          leaves demo/watch.png, the viewer's last image
+#   pipelines/watch.sh --show   opens a window too
 #
-# The token goes from the one to the other as an application would hand it on; pipelines/watch.py is that application.
+# pipelines/watch.py passes the token from the one to the other, as an application would.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"

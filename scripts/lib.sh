@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# What the scripts of this folder share: packages, build, the stand-in. Sourced, never run; needs `set -euo pipefail`.
+# Functions that all scripts share: packages, build, stand-in. Sourced, never run; needs `set -euo pipefail`.
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_folder="$repo/.build"
 release_folder="$build_folder/release"
 plugin_folder="$build_folder/gstreamer-1.0"
-# The oldest OpenSSL 3.0 whose DTLS has no known fault on our path.
+# The oldest OpenSSL 3.0 without a known DTLS bug that affects the plugin.
 oldest_good_libssl=3.0.22
 
 say() { printf '%s\n' "$*"; }
@@ -17,7 +17,7 @@ fail() {
 
 # --- Packages -------------------------------------------------------------------------------------------------------
 
-# Print the lines of the sections named of packages.txt, without comments.
+# packages_in SECTION...: print the entries of these sections of packages.txt, without comments.
 packages_in() {
     local section
     for section in "$@"; do
@@ -35,8 +35,8 @@ has_candidate() {
     apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { found = $2 } END { exit !(found && found != "(none)") }'
 }
 
-# Read alternatives ("a|b"), print one name a line for each that none of its alternatives satisfies:
-# the first that apt knows, else the first.
+# Reads lines of alternatives ("a|b"). For each line without an installed package, prints the first name that apt knows,
+# or else the first name.
 missing_packages() {
     local line name chosen
     while read -r line; do
@@ -72,7 +72,8 @@ run_apt() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# Refresh apt's lists, at most once a day (the mark is ours: apt keeps none that every distribution has).
+# Refreshes apt's lists, at most once a day. The time stamp is a file of this build, because apt has none that exists in
+# every distribution.
 update_lists() {
     local mark="$build_folder/.apt-updated"
     if [ -e "$mark" ] && [ -n "$(find "$mark" -mmin -1440)" ]; then return 0; fi
@@ -82,19 +83,19 @@ update_lists() {
     touch "$mark"
 }
 
-# install_packages SECTION...: make sure that the packages of these sections are there. Those of [recommended] may fail.
+# install_packages SECTION...: install the missing packages of these sections. Only [recommended] may fail.
 install_packages() {
     local missing section log="$build_folder/install.log"
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-        say "No apt here: not checking packages (scripts/packages.txt lists them by their Debian names)"
+        say "No apt: packages are not checked (scripts/packages.txt lists them by their Debian names)"
         return 0
     fi
     mkdir -p "$build_folder"
     for section in "$@"; do
         missing=$(packages_in "$section" | missing_packages)
         [ -n "$missing" ] || continue
-        update_lists || say "Could not refresh apt's lists: trying with those that are here"
-        # Once more: fresh lists may know an alternative that the old ones did not.
+        update_lists || say "Could not refresh apt's lists: using the existing ones"
+        # Repeated, because fresh lists may have an alternative that the old ones did not have.
         missing=$(packages_in "$section" | missing_packages | tr '\n' ' ')
         say "Installing $section packages: $missing"
         # shellcheck disable=SC2086 # a list of names
@@ -110,12 +111,12 @@ install_packages() {
     warn_of_old_libssl
 }
 
-# Print name and version of the OpenSSL library that is installed; nothing where there is none.
+# Prints name and version of the installed OpenSSL library, or nothing if there is none.
 installed_libssl() {
     local package
     for package in libssl3 libssl3t64; do
         if is_installed "$package"; then
-            # The line for our architecture only: a second one may be installed beside it.
+            # Only the first line: a second architecture may be installed too.
             printf '%s %s\n' "$package" "$(dpkg-query -W -f='${Version}\n' "$package" | head -n 1)"
             return 0
         fi
@@ -126,17 +127,17 @@ is_old_libssl() {
     [ -n "$1" ] && dpkg --compare-versions "$1" lt "$oldest_good_libssl"
 }
 
-# Whoever tries an example decides about the system's libraries; only the tests upgrade this one.
+# The examples only warn, because the user decides about the system's libraries. The tests upgrade this one.
 warn_of_old_libssl() {
     local package installed
     read -r package installed <<<"$(installed_libssl)"
     if is_old_libssl "$installed"; then
-        say "Note: $package $installed may have faults in DTLS that $oldest_good_libssl has not." \
+        say "Note: $package $installed may have DTLS bugs that $oldest_good_libssl does not have." \
             "Upgrade it: apt-get install --only-upgrade $package"
     fi
 }
 
-# For the tests. DTLS faults are fixed in security versions: have the latest.
+# Upgrades OpenSSL for the tests, because security updates fix DTLS bugs.
 upgrade_libssl() {
     local package installed candidate name upgrade=()
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then return 0; fi
@@ -147,22 +148,22 @@ upgrade_libssl() {
     fi
     candidate=$(apt-cache policy "$package" | awk '/Candidate:/ { print $2 }')
     if [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" gt "$installed"; then
-        # What was built from the same source demands the same version.
+        # Packages of the same source depend on the same version.
         for name in "$package" libssl-dev openssl; do
             if is_installed "$name"; then upgrade+=("$name"); fi
         done
         say "Upgrading $package from $installed to $candidate (security fixes in DTLS)"
         run_apt install -y --only-upgrade "${upgrade[@]}" >"$build_folder/install.log" 2>&1 ||
-            say "Could not: $package stays at $installed (see $build_folder/install.log)"
+            say "Could not upgrade $package: it stays at $installed (see $build_folder/install.log)"
     elif is_old_libssl "$installed"; then
-        say "Note: $package $installed is the newest that this distribution has; check that it carries the DTLS fixes" \
+        say "Note: $package $installed is the newest of this distribution; check that it has the DTLS fixes" \
             "of $oldest_good_libssl"
     fi
 }
 
 # --- Build ----------------------------------------------------------------------------------------------------------
 
-# build [ARGUMENT...]: `swift build -c release`, quiet unless it fails or warns about our own code.
+# build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
 build() {
     local log="$build_folder/build.log" started=$SECONDS
     command -v swift >/dev/null || fail "Swift 6.3 is not on the PATH: https://www.swift.org/install/linux"
@@ -170,18 +171,18 @@ build() {
     if [ -e "$release_folder/libgstdecart.so" ]; then
         say "Building"
     else
-        say "Building (this first time takes minutes)"
+        say "Building (the first build takes minutes)"
     fi
     if ! (cd "$repo" && swift build -c release "$@") >"$log" 2>&1; then
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
-        fail "the build failed; all of its output: $log"
+        fail "the build failed; complete output: $log"
     fi
     link_plugin
     say "Built in $((SECONDS - started)) s"
 }
 
-# GStreamer scans a folder with everything below it. .build/release holds thousands of objects and, in time, other
-# libraries: the plugin gets a folder of its own.
+# GStreamer scans a folder with everything below it, and .build/release contains thousands of objects and, in time, other
+# libraries. So the plugin gets a folder of its own.
 link_plugin() {
     mkdir -p "$plugin_folder"
     ln -sfn ../release/libgstdecart.so "$plugin_folder/libgstdecart.so"
@@ -189,13 +190,13 @@ link_plugin() {
 
 # --- Python -----------------------------------------------------------------------------------------------------------
 
-# test_python [NAME]: the virtual environment of the Python referees, or of those that have one of their own, by name.
-# Made from the system's Python, for PyGObject comes from the system. Prints the path of its Python. Made anew when the
-# list of requirements has changed.
+# test_python [NAME]: prepare the virtual environment of the Python referees, or the separate one called NAME, and print
+# the path of its Python. The system's Python creates it, because PyGObject comes from the system. It is created again
+# when the list of requirements has changed.
 test_python() {
     local name=${1:+-$1}
     local wanted="$repo/Tests/System/Peers/requirements$name.txt" folder="$build_folder/venv$name" log="$build_folder/venv$name.log"
-    # A system that was upgraded has another Python, in which the folder's packages are not found.
+    # An upgrade of the system may replace Python, and the new one does not find the folder's packages.
     if ! cmp -s "$wanted" "$folder/requirements.txt" || ! "$folder/bin/python" -c 'import aiortc, gi' 2>/dev/null; then
         rm -rf "$folder"
         if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
@@ -212,7 +213,7 @@ test_python() {
 
 started_pids=()
 
-# Stop what this script started, by its id: gently, then not.
+# Stops the processes that this script started, by id: with SIGTERM, and after a second with SIGKILL.
 stop_started() {
     local pid waited
     for pid in ${started_pids[@]+"${started_pids[@]}"}; do
@@ -227,7 +228,7 @@ stop_started() {
     started_pids=()
 }
 
-# A TCP port on loopback that nobody listens on now.
+# Prints a TCP port of the loopback interface that has no listener.
 free_port() {
     local port attempt
     for attempt in 1 2 3 4 5 6 7 8 9 10; do
@@ -240,8 +241,8 @@ free_port() {
     fail "found no free port in $attempt attempts"
 }
 
-# prepare_demo SECTION...: what every script needs that shows something: an end that ends what it started, packages, the
-# build, the plugin on the path, no key of the user's, a folder for what is left behind. Sets port to a free one.
+# prepare_demo SECTION...: the common start of all demonstrations: stops started processes on exit, installs packages,
+# builds, puts the plugin on the path, removes the user's key, creates the folder demo. Sets port to a free one.
 prepare_demo() {
     trap stop_started EXIT
     trap 'exit 130' INT
@@ -256,7 +257,7 @@ prepare_demo() {
     port=$(free_port)
 }
 
-# start_standin PORT LOG [ARGUMENT...]: start it and wait (10 s) until it says that it listens.
+# start_standin PORT LOG [ARGUMENT...]: start the stand-in and wait up to 10 s until it prints that it listens.
 # Sets standin_pid; the caller's EXIT trap calls stop_started.
 start_standin() {
     local port=$1 log=$2 attempt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compile the example programs that need it: .build/examples/live-c and .build/examples/live-swift. The package itself
-# must have been built.
+# Compiles the example programs in C and Swift to .build/examples/live-c and .build/examples/live-swift. The package
+# itself must have been built.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
@@ -9,7 +9,7 @@ examples="$repo/pipelines/examples"
 folder="$build_folder/examples"
 mkdir -p "$folder"
 
-# compile NAME SOURCE COMMAND...: unless it is newer than its source; quiet when all is well.
+# compile NAME SOURCE COMMAND...: compile unless the program is newer than its source; print the log only on failure.
 compile() {
     local program="$folder/$1" source="$2"
     shift 2
@@ -22,6 +22,6 @@ mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | gre
 mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
 compile live-c "$examples/live.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 
-# Swift finds GStreamer by the package's module map; of C's flags it takes the folders, behind -Xcc.
+# Swift finds GStreamer through the package's module map. It needs only the include folders of C's flags, behind -Xcc.
 mapfile -t flags < <(printf '%s\n' "${flags[@]}" | sed -n 's/^-I/-Xcc\n-I/p')
 compile live-swift "$examples/live.swift" swiftc -swift-version 6 -O -I "$repo/Sources/CGStreamer" "${flags[@]}"

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""A test of one's own with the faults of the stand-in: a queue while connecting, then a service that restarts.
+"""An example of a test with faults of the stand-in: a queue while connecting, then a service that restarts.
 
     source pipelines/env.sh
     pipelines/examples/faults.py
 
-Starts a stand-in on free ports of the loopback interface, and a pipeline whose frames it counts. Ends with 0 when frames
-came before and after the fault and no error was posted.
+Starts a stand-in on free ports of the loopback interface, and a pipeline whose frames it counts. Exits with 0 if frames
+arrived before and after the fault and no error was posted.
 """
 
 import json
@@ -19,7 +19,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
 
-TIMEOUT = 30  # s, for each thing that is waited for
+TIMEOUT = 30  # s, for each wait
 
 
 class Pipeline:
@@ -74,12 +74,12 @@ def main():
         service = standin.stdout.readline().split()[-1]  # ws://127.0.0.1:PORT
         control = standin.stdout.readline().split()[-1]  # http://127.0.0.1:PORT
 
-        # Into the URL goes what one client is to meet: here a queue of two places, half a second each.
+        # The URL selects the faults of one client: here a queue of two places, half a second each.
         pipeline = Pipeline(f"{service}/?fault=queue_n:n=2,interval=0.5")
         pipeline.wait_for("the session", lambda: pipeline.state == "generating")
         pipeline.wait_for_frames(20)
 
-        # Into the control endpoint goes what is to happen now: here the service restarts.
+        # The control endpoint starts a fault now: here a restart of the service.
         urllib.request.urlopen(control + "/control/inject", data=b"close_1012_at_T", timeout=TIMEOUT)
         pipeline.wait_for("the loss of the session", lambda: pipeline.state == "reconnecting")
         pipeline.wait_for_frames(10)
@@ -87,10 +87,10 @@ def main():
         pipeline.wait_for_frames(20)
         pipeline.stop()
 
-        with urllib.request.urlopen(control + "/control/sessions", timeout=TIMEOUT) as answer:
-            sessions = json.load(answer)["sessions"]
+        with urllib.request.urlopen(control + "/control/sessions", timeout=TIMEOUT) as response:
+            sessions = json.load(response)["sessions"]
         if len(sessions) < 2:
-            sys.exit(f"the service saw {len(sessions)} sessions")
+            sys.exit(f"the service had {len(sessions)} sessions, not two or more")
         print(f"{pipeline.frames} frames through {len(sessions)} sessions")
     finally:
         standin.terminate()

@@ -8,11 +8,11 @@
  *
  * One element of the source must be named decart. Commands, one a line on standard input:
  *
- *     prompt TEXT    ask for another look, and say whether the service took it
- *     camera         take the other camera (decartsrc)
+ *     prompt TEXT    send a prompt, and print whether the service accepted it
+ *     camera         switch to the other camera (decartsrc)
  *     record FILE    record to a WebM file from the next frame on; a recording that runs ends with the frame before
  *     stop           end the recording
- *     query          state, position, frames so far, and where they are recorded
+ *     query          print the state, the position, the number of frames and the current recording
  *     quit           end the stream and with it the recording (so do Ctrl-C and the end of the input)
  */
 #include <glib-unix.h>
@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is seen may be late, but must not hold up what is recorded: this queue drops, the recording's does not. */
+/* The view may be late, but must not block the recording: its queue drops frames, the recording's queue drops none. */
 #define VIEW "queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000"
 /* async=false: a sink that joins a playing pipeline must not make it wait for the sink's first frame. */
 #define RECORDER \
@@ -43,9 +43,9 @@ typedef struct {
     char *state;
     gboolean failed;
     GList *recordings;
-    GMutex lock; /* of the rest, which the streaming thread uses too */
+    GMutex lock; /* guards the rest, which the streaming thread uses too */
     guint64 frames;
-    Recording *wanted;  /* the recording that commands asked for; NULL = no recording */
+    Recording *wanted;  /* the recording that the commands requested; NULL = no recording */
     Recording *current; /* the one that gets the frames */
 } Live;
 
@@ -66,7 +66,7 @@ static void switch_recording(Live *live) {
     }
 }
 
-/* The streaming thread: a frame has come, and no branch has it yet. What is switched here loses none. */
+/* Called on the streaming thread, before any branch gets the frame. A switch here loses no frame. */
 static GstPadProbeReturn on_frame(GstPad *pad, GstPadProbeInfo *info, gpointer data) {
     Live *live = data;
     g_mutex_lock(&live->lock);
@@ -77,7 +77,7 @@ static GstPadProbeReturn on_frame(GstPad *pad, GstPadProbeInfo *info, gpointer d
     return GST_PAD_PROBE_OK;
 }
 
-/* The main thread from here on. */
+/* The functions below run on the main thread. */
 
 static void finished(Live *live, Recording *recording) {
     live->recordings = g_list_remove(live->recordings, recording);
@@ -88,7 +88,7 @@ static void finished(Live *live, Recording *recording) {
         g_print("recorded %s: no frame\n", recording->path);
     gst_element_set_state(recording->bin, GST_STATE_NULL);
     gst_bin_remove(GST_BIN(live->pipeline), recording->bin);
-    /* Ended by the end of the stream, it is still the current one, and linked. */
+    /* A recording that ends with the stream is still the current one, and linked. */
     g_mutex_lock(&live->lock);
     if (live->current == recording) live->current = live->wanted = NULL;
     g_mutex_unlock(&live->lock);
@@ -115,13 +115,13 @@ static void record(Live *live, const char *path) {
         }
     }
     GstElement *bin = gst_object_ref_sink(gst_parse_bin_from_description(RECORDER, TRUE, NULL));
-    /* Set, not put into the description: a file name may contain anything. */
+    /* The location is a property, not part of the description, because a file name may contain any character. */
     GstElement *file = gst_bin_get_by_name(GST_BIN(bin), "file");
     g_object_set(file, "location", path, NULL);
     gst_object_unref(file);
-    /* A pipeline keeps the ends of its parts to itself until all have ended; this lets us hear of this one's. */
+    /* A pipeline posts EOS only once all of its sinks have; message-forward makes this bin post its own. */
     g_object_set(bin, "message-forward", TRUE, NULL);
-    /* The file is opened before the branch is part of the pipeline, which therefore survives when that fails. */
+    /* Opens the file before the branch is part of the pipeline, which a failure therefore does not stop. */
     if (gst_element_set_state(bin, GST_STATE_READY) == GST_STATE_CHANGE_FAILURE) {
         g_print("record: cannot write %s\n", path);
         gst_element_set_state(bin, GST_STATE_NULL);
@@ -140,7 +140,7 @@ static void record(Live *live, const char *path) {
 
 static void prompt(Live *live, const char *text) {
     guint64 request = 0;
-    /* The answer comes as the message prompt-result with the same id. */
+    /* The element posts the result as the message prompt-result with the same id. */
     g_signal_emit_by_name(live->decart, "set-prompt", text, FALSE, &request);
     if (!request) g_print("prompt: not sent\n");
 }
@@ -179,7 +179,7 @@ static gboolean time_is_up(gpointer data) {
 
 static gboolean quit(gpointer data) {
     Live *live = data;
-    /* Not just a stop: the end runs through the pipeline behind the last frame, and files are completed. */
+    /* EOS, not a change of state: it follows the last frame through the pipeline, and files are completed. */
     gst_element_send_event(live->pipeline, gst_event_new_eos());
     g_timeout_add_seconds(10, time_is_up, live);
     return G_SOURCE_REMOVE;
@@ -211,26 +211,26 @@ static gboolean on_input(GIOChannel *input, GIOCondition condition, gpointer dat
     return G_SOURCE_CONTINUE;
 }
 
-static void on_element_message(Live *live, GstObject *source, const GstStructure *what) {
-    if (gst_structure_has_name(what, "decart-state")) {
-        /* It tells more than the state, and comes whenever any of that changes. */
-        const char *state = gst_structure_get_string(what, "state");
+static void on_element_message(Live *live, GstObject *source, const GstStructure *structure) {
+    if (gst_structure_has_name(structure, "decart-state")) {
+        /* The message has more fields than the state, and is posted whenever any of them changes. */
+        const char *state = gst_structure_get_string(structure, "state");
         if (g_strcmp0(state, live->state) == 0) return;
         g_free(live->state);
         live->state = g_strdup(state);
         g_print("state: %s\n", state);
-    } else if (gst_structure_has_name(what, "prompt-result")) {
+    } else if (gst_structure_has_name(structure, "prompt-result")) {
         gboolean accepted = FALSE;
         guint milliseconds = 0;
-        gst_structure_get_boolean(what, "accepted", &accepted);
-        gst_structure_get_uint(what, "milliseconds", &milliseconds);
+        gst_structure_get_boolean(structure, "accepted", &accepted);
+        gst_structure_get_uint(structure, "milliseconds", &milliseconds);
         if (accepted)
-            g_print("prompt: accepted after %u ms: %s\n", milliseconds, gst_structure_get_string(what, "text"));
+            g_print("prompt: accepted after %u ms: %s\n", milliseconds, gst_structure_get_string(structure, "text"));
         else
-            g_print("prompt: refused: %s\n", gst_structure_get_string(what, "error"));
-    } else if (gst_structure_has_name(what, "GstBinForwarded")) {
+            g_print("prompt: refused: %s\n", gst_structure_get_string(structure, "error"));
+    } else if (gst_structure_has_name(structure, "GstBinForwarded")) {
         GstMessage *inner = NULL;
-        gst_structure_get(what, "message", GST_TYPE_MESSAGE, &inner, NULL);
+        gst_structure_get(structure, "message", GST_TYPE_MESSAGE, &inner, NULL);
         for (GList *each = live->recordings; each && GST_MESSAGE_TYPE(inner) == GST_MESSAGE_EOS; each = each->next) {
             Recording *recording = each->data;
             if (GST_OBJECT(recording->bin) != source) continue;
@@ -266,7 +266,7 @@ static gboolean on_message(GstBus *bus, GstMessage *message, gpointer data) {
 }
 
 int main(int argc, char **argv) {
-    /* Whoever reads this through a pipe gets each line when it is printed. */
+    /* With line buffering, a reader behind a pipe gets each line at once. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     gst_init(&argc, &argv);
     const char *sink = "videoconvert ! autovideosink";

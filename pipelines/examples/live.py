@@ -8,11 +8,11 @@
 
 One element of the source must be named decart. Commands, one a line on standard input:
 
-    prompt TEXT    ask for another look, and say whether the service took it
-    camera         take the other camera (decartsrc)
+    prompt TEXT    send a prompt, and print whether the service accepted it
+    camera         switch to the other camera (decartsrc)
     record FILE    record to a WebM file from the next frame on; a recording that runs ends with the frame before
     stop           end the recording
-    query          state, position, frames so far, and where they are recorded
+    query          print the state, the position, the number of frames and the current recording
     quit           end the stream and with it the recording (so do Ctrl-C and the end of the input)
 """
 
@@ -26,7 +26,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst  # noqa: E402
 
-# What is seen may be late, but must not hold up what is recorded: this queue drops, the recording's does not.
+# The view may be late, but must not block the recording: its queue drops frames, the recording's queue drops none.
 VIEW = "queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000"
 # async=false: a sink that joins a playing pipeline must not make it wait for the sink's first frame.
 RECORDER = ("queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 ! videoconvert"
@@ -45,9 +45,9 @@ class Recording:
         self.path, self.first, self.last = path, 0, 0
         self.pad = None  # the tee's
         self.bin = Gst.parse_bin_from_description(RECORDER, True)
-        # Set, not put into the description: a file name may contain anything.
+        # The location is a property, not part of the description, because a file name may contain any character.
         self.bin.get_by_name("file").set_property("location", path)
-        # A pipeline keeps the ends of its parts to itself until all have ended; this lets us hear of this one's.
+        # A pipeline posts EOS only once all of its sinks have; message-forward makes this bin post its own.
         self.bin.set_property("message-forward", True)
 
     @property
@@ -65,9 +65,9 @@ class Live:
         self.loop = GLib.MainLoop()
         self.failed = False
         self.state = None
-        self.lock = threading.Lock()  # of the next three, which the streaming thread uses too
+        self.lock = threading.Lock()  # guards the next three, which the streaming thread uses too
         self.frames = 0
-        self.wanted = None  # the recording that commands asked for; None = no recording
+        self.wanted = None  # the recording that the commands requested; None = no recording
         self.current = None  # the one that gets the frames
         self.recordings = []
         self.tee.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_frame)
@@ -75,7 +75,7 @@ class Live:
         bus.add_signal_watch()
         bus.connect("message", self.on_message)
 
-    # The streaming thread: a frame has come, and no branch has it yet. What is switched here loses none.
+    # Called on the streaming thread, before any branch gets the frame. A switch here loses no frame.
     def on_frame(self, _pad, _info):
         with self.lock:
             if self.wanted is not self.current:
@@ -97,7 +97,7 @@ class Live:
             # Its queue passes this on behind the last frame: the file is completed while the stream goes on.
             old.sink.send_event(Gst.Event.new_eos())
 
-    # The main thread from here on.
+    # The methods below run on the main thread.
 
     def want(self, recording):
         with self.lock:
@@ -110,7 +110,7 @@ class Live:
         if any(recording.path == path for recording in self.recordings):
             return say(f"record: {path} is being written")
         recording = Recording(path)
-        # The file is opened before the branch is part of the pipeline, which therefore survives when that fails.
+        # Opens the file before the branch is part of the pipeline, which a failure therefore does not stop.
         if recording.bin.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE:
             recording.bin.set_state(Gst.State.NULL)
             return say(f"record: cannot write {path}")
@@ -130,7 +130,7 @@ class Live:
             say(f"recorded {recording.path}: no frame")
 
     def prompt(self, text):
-        # The answer comes as the message prompt-result with the same id.
+        # The element posts the result as the message prompt-result with the same id.
         if not self.decart.emit("set-prompt", text, False):
             say("prompt: not sent")
 
@@ -149,7 +149,7 @@ class Live:
         say(f"query: {state}, position {seconds:.2f} s, {frames} frames, recording {path}")
 
     def quit(self):
-        # Not just a stop: the end runs through the pipeline behind the last frame, and files are completed.
+        # EOS, not a change of state: it follows the last frame through the pipeline, and files are completed.
         self.pipeline.send_event(Gst.Event.new_eos())
         GLib.timeout_add_seconds(10, self.loop.quit)
         return GLib.SOURCE_REMOVE
@@ -180,18 +180,19 @@ class Live:
         elif message.type == Gst.MessageType.ELEMENT:
             self.on_element_message(message.src, message.get_structure())
 
-    def on_element_message(self, source, what):
-        if what.has_name("decart-state"):
-            # It tells more than the state, and comes whenever any of that changes.
-            if what.get_string("state") != self.state:
-                self.state = what.get_string("state")
+    def on_element_message(self, source, structure):
+        if structure.has_name("decart-state"):
+            # The message has more fields than the state, and is posted whenever any of them changes.
+            if structure.get_string("state") != self.state:
+                self.state = structure.get_string("state")
                 say(f"state: {self.state}")
-        elif what.has_name("prompt-result"):
-            if what.get_boolean("accepted")[1]:
-                say(f"prompt: accepted after {what.get_uint('milliseconds')[1]} ms: {what.get_string('text')}")
+        elif structure.has_name("prompt-result"):
+            if structure.get_boolean("accepted")[1]:
+                milliseconds = structure.get_uint("milliseconds")[1]
+                say(f"prompt: accepted after {milliseconds} ms: {structure.get_string('text')}")
             else:
-                say(f"prompt: refused: {what.get_string('error')}")
-        elif what.has_name("GstBinForwarded") and what.get_value("message").type == Gst.MessageType.EOS:
+                say(f"prompt: refused: {structure.get_string('error')}")
+        elif structure.has_name("GstBinForwarded") and structure.get_value("message").type == Gst.MessageType.EOS:
             for recording in [each for each in self.recordings if each.bin == source]:
                 self.finished(recording)
 
@@ -211,7 +212,7 @@ class Live:
 
 def main():
     parser = argparse.ArgumentParser(description="A live view that takes commands while it runs.")
-    parser.add_argument("--sink", default="videoconvert ! autovideosink", help="where it is seen; a window without it")
+    parser.add_argument("--sink", default="videoconvert ! autovideosink", help="elements that show it; a window by default")
     parser.add_argument("source", help="a pipeline in gst-launch's language, with one element named decart")
     arguments = parser.parse_args()
     Gst.init(None)

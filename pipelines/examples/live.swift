@@ -1,18 +1,18 @@
 // A live view that takes commands while it runs. live.py and live.c are the same program.
 //
 //     source pipelines/env.sh
-//     pipelines/examples/build.sh          # compiles it against GStreamer's C, by the module map in Sources/CGStreamer
+//     pipelines/examples/build.sh          # compiles it against GStreamer with the module map in Sources/CGStreamer
 //     .build/examples/live-swift [--sink DESCRIPTION] SOURCE-DESCRIPTION
 //
 //     .build/examples/live-swift 'v4l2src ! decarttransform name=decart prompt="Lego World"'
 //
 // One element of the source must be named decart. Commands, one a line on standard input:
 //
-//     prompt TEXT    ask for another look, and say whether the service took it
-//     camera         take the other camera (decartsrc)
+//     prompt TEXT    send a prompt, and print whether the service accepted it
+//     camera         switch to the other camera (decartsrc)
 //     record FILE    record to a WebM file from the next frame on; a recording that runs ends with the frame before
 //     stop           end the recording
-//     query          state, position, frames so far, and where they are recorded
+//     query          print the state, the position, the number of frames and the current recording
 //     quit           end the stream and with it the recording (so do Ctrl-C and the end of the input)
 
 import CGStreamer
@@ -20,7 +20,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-// MARK: C as Swift sees it
+// MARK: Access to C
 
 typealias Element = UnsafeMutablePointer<GstElement>
 typealias Pad = UnsafeMutablePointer<GstPad>
@@ -32,7 +32,7 @@ extension UnsafeMutablePointer {
     }
 }
 
-/// Whoever reads this through a pipe gets each line when it is printed.
+/// Prints and flushes a line, so that a reader behind a pipe gets it at once.
 func say(_ line: String) {
     print(line)
     fflush(nil)
@@ -51,7 +51,7 @@ func field(_ structure: UnsafePointer<GstStructure>?, _ name: String) -> String 
     structure.flatMap { gst_structure_get_string($0, name) }.map { String(cString: $0) } ?? ""
 }
 
-/// Emits an action signal: varargs are out of Swift's reach, lists of values are not.
+/// Emits an action signal with a list of values, because Swift cannot call functions with varargs.
 func emit(_ element: Element, _ signal: String, _ text: String? = nil, result: GType) -> GValue {
     var values = [GValue](repeating: GValue(), count: text == nil ? 1 : 3)
     g_value_init(&values[0], decart_type_of_instance(element))
@@ -62,19 +62,19 @@ func emit(_ element: Element, _ signal: String, _ text: String? = nil, result: G
         g_value_init(&values[2], decart_type_boolean())
     }
     defer { for index in values.indices { g_value_unset(&values[index]) } }
-    var answer = GValue()
-    g_value_init(&answer, result)
-    g_signal_emitv(&values, g_signal_lookup(signal, decart_type_of_instance(element)), 0, &answer)
-    return answer
+    var output = GValue()
+    g_value_init(&output, result)
+    g_signal_emitv(&values, g_signal_lookup(signal, decart_type_of_instance(element)), 0, &output)
+    return output
 }
 
 // MARK: The recording
 
-/// What is seen may be late, but must not hold up what is recorded: this queue drops, the recording's does not.
+/// The view may be late, but must not block the recording: its queue drops frames, the recording's queue drops none.
 let view = "queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000"
 
 /// One file, and the branch of the tee that writes it. Frames are counted from 1, over all recordings.
-// @unchecked: what changes is guarded by the lock in `Live`.
+// @unchecked: the lock in `Live` guards the fields that change.
 final class Recording: @unchecked Sendable {
     /// async=false: a sink that joins a playing pipeline must not make it wait for the sink's first frame.
     private static let branch =
@@ -85,7 +85,7 @@ final class Recording: @unchecked Sendable {
     let path: String
     let bin: Element
     let sink: Pad
-    /// The tee's, while it is linked.
+    /// The pad of the tee, while it is linked.
     var pad: Pad?
     var first = 0
     var last = 0
@@ -100,12 +100,12 @@ final class Recording: @unchecked Sendable {
         bin = made.cast()
         sink = pad
         gst_object_ref_sink(bin)
-        // Set, not put into the description: a file name may contain anything.
+        // The location is a property, not part of the description, because a file name may contain any character.
         set(file, "location", path)
         gst_object_unref(file)
-        // A pipeline keeps the ends of its parts to itself until all have ended; this lets us hear of this one's.
+        // A pipeline posts EOS only once all of its sinks have; message-forward makes this bin post its own.
         set(bin, "message-forward", "true")
-        // The file is opened before the branch is part of the pipeline, which therefore survives when that fails.
+        // Opens the file before the branch is part of the pipeline, which a failure therefore does not stop.
         guard gst_element_set_state(bin, GST_STATE_READY) != GST_STATE_CHANGE_FAILURE else { return nil }
     }
 
@@ -119,11 +119,11 @@ final class Recording: @unchecked Sendable {
 
 // MARK: The program
 
-// @unchecked: what the streaming thread uses too is in the mutex; the rest belongs to the main thread.
+// @unchecked: the mutex guards the state that the streaming thread uses too; the rest belongs to the main thread.
 final class Live: @unchecked Sendable {
     struct Switching {
         var frames = 0
-        /// The recording that commands asked for.
+        /// The recording that the commands requested.
         var wanted: Recording?
         /// The one that gets the frames.
         var current: Recording?
@@ -146,14 +146,14 @@ final class Live: @unchecked Sendable {
         (pipeline, self.tee, self.decart) = (parsed, tee, decart)
     }
 
-    /// What C hands back to our callbacks.
+    /// The pointer that C passes to the callbacks.
     var pointer: gpointer { Unmanaged.passUnretained(self).toOpaque() }
     static func from(_ pointer: gpointer?) -> Live? { pointer.map { Unmanaged.fromOpaque($0).takeUnretainedValue() } }
 
     // MARK: The streaming thread
 
-    /// A frame has come, and no branch has it yet. What is switched here loses none.
-    func frameCame() {
+    /// Called before any branch gets the frame. A switch here loses no frame.
+    func receiveFrame() {
         switching.withLock { state in
             if state.wanted !== state.current { change(&state) }
             state.frames += 1
@@ -186,7 +186,7 @@ final class Live: @unchecked Sendable {
         case "record" where !rest.isEmpty: record(rest)
         case "stop": want(nil)
         case "prompt":
-            // The answer comes as the message prompt-result with the same id.
+            // The element posts the result as the message prompt-result with the same id.
             let request = emit(decart, "set-prompt", rest, result: decart_type_uint64())
             if withUnsafePointer(to: request, g_value_get_uint64) == 0 { say("prompt: not sent") }
         case "camera": camera()
@@ -247,7 +247,7 @@ final class Live: @unchecked Sendable {
     }
 
     func quit() {
-        // Not just a stop: the end runs through the pipeline behind the last frame, and files are completed.
+        // EOS, not a change of state: it follows the last frame through the pipeline, and files are completed.
         gst_element_send_event(pipeline, gst_event_new_eos())
         g_timeout_add_seconds(10, { live in Live.from(live).map { g_main_loop_quit($0.loop) }; return 0 }, pointer)
     }
@@ -272,39 +272,39 @@ final class Live: @unchecked Sendable {
         }
     }
 
-    private func receive(_ what: UnsafePointer<GstStructure>?, from source: UnsafeMutablePointer<GstObject>?) {
-        switch what.flatMap({ gst_structure_get_name($0) }).map({ String(cString: $0) }) {
+    private func receive(_ structure: UnsafePointer<GstStructure>?, from source: UnsafeMutablePointer<GstObject>?) {
+        switch structure.flatMap({ gst_structure_get_name($0) }).map({ String(cString: $0) }) {
         case "decart-state":
-            // It tells more than the state, and comes whenever any of that changes.
-            guard state != field(what, "state") else { return }
-            state = field(what, "state")
+            // The message has more fields than the state, and is posted whenever any of them changes.
+            guard state != field(structure, "state") else { return }
+            state = field(structure, "state")
             say("state: \(state)")
         case "prompt-result":
             var accepted: gboolean = 0
             var milliseconds: guint = 0
-            gst_structure_get_boolean(what, "accepted", &accepted)
-            gst_structure_get_uint(what, "milliseconds", &milliseconds)
+            gst_structure_get_boolean(structure, "accepted", &accepted)
+            gst_structure_get_uint(structure, "milliseconds", &milliseconds)
             if accepted != 0 {
-                say("prompt: accepted after \(milliseconds) ms: \(field(what, "text"))")
+                say("prompt: accepted after \(milliseconds) ms: \(field(structure, "text"))")
             } else {
-                say("prompt: refused: \(field(what, "error"))")
+                say("prompt: refused: \(field(structure, "error"))")
             }
         case "GstBinForwarded":
-            let inner = g_value_get_boxed(gst_structure_get_value(what, "message"))
+            let inner = g_value_get_boxed(gst_structure_get_value(structure, "message"))
             guard inner?.assumingMemoryBound(to: GstMessage.self).pointee.type == GST_MESSAGE_EOS else { return }
             if let recording = recordings.first(where: { source == $0.bin.cast() }) { finished(recording) }
         default: break
         }
     }
 
-    // MARK: From the start to the end
+    // MARK: Run
 
     func run() {
         let pad = gst_element_get_static_pad(tee, "sink")
         gst_pad_add_probe(
             pad, GST_PAD_PROBE_TYPE_BUFFER,
             { _, _, live in
-                Live.from(live)?.frameCame()
+                Live.from(live)?.receiveFrame()
                 return GST_PAD_PROBE_OK
             }, pointer, nil)
         gst_object_unref(pad)
@@ -329,7 +329,7 @@ final class Live: @unchecked Sendable {
                 g_free(line)
                 return 1
             }, pointer)
-        // GLib's own watch of signals is in a header that the module map leaves out.
+        // GLib's own signal watch, g_unix_signal_add, is in a header that the module map omits.
         signal(SIGINT, SIG_IGN)
         let interrupt = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())
         interrupt.setEventHandler { [self] in quit() }

@@ -1,5 +1,5 @@
-// The vector kernels of this machine against the plain ones: random planes of every unit, in place and as a copy, with
-// any alignment, and nothing outside of the columns touched. Ends with 1 at the first difference.
+// Compares the vector kernels of this machine with the plain ones on random planes of every unit, in place and as a
+// copy, with any alignment. They must not write outside of the columns. Exits with 1 at the first difference.
 #include "flip.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ int main(void) {
     static const size_t sizes[] = {1, 2, 3, 4, 2, 2};
     static uint8_t from[8 * room], plain[8 * room], vector[8 * room];
     decart_flip_level level = decart_flip_best_level();
-    if (level == DECART_FLIP_PLAIN) return puts("no vectors on this machine"), 1;
+    if (level == DECART_FLIP_PLAIN) return puts("this machine has no vector kernels"), 1;
     for (int round = 0; round < 200000; round++) {
         decart_flip_unit unit = (decart_flip_unit)below(6);
         size_t columns = 1 + below(largest), rows = 1 + below(4), bytes = columns * sizes[unit];
@@ -39,6 +39,6 @@ int main(void) {
             return 1;
         }
     }
-    puts("200000 planes alike");
+    puts("200000 planes are equal");
     return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The flip kernels on arm64, on a machine that is none: cross-compiled, and run by qemu-user.
+# Checks the flip kernels for arm64 on another architecture: cross-compiles them, and runs them in qemu-user.
 #   apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."

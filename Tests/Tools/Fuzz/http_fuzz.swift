@@ -7,7 +7,7 @@ import NIOHTTP1
 
 private let canary = "canary-0123456789"
 
-private func judge(_ error: SessionError) {
+private func check(_ error: SessionError) {
     precondition(!error.message.isEmpty && error.message.unicodeScalars.count < 1000)
     precondition(error.message.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
     precondition(!error.message.contains(canary) && !"\(error)".contains(canary))
@@ -15,7 +15,7 @@ private func judge(_ error: SessionError) {
 }
 
 /// Splits a status line, header fields and an empty line, more leniently than any real parser.
-private func answer(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
+private func response(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
     var lines: [String] = []
     var rest = bytes[...]
     while let end = rest.firstIndex(of: 10) {
@@ -28,7 +28,7 @@ private func answer(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
     var headers = HTTPHeaders()
     for line in lines.dropFirst().prefix(UpgradeHandler.maximumHeaderFields) {
         let field = line.split(separator: ":", maxSplits: 1)
-        // NIO takes names of ASCII only; its parser lets no others through.
+        // NIO accepts only ASCII names, and its parser passes no others.
         if field.count == 2, field[0].utf8.allSatisfy({ $0 < 0x80 }) { headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " })) }
     }
     let head = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: max(0, min(status, 999))), headers: headers)
@@ -37,15 +37,15 @@ private func answer(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
-    let (head, body) = answer([UInt8](UnsafeBufferPointer(start: data, count: count)))
+    let (head, body) = response([UInt8](UnsafeBufferPointer(start: data, count: count)))
     switch KeyAnswer.result(of: .answer(head, body: body), host: "backend.example", port: 443) {
     case .success(let token): precondition("\(token.key)" == "<redacted>")
-    case .failure(let error): judge(error)
+    case .failure(let error): check(error)
     }
     guard let key = try? APIKey(canary), let base = try? ServiceURL(base: "ws://127.0.0.1:1") else {
-        fatalError("the fuzzer's URL is not taken")
+        fatalError("the fuzzer's URL is invalid")
     }
-    judge(UpgradeRefusal(head: head, body: body, url: base.watchStream(key: key, room: "room")).error)
+    check(UpgradeRefusal(head: head, body: body, url: base.watchStream(key: key, room: "room")).error)
     if let room = try? LiveKitRoomInfo(decoding: body) { precondition("\(room.token)" == "<redacted>") }
     return 0
 }

@@ -4,13 +4,13 @@ import DecartProtocol
 import GStreamerKit
 import WebRTCTransport
 
-private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleDemuxer) {
-    var choice = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 1)
+private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemuxer) {
+    var selector = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 1)
     if bytes.count >= 12 {
-        _ = router.owner(rtp: bytes)
-        precondition(router.knownSources <= BundleDemuxer.mostOwners)
-        _ = choice.take(rtp: bytes, now: .zero)
-        _ = choice.packets
+        _ = demuxer.owner(rtp: bytes)
+        precondition(demuxer.knownSources <= BundleDemuxer.mostOwners)
+        _ = selector.take(rtp: bytes, now: .zero)
+        _ = selector.packets
     }
     for id: UInt8 in 1...14 { _ = TransportSequence.number(in: bytes, id: id) }
     var ids = HeaderExtensionIDs()
@@ -22,10 +22,10 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ router: inout BundleDemux
     }
 }
 
-private func compound(_ bytes: UnsafeRawBufferPointer, _ router: BundleDemuxer) {
+private func compound(_ bytes: UnsafeRawBufferPointer, _ demuxer: BundleDemuxer) {
     if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
     _ = ReceptionReport.parse(compound: bytes)
-    for kind in MediaKind.allCases { precondition(router.part(of: bytes, for: kind).count <= bytes.count) }
+    for kind in MediaKind.allCases { precondition(demuxer.part(of: bytes, for: kind).count <= bytes.count) }
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
     var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
@@ -47,8 +47,8 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
         switch first % 5 {
         case 0:
-            var router = BundleDemuxer()
-            packet(bytes, &router)
+            var demuxer = BundleDemuxer()
+            packet(bytes, &demuxer)
         case 1: compound(bytes, BundleDemuxer())
         default:
             let codec = VideoCodec.allCases[Int(first % 5) - 2]

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Fuzzes what comes from outside with libFuzzer and AddressSanitizer, SECONDS (default 60) each: session descriptions (sdp),
+# Fuzzes all external input with libFuzzer and AddressSanitizer, SECONDS (default 60) each: session descriptions (sdp),
 # the control channel's messages (message), the signalling of a room (room), reference images (image), packets after SRTP
-# (packet), and the answers to HTTP requests (http). swift-protobuf and swift-nio are taken from a release build's tests.
-# usage: Tests/Tools/Fuzz/run.sh [SECONDS [TARGET...]]; ends with a status other than 0 on a crash, whose input is then named.
+# (packet), and HTTP responses (http). swift-protobuf and swift-nio come from a release build of the tests.
+# usage: Tests/Tools/Fuzz/run.sh [SECONDS [TARGET...]]
+# After a crash it exits with a status other than 0, and the output names the input.
 set -eu
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
@@ -24,14 +25,14 @@ for flag in $(pkg-config --cflags-only-I --cflags-only-other $packages | tr ' ' 
     flags="$flags -Xcc $flag"
 done
 
-# wanted TARGET...: whether one of them is to run.
+# wanted TARGET...: succeed if one of them was chosen.
 chosen=" $* "
 wanted() {
     for target; do case $chosen in *" $target "*) return 0 ;; esac; done
     return 1
 }
 
-# module NAME SOURCE...: one module of those from below.
+# module NAME SOURCE...: compile a module, after the modules that it imports.
 module() {
     name=$1
     shift
@@ -39,7 +40,7 @@ module() {
     swiftc $flags -module-name "$name" -wmo -emit-module -emit-module-path "$name.swiftmodule" -emit-object -o "$name.o" "$@"
 }
 
-# target NAME OBJECT...
+# target NAME OBJECT...: compile and link the fuzzer of a target.
 target() {
     name=$1
     shift
@@ -48,7 +49,7 @@ target() {
 }
 sources() { find "$root/Sources/$1" -name '*.swift'; }
 
-# The floors from below. No name in Sources has a space.
+# The modules come in the order of their imports. No name in Sources contains a space.
 # shellcheck disable=SC2046
 module DecartProtocol $(sources DecartProtocol)
 libraries="$(pkg-config --libs $packages) -lgstrtp-1.0 -lgstsdp-1.0 -lgstbase-1.0"
@@ -67,7 +68,7 @@ if wanted image; then target image DecartProtocol.o; fi
 # shellcheck disable=SC2086
 if wanted packet; then target packet DecartProtocol.o $transport $libraries; fi
 if wanted room; then
-    # swift-protobuf is a package of its own; of the room's client only what has no socket.
+    # swift-protobuf is a separate package. Only those files of the room's client are compiled that use no socket.
     protobuf=$root/.build/checkouts/swift-protobuf/Sources/SwiftProtobuf
     [ -d "$protobuf" ] || swift package --package-path "$root" resolve
     # shellcheck disable=SC2046
@@ -83,7 +84,7 @@ if wanted room; then
     target room SwiftProtobuf.o LiveKitProtocol.o LiveKitTransport.o DecartSession.o DecartProtocol.o $transport $libraries
 fi
 if wanted http; then
-    # swift-nio as it is in the release build: it is not ours to fuzz. The fuzzer sees the internals of Signalling.
+    # swift-nio comes from the release build, because it is not fuzzed. The fuzzer sees the internals of Signalling.
     nio=$root/.build/release
     [ -d "$nio/NIOEmbedded.build" ] || swift build --package-path "$root" -c release --build-tests
     maps=
@@ -100,7 +101,7 @@ if wanted http; then
         $(sources Signalling) DecartSession.o DecartProtocol.o nio.a -lstdc++ -lz
 fi
 
-# The seeds: a whole description, and one with almost nothing; a message of every type.
+# The seeds are a complete description, an almost empty one, one with simulcast, and a message of every type.
 printf 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96 97\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:SAMP\r\na=ice-pwd:0123456789abcdefghijklmn\r\na=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08\r\na=setup:active\r\na=mid:0\r\na=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\na=sendrecv\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n' >sdp/offer
 printf 'v=0\r\nm=video 9 X 1\r\n' >sdp/short
 sed 's/a=sendrecv/a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\na=rid:f send\r\na=rid:q send\r\na=simulcast:send f;~h,q;q recv x\r\na=sendonly/' \
@@ -111,7 +112,7 @@ grep -ohE '\{"type":[^#]*\}' "$root/Tests/DecartProtocolTests/ServerMessageTests
     printf '%s' "$message" >"message/$number"
 done
 
-# The frames that LiveKit's own package wrote.
+# LiveKit's own package encoded these messages.
 python3 - "$root/Tests/LiveKitProtocolTests/GoldenFrames.swift" room <<'END'
 import re, sys
 text = open(sys.argv[1]).read().replace("\\\n", "")
@@ -122,7 +123,7 @@ END
 
 "$root/Tests/Tools/Fuzz/seeds.py" .
 
-# Backtraces would hang the crash report; glib's allocations of a lifetime are no leaks.
+# A backtrace would hang the crash report, and allocations that GLib never frees are no leaks.
 for target in $chosen; do
     SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 "./${target}_fuzz" -max_total_time="$seconds" -timeout=5 \
         -max_len=70000 -rss_limit_mb=2048 -print_final_stats=1 "$target"

@@ -70,22 +70,22 @@ def packets():
     yield b"\x04" + bytes.fromhex("0000016742c015d90141fb016a0c0c0d4a00000165888400")
 
 
-def answers():
-    def answer(status, body, *fields):
+def responses():
+    def response(status, body, *fields):
         head = "\r\n".join([f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(body)}"])
         return head.encode() + b"\r\n\r\n" + body
     json = "Content-Type: application/json"
-    yield answer("200 OK", b'{"apiKey":"k","expiresAt":"2026-01-01T00:00:00Z","token":"a.b.c"}', json)
-    yield answer("200 OK", b'{"api_key":"k","constraints":{"maxSessionDuration":60}}', json)
-    yield answer("401 Unauthorized", b'{"error":"\x1b]0;x\x07 canary-0123456789"}', json)
-    yield answer("503 Busy", b"later\r\n", "Content-Type: text/plain", "Retry-After: 7")
-    yield answer("302 Found", b"", "Location: http://elsewhere/")
+    yield response("200 OK", b'{"apiKey":"k","expiresAt":"2026-01-01T00:00:00Z","token":"a.b.c"}', json)
+    yield response("200 OK", b'{"api_key":"k","constraints":{"maxSessionDuration":60}}', json)
+    yield response("401 Unauthorized", b'{"error":"\x1b]0;x\x07 canary-0123456789"}', json)
+    yield response("503 Busy", b"later\r\n", "Content-Type: text/plain", "Retry-After: 7")
+    yield response("302 Found", b"", "Location: http://elsewhere/")
     yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     yield b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n\x81\0"
     yield b"HTTP/1.0 404 None\r\nContent-Type: text/plain\r\n\r\nno such session"
 
 
-for name, seeds in (("image", images()), ("packet", packets()), ("http", answers())):
+for name, seeds in (("image", images()), ("packet", packets()), ("http", responses())):
     for number, seed in enumerate(seeds):
         with open(os.path.join(sys.argv[1], name, f"seed{number}"), "wb") as file:
             file.write(seed)

@@ -1,5 +1,6 @@
-// What ThreadSanitizer cannot see: GLib's locks and the slow path of Swift's Mutex wait in code that is not instrumented,
-// so whatever they order would be reported as a race. Preloaded (scripts/sanitize), it tells of each.
+// GLib's locks and the slow path of Swift's Mutex wait in code that is not instrumented, so ThreadSanitizer would report
+// accesses that they order as races. This library, which scripts/sanitize preloads, announces their acquires and
+// releases.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <glib.h>
