@@ -14,7 +14,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     /// Timeout for a peer without any usable candidate. Until then it may still reach us from an address that it did
     /// not signal, as a browser that sends only mDNS names does.
-    static let patience = Duration.seconds(10)
+    static let remoteCandidateTimeout = Duration.seconds(10)
 
     let localCredentials: (usernameFragment: String, password: String)
 
@@ -53,7 +53,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private var seenCandidates = 0
     private var hasRemoteEnd = false
     private var hasUsableRemote = false
-    private var patienceTimer: NetworkTimer?
+    private var remoteCandidateTimer: NetworkTimer?
     private var hasBeenConnected = false
     private var componentHasFailed = false
 
@@ -302,7 +302,7 @@ final class ICEAgentCore: @unchecked Sendable {
         if componentHasFailed { change(to: .failed) }
         guard !hasUsableRemote, state != .failed else { return }
         // libnice runs no checks without a candidate pair, so it would never report a failure.
-        patienceTimer = network.schedule(after: Self.patience) { [weak self] in
+        remoteCandidateTimer = network.schedule(after: Self.remoteCandidateTimeout) { [weak self] in
             guard let self, !self.hasBeenConnected, !self.isClosed else { return }
             self.emit(.warning("the remote peer sent no usable ICE candidate"))
             self.change(to: .failed)
@@ -422,8 +422,8 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         gatheringTimer?.cancel()
         gatheringTimer = nil
-        patienceTimer?.cancel()
-        patienceTimer = nil
+        remoteCandidateTimer?.cancel()
+        remoteCandidateTimer = nil
         servers?.cancel()
         nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
         // Keeps `self` alive after the handlers have released it, until libnice has closed the agent.

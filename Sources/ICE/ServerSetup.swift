@@ -115,7 +115,7 @@ package final class ServerSetup: @unchecked Sendable {
         } else {
             announce(server, addresses: addresses)
         }
-        settled()
+        finished()
     }
 
     /// - Parameter port: the tunnel's local port; nil if the tunnel failed. A failure after it was opened is ignored
@@ -125,10 +125,10 @@ package final class ServerSetup: @unchecked Sendable {
         tunnelled.remove(at: index)
         pending -= 1
         if let port { actions?.addTURN(server, "127.0.0.1", port) }
-        settled()
+        finished()
     }
 
-    private func settled() {
+    private func finished() {
         guard pending == 0 else { return }
         if hasBegun { actions?.finish() } else { begin() }
     }

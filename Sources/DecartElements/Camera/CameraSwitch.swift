@@ -60,7 +60,7 @@ final class CameraSwitch: @unchecked Sendable {
     private let isOnQueue = DispatchSpecificKey<Bool>()
     private let host: Host
     /// Timeout for a camera's first frame.
-    private static let patience = DispatchTimeInterval.seconds(5)
+    private static let startTimeout = DispatchTimeInterval.seconds(5)
 
     init(_ host: Host) { self.host = host }
 
@@ -87,7 +87,7 @@ final class CameraSwitch: @unchecked Sendable {
         if isAutomatic {
             let list = CameraList()
             state.withLock { $0.list = list }
-            list.start { [weak self] device, isThere in self?.told(device, isThere) }
+            list.start { [weak self] device, isThere in self?.deviceChanged(device, isThere) }
         }
         if state.withLock(\.wantsCapture) {
             do throws(ElementFailure) {
@@ -254,7 +254,7 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     private func awaitFirst(_ capture: Capture) {
-        perform(after: Self.patience) { [weak capture] camera in
+        perform(after: Self.startTimeout) { [weak capture] camera in
             guard let capture, !capture.hasDelivered,
                 camera.state.withLock({ $0.isRunning && $0.coming === capture })
             else { return }
@@ -286,10 +286,10 @@ final class CameraSwitch: @unchecked Sendable {
     private func arrived(_ capture: Capture) {
         capture.activate(host.selector)
         host.onFirst(capture.plan)
-        perform { $0.settle(capture) }
+        perform { $0.finishStart(capture) }
     }
 
-    private func settle(_ capture: Capture) {
+    private func finishStart(_ capture: Capture) {
         let old = state.withLock { state -> Capture? in
             guard state.coming === capture else { return nil }
             let old = state.current
@@ -313,7 +313,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Handles an error. Returns true for that of a camera, which another one can replace, and of a capture being
     /// removed; an error of any other source ends the element.
-    func takesOver(_ message: Message) -> Bool {
+    func claims(_ message: Message) -> Bool {
         let (captures, leaving, isRunning) = state.withLock {
             ([$0.current, $0.coming].compactMap { $0 }, $0.leaving, $0.isRunning)
         }
@@ -326,7 +326,7 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// Called on a device provider's thread.
-    private func told(_ device: Device, _ isThere: Bool) {
+    private func deviceChanged(_ device: Device, _ isThere: Bool) {
         perform { cameras in
             guard cameras.state.withLock(\.isRunning) else { return }
             let camera = Camera(device, positions: cameras.host.settings().devicePositions)

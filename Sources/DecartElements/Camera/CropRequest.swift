@@ -37,14 +37,14 @@ struct Margins: Sendable, Equatable {
 }
 
 /// Geometry of a video stream.
-struct PictureShape: Sendable, Equatable {
+struct FrameGeometry: Sendable, Equatable {
     var width: Int
     var height: Int
     var pixelAspectRatio: (Int, Int)
     /// An orientation tag rotates the frame by 90 or 270 degrees.
     var isTurned: Bool
 
-    static func == (a: PictureShape, b: PictureShape) -> Bool {
+    static func == (a: FrameGeometry, b: FrameGeometry) -> Bool {
         a.width == b.width && a.height == b.height && a.pixelAspectRatio == b.pixelAspectRatio
             && a.isTurned == b.isTurned
     }

@@ -84,7 +84,7 @@ final class CropStage: @unchecked Sendable {
     private func applyGeometry() {
         let (margins, shape) = state.withLock { state -> (Margins?, Bool?) in
             guard let input = state.input else { return (nil, nil) }
-            let shape = PictureShape(
+            let shape = FrameGeometry(
                 width: input.width, height: input.height, pixelAspectRatio: input.pixelAspectRatio,
                 isTurned: state.tags.current.swapsSides)
             var margins = shape.margins(state.request)

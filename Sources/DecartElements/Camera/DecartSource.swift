@@ -46,7 +46,7 @@ final class DecartSource: ElementImplementation {
         var parts: Parts?
         var preview: PreviewBranch?
         var microphone: Microphone?
-        var sound: GhostPad?
+        var audioPad: GhostPad?
         /// Error of `build`, posted when the element is started.
         var buildError: GStreamerError?
     }
@@ -113,23 +113,23 @@ final class DecartSource: ElementImplementation {
     private func forwardSound(of transform: Element) {
         transform.connect("pad-added") { [weak self] arguments in
             guard let self, let pad = arguments.first?.pad, pad.name == "audio_src",
-                let sound = self.handle.makeGhostPad(template: "audio_src")
+                let audioPad = self.handle.makeGhostPad(template: "audio_src")
             else { return nil }
-            sound.setTarget(pad)
-            sound.setActive(true)
-            self.state.withLock { $0.sound = sound }
-            self.handle.unowned.add(sound)
+            audioPad.setTarget(pad)
+            audioPad.setActive(true)
+            self.state.withLock { $0.audioPad = audioPad }
+            self.handle.unowned.add(audioPad)
             return nil
         }
         transform.connect("pad-removed") { [weak self] arguments in
             guard let self, arguments.first?.pad?.name == "audio_src" else { return nil }
-            let sound = self.state.withLock { state in
-                defer { state.sound = nil }
-                return state.sound
+            let audioPad = self.state.withLock { state in
+                defer { state.audioPad = nil }
+                return state.audioPad
             }
-            if let sound {
-                sound.setActive(false)
-                self.handle.unowned.remove(sound)
+            if let audioPad {
+                audioPad.setActive(false)
+                self.handle.unowned.remove(audioPad)
             }
             return nil
         }
@@ -333,9 +333,9 @@ final class DecartSource: ElementImplementation {
         case .error: break
         default: return message
         }
-        if parts?.camera.takesOver(message) == true { return nil }
-        guard let sound = state.withLock(\.microphone)?.takesOver(message), sound.isOurs else { return message }
-        if let warning = sound.warning { handle.unowned.postWarning(ElementProblem(.resourceRead, warning)) }
+        if parts?.camera.claims(message) == true { return nil }
+        guard let claim = state.withLock(\.microphone)?.claims(message), claim.isOurs else { return message }
+        if let warning = claim.warning { handle.unowned.postWarning(ElementProblem(.resourceRead, warning)) }
         return nil
     }
 

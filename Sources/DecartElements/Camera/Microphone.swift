@@ -84,7 +84,7 @@ final class Microphone: @unchecked Sendable {
 
     /// Handles an error. A microphone's error leaves video running and comes with the text of a warning the first time;
     /// an error of any other source ends the element.
-    func takesOver(_ message: Message) -> (isOurs: Bool, warning: String?) {
+    func claims(_ message: Message) -> (isOurs: Bool, warning: String?) {
         guard let label, message.isFrom(within: bin) else { return (false, nil) }
         let isFirst = isLost.withLock { isLost in
             defer { isLost = true }

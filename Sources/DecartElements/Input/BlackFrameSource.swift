@@ -61,7 +61,7 @@ final class BlackFrameSource: Sendable {
 
     /// Returns the next black frame; nil once muting is over or while none is due.
     /// - Parameter now: running time, used if no input frame has arrived yet.
-    func picture(width: Int, height: Int, now: ClockTime?) -> EncoderFrame? {
+    func frame(width: Int, height: Int, now: ClockTime?) -> EncoderFrame? {
         guard timer.isRunning else { return nil }
         return state.withLock { $0.next(width: width, height: height, now: now) }
     }

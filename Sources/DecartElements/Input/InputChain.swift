@@ -90,7 +90,7 @@ final class InputChain: @unchecked Sendable {
             queue.set("leaky", isLive ? "downstream" : "no")
             processing.set(live: isLive)
         }
-        processing.onPicture { [weak self] processor, frame in
+        processing.onFrame { [weak self] processor, frame in
             self?.deliver { muted, processing in
                 processing.passes(frame, from: processor) && muted.admits(frame.runningTime) ? frame : nil
             }
@@ -296,12 +296,12 @@ final class InputChain: @unchecked Sendable {
         muted.start { [weak self] in
             // The element still exists while the gate is open: stopping it closes the gate and then waits for this
             // handler.
-            guard let self, self.gate.lets else { return }
+            guard let self, self.gate.isOpen else { return }
             let element = element.retained
             let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
             let now = element.currentRunningTime
             self.deliver { muted, _ in
-                muted.picture(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
+                muted.frame(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
             }
         }
     }

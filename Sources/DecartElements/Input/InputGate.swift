@@ -9,7 +9,7 @@ struct InputCounters: Sendable {
     /// Frames lost because there was no session, or because the encoding branch was busy.
     var framesDropped: UInt64 = 0
     /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested.
-    var framesSkipped: UInt64 = 0
+    var framesRateLimited: UInt64 = 0
     var framesSent: UInt64 = 0
 }
 
@@ -26,12 +26,12 @@ final class InputGate: Sendable {
         var isClosing = false
 
         var refuses: Bool { flushing || isStopping || isClosing }
-        var lets: Bool { !open.isEmpty && playing && !refuses }
+        var isOpen: Bool { !open.isEmpty && playing && !refuses }
 
         /// Liveness of the source, queried once per stream.
         var isLive: Bool?
         var segment: Event?
-        /// Running time from which the rate limit lets the next frame pass.
+        /// Running time from which the rate limit isOpen the next frame pass.
         var nextDue: ClockTime?
         var interval: ClockTime = 0
         var wait: ClockWait?
@@ -52,13 +52,13 @@ final class InputGate: Sendable {
     func isOpen(attempt: Int) -> Bool { state.withLock { $0.open.contains(attempt) } }
 
     /// True if a media path takes frames, the element plays, and no flush or stop is going on.
-    var lets: Bool { state.withLock(\.lets) }
+    var isOpen: Bool { state.withLock(\.isOpen) }
 
     /// Adds a media path; the gate is open while there is one.
     func open(attempt: Int) {
         let isFirst = state.withLock { state in
             defer { state.open.insert(attempt) }
-            return !state.lets
+            return !state.isOpen
         }
         if isFirst { pacing.reset() }
         changed.signal()
@@ -144,7 +144,7 @@ final class InputGate: Sendable {
         } ?? learnLiveness(pad)
         guard isLive else { return admitPaced(at: time, element: element) ? .passes : .refused }
         return state.withLock { state in
-            guard state.lets else {
+            guard state.isOpen else {
                 state.counters.framesDropped &+= 1
                 return state.refuses ? .refused : .dropped
             }
@@ -170,7 +170,7 @@ final class InputGate: Sendable {
     private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
         guard let time, state.interval > 0 else { return true }
         if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
-            state.counters.framesSkipped &+= 1
+            state.counters.framesRateLimited &+= 1
             return false
         }
         let next = (state.nextDue ?? time) &+ state.interval
@@ -180,9 +180,9 @@ final class InputGate: Sendable {
 
     private func admitPaced(at time: ClockTime?, element: Element) -> Bool {
         while true {
-            let (lets, refuses) = state.withLock { ($0.lets, $0.refuses) }
+            let (isOpen, refuses) = state.withLock { ($0.isOpen, $0.refuses) }
             if refuses { return false }
-            if lets { break }
+            if isOpen { break }
             changed.wait()
         }
         guard let time, state.withLock({ Self.isDue(time, &$0) }) else { return time == nil }

@@ -8,7 +8,7 @@ struct AudioNegotiation {
     private var isReceiving = false
 
     /// Builds the branches that are wanted and negotiated. If a running one no longer is, both are stopped first.
-    mutating func settle(
+    mutating func update(
         _ path: MediaPath, isWanted: Bool, sender: PeerConnection, receiver: PeerConnection
     ) throws {
         let sends = isWanted && sender.audioDirection?.sends ?? false

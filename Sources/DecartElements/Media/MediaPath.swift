@@ -25,7 +25,7 @@ struct MediaHost: Sendable {
 }
 
 /// Size of the frames that are sent; it changes when the input's orientation or the transport becomes known.
-final class PictureSize: Sendable {
+final class CurrentFrameSize: Sendable {
     private let value: Mutex<(width: Int, height: Int)>
     init(width: Int, height: Int) { value = Mutex((width, height)) }
     var current: (width: Int, height: Int) { value.withLock { $0 } }
@@ -35,7 +35,7 @@ final class PictureSize: Sendable {
 struct MediaSettings: Sendable {
     var format = VideoFormat(width: 0, height: 0, framerate: 0)
     var connection = PeerConnectionConfiguration()
-    var size: PictureSize
+    var size: CurrentFrameSize
     var framerate: Int
     /// Bitrate at the start, bit/s; congestion control sets it from then on.
     var bitrate: Int
@@ -75,7 +75,7 @@ struct RoomAccess: Sendable {
 protocol ElementMedia: MediaTransport {
     var statistics: PeerConnectionStatistics? { get }
     /// True if the message comes from the media path, which then handles it itself.
-    func takesOver(_ message: Message) -> Bool
+    func claims(_ message: Message) -> Bool
     /// Size of the decoded frames before scaling.
     var receivedSize: (width: Int, height: Int)? { get }
     /// True while our video track goes to the remote peer.
@@ -114,11 +114,11 @@ final class MediaPath: @unchecked Sendable {
     private let simulcast = Mutex<SimulcastEncoderBin?>(nil)
     private let isRebuilding = Atomic(false)
     /// Stays locked while the gate opens or closes, so that both agree.
-    private let door = Mutex((isOpen: false, isPublished: true))
+    private let gate = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
     /// Set by `init` only.
-    private var marks: LatencyMarkers?
+    private var markers: LatencyMarkers?
 
     /// Generation of this path: higher for a newer attempt.
     private let attempt: Int
@@ -137,7 +137,7 @@ final class MediaPath: @unchecked Sendable {
         self.onEvent = onEvent
         audio = AudioPath(attempt: attempt, track: host.audio)
         if let timing = host.timing {
-            marks = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] take in
+            markers = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] take in
                 perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
             }
         }
@@ -181,28 +181,28 @@ final class MediaPath: @unchecked Sendable {
     func open() {
         guard !settings.onlyWatches else { return }
         host.audio.gate.open(attempt: attempt)
-        door.withLock { door in
-            door.isOpen = true
-            if door.isPublished { host.input.gate.open(attempt: attempt) }
+        gate.withLock { gate in
+            gate.isOpen = true
+            if gate.isPublished { host.input.gate.open(attempt: attempt) }
         }
     }
 
     /// Publishes or withdraws our video. While it is withdrawn, frames are dropped or wait, as without a session. Any
     /// thread.
     func setPublished(_ isPublished: Bool) {
-        door.withLock { door in
-            guard door.isPublished != isPublished else { return }
-            door.isPublished = isPublished
+        gate.withLock { gate in
+            guard gate.isPublished != isPublished else { return }
+            gate.isPublished = isPublished
             if !isPublished {
                 host.input.gate.close(attempt: attempt)
-            } else if door.isOpen {
+            } else if gate.isOpen {
                 host.input.gate.open(attempt: attempt)
             }
         }
     }
 
     /// True while our video goes to the remote peer. Any thread.
-    var isPublished: Bool { door.withLock { $0.isOpen && $0.isPublished } }
+    var isPublished: Bool { gate.withLock { $0.isOpen && $0.isPublished } }
 
     /// Any thread that keeps the element alive.
     func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
@@ -210,8 +210,8 @@ final class MediaPath: @unchecked Sendable {
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
         host.audio.gate.close(attempt: attempt)
-        door.withLock { door in
-            (door.isOpen, door.isPublished) = (false, false)
+        gate.withLock { gate in
+            (gate.isOpen, gate.isPublished) = (false, false)
             host.input.gate.close(attempt: attempt)
         }
         host.input.removeDelivery(attempt: attempt)
@@ -243,7 +243,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline goes on.
     /// Any thread.
-    func takesOver(_ message: Message) -> Bool {
+    func claims(_ message: Message) -> Bool {
         guard let bin = owned.withLock({ $0 }), message.isFrom(within: bin) else { return false }
         guard message.kind == .error, let problem = message.problem else { return true }
         host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
@@ -286,7 +286,7 @@ final class MediaPath: @unchecked Sendable {
         encoder.bin.syncStateWithParent()
         announce(on: input)
         let sent = Mutex((width: 0, height: 0))
-        host.input.addDelivery(attempt: attempt) { [weak self, encoder, marks] frame in
+        host.input.addDelivery(attempt: attempt) { [weak self, encoder, markers] frame in
             guard let self else { return }
             self.follow(encoder)
             self.host.facts.sent(
@@ -302,7 +302,7 @@ final class MediaPath: @unchecked Sendable {
             guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
             buffer.pts = time
             buffer.dts = nil
-            _ = input.push(marks?.mark(buffer, size: frame.size, at: time) ?? buffer)
+            _ = input.push(markers?.mark(buffer, size: frame.size, at: time) ?? buffer)
         }
     }
 
@@ -334,7 +334,7 @@ final class MediaPath: @unchecked Sendable {
     }
 
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
-        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived, marks: marks)
+        let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived, markers: markers)
         receiver.withLock { $0 = chain }
         let decoded = host.output.makeInput(attempt: attempt, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
             self?.frameArrived()
@@ -373,12 +373,12 @@ final class MediaPath: @unchecked Sendable {
             guard let target = rate.target else { return (nil, nil) }
             defer { rate.applied = target.target }
             let bitrate = target.target == rate.applied ? nil : target.target
-            guard let made = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
+            guard let encodedBytes = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
             if rate.ladder == nil {
                 let size = settings.size.current
                 rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }
-            return (bitrate, rate.ladder?.frame(target, made: made, now: MonotonicTime.now))
+            return (bitrate, rate.ladder?.frame(target, encodedBytes: encodedBytes, now: MonotonicTime.now))
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {

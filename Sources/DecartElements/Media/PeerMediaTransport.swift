@@ -2,7 +2,7 @@
 // the control channel.
 //
 // The session calls it on its queue, which may block in GStreamer. Any thread may read the properties and call
-// `takesOver`.
+// `claims`.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -32,7 +32,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     var traffic: MediaTraffic { path.traffic }
     var statistics: PeerConnectionStatistics? { path.sender?.statistics() }
-    func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
+    func claims(_ message: Message) -> Bool { path.claims(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
     var isPublished: Bool { path.isPublished }
     var sentLayers: [String] { path.sentLayers }
@@ -76,7 +76,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 try path.receive(from: connection)
                 if !path.settings.onlyWatches { try path.send(through: connection) }
             }
-            try settle(connection)
+            try applyNegotiated(connection)
             if offered.audio, connection.audioDirection == nil { path.warn("The service rejected the audio m-line") }
             offerIfDue()
         } catch {
@@ -97,7 +97,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
         do {
             // Settled before the answer leaves, so that the branches exist when the first packet arrives.
-            try settle(connection)
+            try applyNegotiated(connection)
             onEvent(.answer(sdp: answer))
         } catch {
             path.fail(error)
@@ -105,9 +105,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     /// Brings sending and receiving in line with the negotiated directions.
-    private func settle(_ connection: PeerConnection) throws {
+    private func applyNegotiated(_ connection: PeerConnection) throws {
         path.setPublished(desired.video && connection.videoDirection?.sends ?? false)
-        try audio.settle(path, isWanted: desired.audio, sender: connection, receiver: connection)
+        try audio.update(path, isWanted: desired.audio, sender: connection, receiver: connection)
     }
 
     func rollbackOffer() {

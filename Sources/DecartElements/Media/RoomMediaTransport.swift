@@ -2,7 +2,7 @@
 // another receives, or one does both. It knows the room; it must not know the control channel.
 //
 // The session calls it on its queue, which may block in GStreamer. Any thread may read the properties and call
-// `takesOver`.
+// `claims`.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -35,7 +35,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     deinit { stop() }
 
     var traffic: MediaTraffic { path.traffic }
-    func takesOver(_ message: Message) -> Bool { path.takesOver(message) }
+    func claims(_ message: Message) -> Bool { path.claims(message) }
     var receivedSize: (width: Int, height: Int)? { path.receivedSize }
     var isPublished: Bool { path.isPublished }
     var sentLayers: [String] { path.sentLayers }
@@ -145,7 +145,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             try path.send(through: publisher)
         }
         path.setPublished(desired.video && publisher.videoDirection?.sends ?? false)
-        try settleAudio()
+        try updateAudio()
     }
 
     /// Runs before the answer leaves, so that the branches exist when the first packet arrives.
@@ -155,12 +155,12 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             isReceiving = true
             try path.receive(from: subscriber)
         }
-        try settleAudio()
+        try updateAudio()
     }
 
-    private func settleAudio() throws {
+    private func updateAudio() throws {
         guard let peers, let publisher = peers.publisher else { return }
-        try audio.settle(path, isWanted: desired.audio, sender: publisher, receiver: peers.subscriber)
+        try audio.update(path, isWanted: desired.audio, sender: publisher, receiver: peers.subscriber)
     }
 
     private func failOnError(_ body: () throws -> Void) {

@@ -12,7 +12,7 @@ final class Mirror: VideoFilterImplementation {
         typeName: "GstDecartMirror", parent: .videoFilter, longName: "Video mirror",
         classification: "Filter/Effect/Video",
         summary:
-            "Mirrors the picture as it will be displayed, always or for front cameras; passes it on untouched otherwise",
+            "Mirrors the video as it will be displayed, always or for front cameras; passes it on untouched otherwise",
         author: "The gst-decart authors",
         pads: [
             PadTemplate(name: "sink", direction: .sink, presence: .always, caps: caps),

@@ -6,9 +6,9 @@ struct OutputCounters: Sendable {
     var received: UInt64 = 0
     var pushed: UInt64 = 0
     /// Pushed frames that stood in for missing ones.
-    var fallback: UInt64 = 0
+    var fallbackFrames: UInt64 = 0
     /// Frames dropped because downstream was still busy.
-    var late: UInt64 = 0
+    var droppedLate: UInt64 = 0
 }
 
 /// Stream ID and group ID of one start of the element; the group ID ties its video and audio together.

@@ -11,9 +11,9 @@ final class ReceiveChain: @unchecked Sendable {
     private let bin: Bin
     /// The output's sink pad for decoded frames.
     private var exit: Pad?
-    private let door = ErrorIsolator()
+    private let isolator = ErrorIsolator()
     private let followsReceived: Bool
-    private let marks: LatencyMarkers?
+    private let markers: LatencyMarkers?
 
     private struct Shared {
         var format: OutputFormat?
@@ -24,9 +24,9 @@ final class ReceiveChain: @unchecked Sendable {
     }
     private let shared = Mutex(Shared())
 
-    /// - Parameter marks: finds and covers the latency marker of each decoded frame, before scaling.
-    init(codec: VideoCodec, bin: Bin, followsReceived: Bool, marks: LatencyMarkers?) {
-        self.marks = marks
+    /// - Parameter markers: finds and covers the latency marker of each decoded frame, before scaling.
+    init(codec: VideoCodec, bin: Bin, followsReceived: Bool, markers: LatencyMarkers?) {
+        self.markers = markers
         self.codec = codec
         self.bin = bin
         self.followsReceived = followsReceived
@@ -35,7 +35,7 @@ final class ReceiveChain: @unchecked Sendable {
     func start(from source: Pad, to exit: Pad) throws {
         self.exit = exit
         try build()
-        try door.open(to: source)
+        try isolator.open(to: source)
     }
 
     /// Sets the size of the frames that leave. Any thread.
@@ -60,13 +60,13 @@ final class ReceiveChain: @unchecked Sendable {
         takeApart()
         apart()
         try build()
-        door.push(upstream: Event.forceKeyUnitUpstream())
+        isolator.push(upstream: Event.forceKeyUnitUpstream())
     }
 
     /// Called after the bin has gone to NULL.
     func stop() {
         shared.withLock { $0 = Shared() }
-        door.close()
+        isolator.close()
     }
 
     private func build() throws {
@@ -92,19 +92,19 @@ final class ReceiveChain: @unchecked Sendable {
             $0.decoderOutput = decoder.staticPad("src")
         }
         applyFormat()
-        if let marks { decoder.staticPad("src").map { read($0, marks) } }
+        if let markers { decoder.staticPad("src").map { read($0, markers) } }
         guard let first = decoder.staticPad("sink"), let last = sizing.staticPad("src"), let exit else { return }
         try last.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
-        try door.link(to: first)
+        try isolator.link(to: first)
     }
 
-    private func read(_ pictures: Pad, _ marks: LatencyMarkers) {
+    private func read(_ decoded: Pad, _ markers: LatencyMarkers) {
         var video: VideoInfo?
-        pictures.addProbe([.buffer, .downstreamEvent]) { item in
+        decoded.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
-            case .buffer(let buffer): if let video, let other = marks.read(buffer, video) { return .replace(other) }
+            case .buffer(let buffer): if let video, let other = markers.read(buffer, video) { return .replace(other) }
             case .query: break
             }
             return .pass
@@ -116,7 +116,7 @@ final class ReceiveChain: @unchecked Sendable {
             defer { (shared.sizing, shared.decoderOutput, shared.elements) = (nil, nil, []) }
             return shared.elements
         }
-        door.unlink()
+        isolator.unlink()
         for element in elements {
             element.setLockedState(true)
             element.setState(.null)

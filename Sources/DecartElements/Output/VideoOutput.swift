@@ -43,10 +43,10 @@ final class VideoOutput: @unchecked Sendable {
         var discontinuity = true
         var fallback = Fallback.freeze
         /// The last transformed frame, which `freeze` repeats.
-        var lastPicture: Buffer?
-        var lastPictureTime: ClockTime?
+        var lastFrame: Buffer?
+        var lastFrameTime: ClockTime?
         /// The newest raw frame, for `passthrough` only.
-        var rawPicture: Buffer?
+        var rawFrame: Buffer?
         var black: Buffer?
         /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency, so the frames of
         /// that time wait here, and four more.
@@ -113,13 +113,13 @@ final class VideoOutput: @unchecked Sendable {
     func set(fallback: Fallback) {
         state.withLock {
             $0.fallback = fallback
-            if fallback != .passthrough { $0.rawPicture = nil }
+            if fallback != .passthrough { $0.rawFrame = nil }
         }
         work.signal()
     }
 
     /// Takes a raw frame in the output's size. Called only if the user asked for `passthrough`.
-    func takeRaw(_ buffer: Buffer) { state.withLock { if $0.fallback == .passthrough { $0.rawPicture = buffer } } }
+    func takeRaw(_ buffer: Buffer) { state.withLock { if $0.fallback == .passthrough { $0.rawFrame = buffer } } }
 
     /// Sets the size, once the orientation is known, for what downstream's caps leave open.
     func prefer(width: Int, height: Int) {
@@ -137,9 +137,9 @@ final class VideoOutput: @unchecked Sendable {
 
     /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
     /// - Returns: true if more latency is needed than was reported.
-    func settle(delay: Int64, attempt: Int) -> Bool {
+    func setDelay(_ delay: Int64, attempt: Int) -> Bool {
         defer { work.signal() }
-        return state.withLock { $0.timeline.settle(delay, attempt: attempt, base: $0.promise) }
+        return state.withLock { $0.timeline.setDelay(delay, attempt: attempt, base: $0.promise) }
     }
 
     /// Frames leave in PLAYING only, as from every live source.
@@ -204,7 +204,7 @@ final class VideoOutput: @unchecked Sendable {
             state.frames.append(Frame(buffer: buffer, format: format))
             if state.frames.count > state.depth {
                 state.frames.removeFirst()
-                state.counters.late &+= 1
+                state.counters.droppedLate &+= 1
                 state.discontinuity = true
             }
         }
@@ -228,7 +228,7 @@ final class VideoOutput: @unchecked Sendable {
             state.withLock {
                 $0.active = false
                 $0.frames.removeAll()
-                ($0.lastPicture, $0.rawPicture, $0.black) = (nil, nil, nil)
+                ($0.lastFrame, $0.rawFrame, $0.black) = (nil, nil, nil)
             }
             work.signal()
             pad.stopTask()
@@ -319,18 +319,18 @@ final class VideoOutput: @unchecked Sendable {
                 return .announce(state.events)
             }
             guard state.playing else { return state.eos ? .eos : .wait(until: .distantFuture) }
-            if let frame = state.frames.first, state.eos || state.timeline.isSettled(attempt: state.shownAttempt) {
+            if let frame = state.frames.first, state.eos || state.timeline.hasDelay(attempt: state.shownAttempt) {
                 if state.followsReceived, let format = frame.format, let current = state.negotiated,
                     format.width != current.width || format.height != current.height
                 {
                     return .changeFormat(OutputFormat(width: format.width, height: format.height, framerate: current.framerate))
                 }
                 let place = place(frame.buffer, state)
-                if place == .later, let last = state.lastPicture { return .push(stamp(last, &state, isRepeat: true)) }
+                if place == .later, let last = state.lastFrame { return .push(stamp(last, &state, isRepeat: true)) }
                 state.frames.removeFirst()
                 defer { state.timeline.frameLeft(interval: (state.negotiated ?? state.preferred).interval) }
                 if place != .nowhere { return .push(stamp(frame.buffer, &state)) }
-                state.lastPicture = frame.buffer
+                state.lastFrame = frame.buffer
                 return .wait(until: .now())
             }
             if state.eos { return .eos }
@@ -349,7 +349,7 @@ final class VideoOutput: @unchecked Sendable {
         let next = last &+ interval
         if time &+ interval / 2 < next { return .nowhere }
         // The last frame is not repeated after a gap.
-        guard let shown = state.lastPictureTime, next < shown &+ 500_000_000 else { return .here }
+        guard let shown = state.lastFrameTime, next < shown &+ 500_000_000 else { return .here }
         return time > next &+ interval / 2 ? .later : .here
     }
 
@@ -369,10 +369,10 @@ final class VideoOutput: @unchecked Sendable {
         // Frames missed during a stall of downstream are not made up for.
         let time = max(next, now > slack &+ interval ? now &- slack &- interval : 0)
         state.lastTime = time
-        guard let picture = standIn(&state, now: now), let buffer = picture.copyOfMetadata() else {
+        guard let frame = standIn(&state, now: now), let buffer = frame.copyOfMetadata() else {
             return .gap(at: time, interval)
         }
-        state.counters.fallback &+= 1
+        state.counters.fallbackFrames &+= 1
         buffer.pts = time
         buffer.dts = nil
         buffer.duration = interval
@@ -383,12 +383,12 @@ final class VideoOutput: @unchecked Sendable {
 
     private func standIn(_ state: inout State, now: ClockTime) -> Buffer? {
         // `black` and `passthrough` repeat the last frame in a short gap too: a lost packet must not flash.
-        let short = state.lastPictureTime.map { now < $0 &+ 500_000_000 } ?? false
+        let short = state.lastFrameTime.map { now < $0 &+ 500_000_000 } ?? false
         switch state.fallback {
         case .none: return nil
-        case .freeze: return state.lastPicture ?? black(&state)
-        case .black: return short ? state.lastPicture : black(&state)
-        case .passthrough: return short ? state.lastPicture : state.rawPicture ?? black(&state)
+        case .freeze: return state.lastFrame ?? black(&state)
+        case .black: return short ? state.lastFrame : black(&state)
+        case .passthrough: return short ? state.lastFrame : state.rawFrame ?? black(&state)
         }
     }
 
@@ -417,8 +417,8 @@ final class VideoOutput: @unchecked Sendable {
         buffer.isDiscontinuous = state.discontinuity
         state.discontinuity = false
         state.lastTime = time
-        state.lastPicture = frame
-        if !isRepeat { state.lastPictureTime = time }
+        state.lastFrame = frame
+        if !isRepeat { state.lastFrameTime = time }
         return buffer
     }
 
@@ -480,7 +480,7 @@ final class VideoOutput: @unchecked Sendable {
         let (changed, announced, isDelayedOtherwise, inputs) = state.withLock { state in
             let changed = state.negotiated != format
             state.negotiated = format
-            if changed { (state.black, state.lastPicture, state.rawPicture) = (nil, nil, nil) }
+            if changed { (state.black, state.lastFrame, state.rawFrame) = (nil, nil, nil) }
             let isDelayedOtherwise = state.answered.map { $0 != state.timeline.latency(base: state.promise) } ?? false
             return (changed, state.announced, isDelayedOtherwise, Array(state.inputs.values))
         }

@@ -13,7 +13,7 @@ import Synchronization
 final class Processor: @unchecked Sendable {
     struct Handlers: Sendable {
         /// Called on the processor's streaming thread.
-        var onPicture: @Sendable (Processor, EncoderFrame) -> Void
+        var onFrame: @Sendable (Processor, EncoderFrame) -> Void
         /// The processor is slower than the input, and its queue dropped a frame.
         var onDrop: @Sendable (Processor) -> Void
         var onEnd: @Sendable (Processor, _ why: String) -> Void
@@ -48,7 +48,7 @@ final class Processor: @unchecked Sendable {
     private let state: Mutex<State>
 
     /// Frames that may be in flight in the processor before its silence counts, and the checks for which that may last.
-    private static let patience = (pictures: 2, looks: 8)
+    private static let silenceLimit = (frames: 2, checks: 8)
     /// Time between two checks, ms.
     static let interval = 250
 
@@ -207,8 +207,8 @@ final class Processor: @unchecked Sendable {
     /// instead of time, because the whole process may have been suspended.
     func isSilent() -> Bool {
         state.withLock { state in
-            state.silence = state.unanswered > Self.patience.pictures ? state.silence &+ 1 : 0
-            return state.silence >= Self.patience.looks
+            state.silence = state.unanswered > Self.silenceLimit.frames ? state.silence &+ 1 : 0
+            return state.silence >= Self.silenceLimit.checks
         }
     }
 
@@ -241,6 +241,6 @@ final class Processor: @unchecked Sendable {
             (state.unanswered, state.silence) = (0, 0)
             return EncoderFrame(buffer: buffer, size: state.size, runningTime: time)
         }
-        if let frame { handlers.onPicture(self, frame) }
+        if let frame { handlers.onFrame(self, frame) }
     }
 }

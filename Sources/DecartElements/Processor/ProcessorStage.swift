@@ -42,7 +42,7 @@ final class ProcessorStage: Sendable {
     /// Entered while a processor is being started or removed.
     private let busy = DispatchGroup()
     private struct Handlers {
-        var onPicture: (@Sendable (Processor, EncoderFrame) -> Void)?
+        var onFrame: (@Sendable (Processor, EncoderFrame) -> Void)?
         var onDrop: (@Sendable () -> Void)?
     }
     private let handlers = Mutex(Handlers())
@@ -52,8 +52,8 @@ final class ProcessorStage: Sendable {
 
     /// Sets the handler for a processor's frames, called on its streaming thread. The handler must let `passes` decide
     /// whether a frame goes on.
-    func onPicture(_ handler: @escaping @Sendable (Processor, EncoderFrame) -> Void) {
-        handlers.withLock { $0.onPicture = handler }
+    func onFrame(_ handler: @escaping @Sendable (Processor, EncoderFrame) -> Void) {
+        handlers.withLock { $0.onFrame = handler }
     }
 
     /// Sets the handler for frames that were dropped because the processor is too slow.
@@ -115,7 +115,7 @@ final class ProcessorStage: Sendable {
         let processor = Processor(
             text, isLive: state.withLock(\.isLive),
             Processor.Handlers(
-                onPicture: { [weak self] in self?.handlers.withLock(\.onPicture)?($0, $1) },
+                onFrame: { [weak self] in self?.handlers.withLock(\.onFrame)?($0, $1) },
                 onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))
         let (element, former) = state.withLock { state -> (Bin?, Processor?) in
             guard let element = state.element else { return (nil, nil) }
@@ -191,7 +191,7 @@ final class ProcessorStage: Sendable {
     }
 
     /// Handles an error or warning of a child. Returns true if it ends a processor, also one that is being removed.
-    func takesOver(_ message: Message) -> Bool {
+    func claims(_ message: Message) -> Bool {
         let processors = state.withLock { $0.all + $0.leaving }
         guard let processor = processors.first(where: { $0.fails(by: message) }) else { return false }
         fail(processor, Self.words(message))

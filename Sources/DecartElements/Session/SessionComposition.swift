@@ -27,7 +27,7 @@ struct SessionPlan: Sendable {
     var direct: MediaSettings
     var room: MediaSettings
     /// Size of the frames that are sent, for any transport.
-    var size: PictureSize
+    var size: CurrentFrameSize
     /// Warns that `codec=auto` lacks the codec that the service prefers.
     var codecWarning: String?
     /// Warns of properties that a viewer ignores.
@@ -63,7 +63,7 @@ extension SessionPlan {
             // service uses today.
             let format = try Self.format(settings, model)
             output = format
-            size = PictureSize(width: format.width, height: format.height)
+            size = CurrentFrameSize(width: format.width, height: format.height)
             let servers = try Self.servers(settings, isLoopback: base.isLoopback)
             direct = try Self.media(settings, model, .webrtc, servers, size)
             room = try Self.media(settings, model, .livekit, servers, size)
@@ -103,7 +103,7 @@ extension SessionPlan {
 
     private static func media(
         _ settings: TransformSettings, _ model: DecartModel, _ generation: MediaTransportKind, _ servers: [ICEServer],
-        _ size: PictureSize
+        _ size: CurrentFrameSize
     ) throws(ProtocolError) -> MediaSettings {
         let format = try format(settings, model, generation)
         let range = settings.bitrateRange(generation)
@@ -402,16 +402,16 @@ final class ElementSession: @unchecked Sendable {
                 let attempt = Self.attempts.wrappingAdd(1, ordering: .relaxed).newValue
                 let settings = plan.media(for: start.generation)
                 plan.adapt(to: settings, host)
-                let tell = { @Sendable (event: MediaEvent) in
+                let onMediaEvent = { @Sendable (event: MediaEvent) in
                     if event == .stopped { slot.all.withLock { $0[attempt] = nil } }
                     onEvent(event)
                 }
                 let path = MediaPath(
-                    attempt: attempt, host: host, settings: settings, perform: { queue.async($0) }, onEvent: tell)
+                    attempt: attempt, host: host, settings: settings, perform: { queue.async($0) }, onEvent: onMediaEvent)
                 let transport: any ElementMedia =
                     switch start.generation {
-                    case .webrtc: PeerMediaTransport(path: path, onEvent: tell)
-                    case .livekit: RoomMediaTransport(path: path, scheduler: queue, onEvent: tell)
+                    case .webrtc: PeerMediaTransport(path: path, onEvent: onMediaEvent)
+                    case .livekit: RoomMediaTransport(path: path, scheduler: queue, onEvent: onMediaEvent)
                     }
                 if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
                 if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
@@ -448,7 +448,7 @@ final class ElementSession: @unchecked Sendable {
     var statistics: PeerConnectionStatistics? { media.newest?.statistics }
 
     /// True if the message comes from a media path, which then handles it itself.
-    func takesOver(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.takesOver(message) } }
+    func claims(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.claims(message) } }
 
     var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
 

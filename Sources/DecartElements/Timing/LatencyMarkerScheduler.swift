@@ -16,7 +16,7 @@ package struct LatencyMarkerScheduler: Sendable {
     /// Frames marked in a row after the first answer, or after an answer that shows a changed delay.
     package static let burst = 5
     /// Received frames without any answer after which none is expected.
-    package static let patience = 30
+    package static let maximumUnmarked = 30
 
     private enum Pace {
         /// No answer yet.
@@ -31,7 +31,7 @@ package struct LatencyMarkerScheduler: Sendable {
     private var entries: [Entry] = []
     private var nextNumber: UInt16
     private var lastTime: ClockTime?
-    private var picturesWithout = 0
+    private var framesWithoutNumber = 0
     private var delays = DelayFilter(window: LatencyMarkerScheduler.burst)
 
     /// - Parameter isSilent: the service is known not to return markers.
@@ -88,10 +88,10 @@ package struct LatencyMarkerScheduler: Sendable {
     }
 
     /// Called for each received frame without a number. Returns true once: when no answer is to be expected any more.
-    package mutating func pictureWithoutNumber() -> Bool {
-        guard delays.value == nil, picturesWithout < Self.patience else { return false }
-        picturesWithout += 1
-        guard picturesWithout == Self.patience else { return false }
+    package mutating func frameWithoutNumber() -> Bool {
+        guard delays.value == nil, framesWithoutNumber < Self.maximumUnmarked else { return false }
+        framesWithoutNumber += 1
+        guard framesWithoutNumber == Self.maximumUnmarked else { return false }
         if case .searching = pace { pace = .doubting(left: Self.burst) }
         return true
     }

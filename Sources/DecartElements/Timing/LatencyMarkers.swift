@@ -27,8 +27,8 @@ final class CaptureTiming: Sendable {
         glassToGlass.withLock { _ = $0.add(time) }
     }
 
-    func settle(_ delay: Int64, attempt: Int) {
-        if output.settle(delay: delay, attempt: attempt) { element.unowned.post(Message.latency(element.unowned)) }
+    func setDelay(_ delay: Int64, attempt: Int) {
+        if output.setDelay(delay, attempt: attempt) { element.unowned.post(Message.latency(element.unowned)) }
     }
 
     func unanswered() {
@@ -50,7 +50,7 @@ final class LatencyMarkers: Sendable {
         /// Time from a frame's running time until it is sent, ns.
         var lag: Int64 = 0
         /// The last returned frame, whose pixels cover the marker of the next one.
-        var picture: Buffer?
+        var frame: Buffer?
         var hasSent = false
         var isEstimated = false
     }
@@ -97,20 +97,20 @@ final class LatencyMarkers: Sendable {
 
     /// Evaluates the marker of a decoded frame. Returns a copy with the marker covered, or nil if the frame can go on
     /// unchanged.
-    func read(_ picture: Buffer, _ video: VideoInfo) -> Buffer? {
+    func read(_ frame: Buffer, _ video: VideoInfo) -> Buffer? {
         guard video.hasPlainLuma else { return nil }
-        let found = picture.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
+        let found = frame.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
         let now = timing.element.unowned.currentRunningTime
         let (isOurs, sentAt, covering) = state.withLock { state -> (Bool, ClockTime?, Buffer?) in
             guard let found, state.ledger.contains(found.number) else { return (false, nil, nil) }
-            return (true, state.ledger.answer(found.number), state.picture)
+            return (true, state.ledger.answer(found.number), state.frame)
         }
         guard isOurs, let found else {
-            settleWithoutAnswer(picture)
+            setDelayWithoutAnswer(frame)
             return nil
         }
-        if let sentAt, let arrival = picture.pts { settle(sentAt: sentAt, arrival: arrival, now: now) }
-        guard let copy = picture.copyOfMetadata() else { return nil }
+        if let sentAt, let arrival = frame.pts { update(sentAt: sentAt, arrival: arrival, now: now) }
+        guard let copy = frame.copyOfMetadata() else { return nil }
         let isCovered = copy.withLuma(video, writable: true) { luma -> Bool in
             let isDone = covering?.withLuma(video, writable: false) { other -> Bool in
                 LatencyMarker.cover(found, in: luma, with: other)
@@ -119,32 +119,32 @@ final class LatencyMarkers: Sendable {
             if isDone != true { LatencyMarker.cover(found, in: luma, with: nil) }
             return true
         }
-        state.withLock { $0.picture = copy }
+        state.withLock { $0.frame = copy }
         return isCovered == true ? copy : nil
     }
 
-    private func settle(sentAt: ClockTime, arrival: ClockTime, now: ClockTime?) {
+    private func update(sentAt: ClockTime, arrival: ClockTime, now: ClockTime?) {
         let delay = state.withLock { $0.ledger.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)) }
         if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
-        timing.settle(delay, attempt: attempt)
+        timing.setDelay(delay, attempt: attempt)
     }
 
-    private func settleWithoutAnswer(_ picture: Buffer) {
+    private func setDelayWithoutAnswer(_ frame: Buffer) {
         let wasSilent = timing.isSilent
         let (isOver, hasSent, lag) = state.withLock { state in
-            state.picture = picture
+            state.frame = frame
             // If the service is known not to return markers, or nothing is sent, further frames would tell no more than
             // the first.
             let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.ledger.delay == nil
             if isFirst { state.isEstimated = true }
-            return (isFirst || state.hasSent && state.ledger.pictureWithoutNumber(), state.hasSent, state.lag)
+            return (isFirst || state.hasSent && state.ledger.frameWithoutNumber(), state.hasSent, state.lag)
         }
         guard isOver else { return }
         // A viewer receives frames of another client: only their arrival time is known.
-        guard hasSent else { return timing.settle(0, attempt: attempt) }
+        guard hasSent else { return timing.setDelay(0, attempt: attempt) }
         timing.unanswered()
         askRoundTrip { [attempt, timing] roundTrip in
-            timing.settle(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), attempt: attempt)
+            timing.setDelay(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), attempt: attempt)
         }
     }
 }

@@ -9,7 +9,7 @@ package struct OutputTimeline: Sendable {
     private var shift: Int64 = 0
     private var target: Int64?
     /// `attempt` of the newest media path with a known delay.
-    private var settledAttempt = -1
+    private var delayAttempt = -1
     /// Latency that the delay has required so far, with a reserve, ns. It only rises, so that sinks adapt rarely.
     private var promised: ClockTime = 0
     private var hasShown = false
@@ -19,16 +19,16 @@ package struct OutputTimeline: Sendable {
     package var isCapture: Bool { minimum != nil }
 
     /// True if frames of this media path can be timestamped: its delay is known, or arrival times are used.
-    package func isSettled(attempt: Int) -> Bool { !isCapture || settledAttempt >= attempt }
+    package func hasDelay(attempt: Int) -> Bool { !isCapture || delayAttempt >= attempt }
 
     /// Takes the measured delay of a media path, from a frame's running time at the input to its arrival, ns.
     /// - Parameter base: latency after arrival, ns.
     /// - Returns: true if a higher latency must be reported than before.
-    package mutating func settle(_ delay: Int64, attempt: Int, base: ClockTime) -> Bool {
-        guard isCapture, attempt >= settledAttempt else { return false }
+    package mutating func setDelay(_ delay: Int64, attempt: Int, base: ClockTime) -> Bool {
+        guard isCapture, attempt >= delayAttempt else { return false }
         // Another media path has a delay of its own, so there is nothing to smooth.
-        if attempt > settledAttempt || !hasShown { shift = delay }
-        settledAttempt = attempt
+        if attempt > delayAttempt || !hasShown { shift = delay }
+        delayAttempt = attempt
         target = delay
         let needed = Self.sum(base, delay)
         guard needed > floor(base) else { return false }
@@ -81,7 +81,7 @@ package struct OutputTimeline: Sendable {
 /// are audible, while one or two late frames are not visible. In the first seconds of measuring, while a service warms
 /// up, it follows at once.
 package struct SteadyShift: Sendable {
-    private static let patience: ClockTime = 1_000_000_000
+    private static let confirmationTime: ClockTime = 1_000_000_000
     private static let warmUp: ClockTime = 5_000_000_000
     private static let tolerance: UInt64 = 5_000_000
     private var current: Int64?
@@ -108,7 +108,7 @@ package struct SteadyShift: Sendable {
             candidate = (shift, now)
             return current
         }
-        guard now &- known.since >= Self.patience else { return current }
+        guard now &- known.since >= Self.confirmationTime else { return current }
         (self.current, candidate) = (shift, nil)
         return shift
     }

@@ -41,7 +41,7 @@ final class DecartTransform: ElementImplementation {
         /// New at each start.
         var facts = VideoTrackStats()
         /// Size of the frames that are sent; nil before the first start.
-        var size: PictureSize?
+        var size: CurrentFrameSize?
         /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
@@ -95,17 +95,17 @@ final class DecartTransform: ElementImplementation {
 
     func requestPad(template: String) -> Pad? {
         guard template == "audio_sink", let pad = audio.request() else { return nil }
-        settleAudio()
+        updatePublishedAudio()
         return pad
     }
 
     /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set.
-    private func settleAudio() {
+    private func updatePublishedAudio() {
         let (session, isPublished) = state.withLock { ($0.session, $0.settings.publishAudio) }
         session?.setAudio(isPublished && audio.isWanted)
     }
 
-    private func settleVideo() {
+    private func updatePublishedVideo() {
         let (session, isPublished) = state.withLock { ($0.session, $0.settings.publishVideo) }
         session?.setVideoPublished(isPublished)
     }
@@ -113,7 +113,7 @@ final class DecartTransform: ElementImplementation {
     /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
     func releasePad(_ pad: Pad) {
         audio.release()
-        settleAudio()
+        updatePublishedAudio()
         state.withLock(\.session)?.async { [weak self] in self?.audio.hideIfUnwanted() }
     }
 
@@ -147,9 +147,9 @@ final class DecartTransform: ElementImplementation {
         case .flushStop:
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
-        case .streamStart: tell(takeTags(event), to: input, queue)
+        case .streamStart: apply(takeTags(event), to: input, queue)
         case .tag:
-            tell(takeTags(event), to: input, queue)
+            apply(takeTags(event), to: input, queue)
             guard event.imageOrientationTag != nil else {
                 state.withLock(\.output)?.forward(event)
                 return .pass
@@ -174,7 +174,7 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func tell(_ rotation: ImageRotation?, to input: InputChain, _ queue: Pad) {
+    private func apply(_ rotation: ImageRotation?, to input: InputChain, _ queue: Pad) {
         guard let rotation else { return }
         input.arrived(rotation)
         // A custom event carries the rotation through the queue, in order with the frames.
@@ -212,8 +212,8 @@ final class DecartTransform: ElementImplementation {
         case "fallback": applyFallback()
         case "mute-video": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
-        case "publish-audio": settleAudio()
-        case "publish-video": settleVideo()
+        case "publish-audio": updatePublishedAudio()
+        case "publish-video": updatePublishedVideo()
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.session != nil) }
             if isRunning { input?.processing.change(to: text) }
@@ -459,8 +459,8 @@ final class DecartTransform: ElementImplementation {
             $0.hasWarnedOfEncoder = false
         }
         // Both properties may have changed meanwhile; any change from here on finds the session.
-        settleAudio()
-        settleVideo()
+        updatePublishedAudio()
+        updatePublishedVideo()
         if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
         return true
     }
@@ -643,7 +643,7 @@ final class DecartTransform: ElementImplementation {
             let id = state.withLock(\.snapshot.sessionID)
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
-        case .promptResult(let result): tell(result, reporter)
+        case .promptResult(let result): post(result, reporter)
         case .ending(let left):
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
@@ -652,7 +652,7 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func tell(_ result: PromptResult, _ reporter: SessionReporter) {
+    private func post(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
         element.post(Message.element(element, SessionMessages.promptResult(result)))
         guard !reporter.isSilent else { return }
@@ -684,7 +684,7 @@ final class DecartTransform: ElementImplementation {
         switch message.kind {
         case .eos, .stateChanged, .latency: return nil
         case .error, .warning:
-            let isTaken = input?.processing.takesOver(message) == true || session?.takesOver(message) == true
+            let isTaken = input?.processing.claims(message) == true || session?.claims(message) == true
             return isTaken ? nil : message
         default: return message
         }

@@ -44,8 +44,8 @@ struct MediaWatchdog: Sendable, Equatable {
     }
 
     /// Returns true if the path is dead.
-    /// - Parameter patience: replaces the timeout if it is longer.
-    mutating func sample(_ traffic: MediaTraffic, now: Duration, patience: Duration = .zero) -> Bool {
+    /// - Parameter minimumTimeout: replaces the timeout if it is longer.
+    mutating func sample(_ traffic: MediaTraffic, now: Duration, minimumTimeout: Duration = .zero) -> Bool {
         defer {
             last = traffic
             lastAt = now
@@ -58,6 +58,6 @@ struct MediaWatchdog: Sendable, Equatable {
             quietSamples? += 1
             if traffic.sent != last.sent { silence += min(max(now - lastAt, .zero), interval * 2) }
         }
-        return silence >= max(expectsMedia ? timeout : idleTimeout, patience)
+        return silence >= max(expectsMedia ? timeout : idleTimeout, minimumTimeout)
     }
 }

@@ -709,7 +709,7 @@ package struct SessionMachine: Sendable {
         // A service in a room starts only once it has found our track there, so its first media may take longer.
         let isFresh = attempt.transport == .livekit && traffic.received == 0
         let isDead = attempt.watchdog.sample(
-            traffic, now: now, patience: isFresh ? configuration.connectionTimeout : .zero)
+            traffic, now: now, minimumTimeout: isFresh ? configuration.connectionTimeout : .zero)
         phase = .running(attempt)
         guard isDead else { return }
         if attempt.watchdog.expectsMedia {

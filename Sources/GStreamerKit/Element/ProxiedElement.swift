@@ -21,9 +21,9 @@ package final class ProxiedElement: Sendable {
         self.element = element
         self.carrier = carrier
         let specs = elementClass.properties(besides: own.properties)
-        let told = elementClass.signals(besides: own.signals)
+        let inherited = elementClass.signals(besides: own.signals)
         properties = Dictionary(specs.map { ($0.name, $0) }) { first, _ in first }
-        signals = Dictionary(told.map { ($0.name, $0) }) { first, _ in first }
+        signals = Dictionary(inherited.map { ($0.name, $0) }) { first, _ in first }
         // GObject already notifies a writable property on the parent, where the application sets it; only the child
         // changes a read-only one.
         for spec in specs where spec.access == .readOnly {
@@ -32,7 +32,7 @@ package final class ProxiedElement: Sendable {
                 return nil
             }
         }
-        for signal in told where !signal.isAction && signal.result == nil { passOn(signal) }
+        for signal in inherited where !signal.isAction && signal.result == nil { passOn(signal) }
     }
 
     @discardableResult private func passOn(_ signal: SignalSpec) -> SignalHandler {

@@ -39,8 +39,8 @@ private final class ProbeBox {
 }
 
 private final class GateBox: Sendable {
-    let lets: @Sendable () -> Bool
-    init(_ lets: @escaping @Sendable () -> Bool) { self.lets = lets }
+    let isOpen: @Sendable () -> Bool
+    init(_ isOpen: @escaping @Sendable () -> Bool) { self.isOpen = isOpen }
 }
 
 extension Pad {
@@ -57,16 +57,16 @@ extension Pad {
         return ProbeID(id: id)
     }
 
-    /// Adds a probe that drops buffers and buffer lists while `lets` returns false. `lets` runs on whichever thread
+    /// Adds a probe that drops buffers and buffer lists while `isOpen` returns false. `isOpen` runs on whichever thread
     /// uses the pad.
-    package func addGate(_ lets: @escaping @Sendable () -> Bool) {
+    package func addGate(_ isOpen: @escaping @Sendable () -> Bool) {
         let kinds = GST_PAD_PROBE_TYPE_BUFFER.rawValue | GST_PAD_PROBE_TYPE_BUFFER_LIST.rawValue
         gst_pad_add_probe(
             pad, GstPadProbeType(rawValue: kinds),
             { _, _, data in
                 guard let data else { return GST_PAD_PROBE_OK }
-                return Unmanaged<GateBox>.fromOpaque(data).takeUnretainedValue().lets() ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP
-            }, Unmanaged.passRetained(GateBox(lets)).toOpaque(),
+                return Unmanaged<GateBox>.fromOpaque(data).takeUnretainedValue().isOpen() ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP
+            }, Unmanaged.passRetained(GateBox(isOpen)).toOpaque(),
             { data in if let data { Unmanaged<GateBox>.fromOpaque(data).release() } })
     }
 

@@ -28,7 +28,7 @@ enum MetaTag {
     }
 }
 
-private struct FlippedPicture {
+private struct FlippedFrame {
     let flip: Flip
     let width: Int
     let height: Int
@@ -46,21 +46,21 @@ extension BufferRef {
     /// Moves crop and region-of-interest metas with the flipped frame, and drops any other meta that depends on
     /// orientation.
     package func flipMetas(_ flip: Flip, size: (width: Int, height: Int)) {
-        var picture = FlippedPicture(flip: flip, width: size.width, height: size.height)
+        var frame = FlippedFrame(flip: flip, width: size.width, height: size.height)
         gst_buffer_foreach_meta(
             pointer,
             { _, slot, data in
                 guard let slot, let meta = slot.pointee, let info = meta.pointee.info, let data else { return 1 }
-                let picture = data.assumingMemoryBound(to: FlippedPicture.self).pointee
+                let frame = data.assumingMemoryBound(to: FlippedFrame.self).pointee
                 let raw = UnsafeMutableRawPointer(meta)
                 switch info.pointee.api {
                 case gst_video_crop_meta_api_get_type():
                     let crop = raw.assumingMemoryBound(to: GstVideoCropMeta.self)
-                    picture.move(
+                    frame.move(
                         x: &crop.pointee.x, y: &crop.pointee.y, width: crop.pointee.width, height: crop.pointee.height)
                 case gst_video_region_of_interest_meta_api_get_type():
                     let region = raw.assumingMemoryBound(to: GstVideoRegionOfInterestMeta.self)
-                    picture.move(
+                    frame.move(
                         x: &region.pointee.x, y: &region.pointee.y, width: region.pointee.w, height: region.pointee.h)
                 case let api where MetaTag.orientation.isOn(api):
                     // Metas that the buffer pool owns cannot be removed from a buffer.
@@ -69,6 +69,6 @@ extension BufferRef {
                 default: break
                 }
                 return 1
-            }, &picture)
+            }, &frame)
     }
 }

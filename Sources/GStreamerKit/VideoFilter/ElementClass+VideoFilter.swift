@@ -102,7 +102,7 @@ private let prepareOutputBuffer:
         return parent(of: transform)?.prepare_output_buffer?(transform, input, output) ?? GST_FLOW_ERROR
     }
 
-private func pictureSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int)
+private func frameSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int)
 {
     if let meta = gst_buffer_get_video_meta(buffer) { return (Int(meta.pointee.width), Int(meta.pointee.height)) }
     let info = videoInfo(of: transform)
@@ -111,7 +111,7 @@ private func pictureSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform:
 
 private func hasOwnSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> Bool {
     let info = videoInfo(of: transform)
-    return pictureSize(buffer, transform) != (Int(info.width), Int(info.height))
+    return frameSize(buffer, transform) != (Int(info.width), Int(info.height))
 }
 
 private let transformBuffer:
@@ -122,7 +122,7 @@ private let transformBuffer:
         let result =
             inPlace ? parent.transform_ip?(transform, output) : parent.transform?(transform, input, output)
         guard result == GST_FLOW_OK else { return result ?? GST_FLOW_ERROR }
-        filterImplementation(of: transform)?.transformed(BufferRef(output), size: pictureSize(output, transform))
+        filterImplementation(of: transform)?.transformed(BufferRef(output), size: frameSize(output, transform))
         return GST_FLOW_OK
     }
 

@@ -217,7 +217,7 @@ private final class HandshakeGate: ChannelInboundHandler {
     private let onOpen: () -> Void
     private let onFailure: (any Error) -> Void
     private var timer: Scheduled<Void>?
-    private var isSettled = false
+    private var isFinished = false
 
     init(limit: TimeAmount, onOpen: @escaping () -> Void, onFailure: @escaping (any Error) -> Void) {
         self.limit = limit
@@ -233,27 +233,27 @@ private final class HandshakeGate: ChannelInboundHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if let event = event as? TLSUserEvent, case .handshakeCompleted = event, settle() { onOpen() }
+        if let event = event as? TLSUserEvent, case .handshakeCompleted = event, finishHandshake() { onOpen() }
         context.fireUserInboundEventTriggered(event)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { fail(error, context) }
 
     func channelInactive(context: ChannelHandlerContext) {
-        if settle() { onFailure(ChannelError.eof) }
+        if finishHandshake() { onFailure(ChannelError.eof) }
         context.fireChannelInactive()
     }
 
     func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
 
-    private func settle() -> Bool {
+    private func finishHandshake() -> Bool {
         timer?.cancel()
-        defer { isSettled = true }
-        return !isSettled
+        defer { isFinished = true }
+        return !isFinished
     }
 
     private func fail(_ error: any Error, _ context: ChannelHandlerContext) {
-        if settle() { onFailure(error) }
+        if finishHandshake() { onFailure(error) }
         context.close(promise: nil)
     }
 }

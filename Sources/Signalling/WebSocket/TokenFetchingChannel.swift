@@ -51,7 +51,7 @@ package final class TokenFetchingChannel: SignallingChannel {
         }
 
         /// Called on the network thread.
-        func hear(_ event: SignallingEvent) {
+        func deliver(_ event: SignallingEvent) {
             let isNews = isOver.withLock { isOver in
                 if isOver { return false }
                 switch event {
@@ -115,7 +115,7 @@ package final class TokenFetchingChannel: SignallingChannel {
             return true
         }
         guard isWanted else { return }
-        let channel = try makeChannel(token.key) { [listener] in listener.hear($0) }
+        let channel = try makeChannel(token.key) { [listener] in listener.deliver($0) }
         let isStillWanted = phase.withLock { phase in
             guard case .making = phase else { return false }
             phase = .open(channel, limit: token.sessionLimit)
@@ -153,8 +153,8 @@ package final class TokenFetchingChannel: SignallingChannel {
         case .open(let channel, _): channel.close()
         case .fetching(let fetch):
             fetch.cancel()
-            tell(.closed(code: nil, reason: ""))
-        case .idle, .starting, .making: tell(.closed(code: nil, reason: ""))
+            emit(.closed(code: nil, reason: ""))
+        case .idle, .starting, .making: emit(.closed(code: nil, reason: ""))
         case .ended: break
         }
     }
@@ -169,11 +169,11 @@ package final class TokenFetchingChannel: SignallingChannel {
                 return true
             }
         }
-        if isFirst { tell(event) }
+        if isFirst { emit(event) }
     }
 
     /// Emits asynchronously, so that no event comes during the caller's own call.
-    private func tell(_ event: SignallingEvent) {
-        EventLoops.group.next().execute { [listener] in listener.hear(event) }
+    private func emit(_ event: SignallingEvent) {
+        EventLoops.group.next().execute { [listener] in listener.deliver(event) }
     }
 }

@@ -273,8 +273,8 @@ private final class Connection: @unchecked Sendable {
 
     private func frames(_ event: FrameHandler.Event) {
         switch event {
-        case .text(let bytes): tell(.text(bytes), size: bytes.count)
-        case .binary(let bytes): tell(.binary(bytes), size: bytes.count)
+        case .text(let bytes): emit(.text(bytes), size: bytes.count)
+        case .binary(let bytes): emit(.binary(bytes), size: bytes.count)
         case .closed(let code, let reason):
             end(.closed(code: code, reason: url.redacting(reason)))
         case .violated(let reason):
@@ -289,7 +289,7 @@ private final class Connection: @unchecked Sendable {
         }
     }
 
-    private func tell(_ message: SignallingEvent, size: Int) {
+    private func emit(_ message: SignallingEvent, size: Int) {
         guard !isClosing else { return }
         if backlog.withLock({ $0.add(size) }) { updateReading() }
         onEvent(message)

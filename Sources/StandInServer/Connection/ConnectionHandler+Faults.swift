@@ -41,8 +41,8 @@ extension ConnectionHandler {
         guard notice.sessionID.map({ $0 == identity.id }) ?? true, !isClosing else { return }
         log("faults: \(notice.faults.map(\.kind.name).joined(separator: ", "))")
         let steps = script.add(notice.faults)
-        conversation.limitAccepted(to: script.plan.acceptedCount)
-        if script.plan.bendsCandidates { carryOut(conversation.trickle(), context) }
+        machine.limitAccepted(to: script.plan.acceptedCount)
+        if script.plan.bendsCandidates { perform(machine.trickle(), context) }
         addMediaFaults(notice.faults)
         perform(steps, context)
     }
@@ -53,10 +53,10 @@ extension ConnectionHandler {
 
     private func perform(_ step: FaultScript.Step, _ context: ChannelHandlerContext) {
         // Orders run on a closing channel too: `send` checks `isClosing`, and media must stop whichever side closed.
-        if case .order(let order) = step { return carryOut(order, context) }
+        if case .action(let action) = step { return perform(action, context) }
         guard !isClosing else { return }
         switch step {
-        case .order: break
+        case .action: break
         case .later(let seconds, let steps): later(seconds, steps, context)
         case .every(let seconds, let steps): every(seconds, steps, context)
         case .raw(let bytes): encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
@@ -72,10 +72,10 @@ extension ConnectionHandler {
         case .reset: Reset.close(context.channel)
         case .mute: isMute = true
         case .ignorePings: ignoresPings = true
-        case .endGeneration(let reason): carryOut(conversation.ended(reason: reason), context)
+        case .endGeneration(let reason): perform(machine.ended(reason: reason), context)
         case .pauseGeneration(let reason, let output):
-            carryOut(conversation.paused(reason: reason, output), context)
-        case .restartGeneration(let output): carryOut(conversation.restarted(output), context)
+            perform(machine.paused(reason: reason, output), context)
+        case .restartGeneration(let output): perform(machine.restarted(output), context)
         }
     }
 

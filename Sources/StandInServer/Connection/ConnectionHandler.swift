@@ -1,4 +1,4 @@
-// Drives one `ControlStateMachine`: passes WebSocket frames in and carries its orders out. Everything here runs on the
+// Drives one `ControlStateMachine`: passes WebSocket frames in and carries its actions out. Everything here runs on the
 // connection's event loop; media events hop onto it. It knows nothing of HTTP, API keys or GStreamer.
 import DecartProtocol
 import Dispatch
@@ -31,9 +31,9 @@ final class ConnectionHandler: ChannelInboundHandler {
     let identity: SessionIdentity
     private let services: ConnectionServices
     private let number: Int
-    /// The viewers of this session; on a viewer's connection, the audience of the session that it watches.
-    private let audience: Viewers
-    var conversation: ControlStateMachine
+    /// The viewers of this session; on a viewer's connection, the viewers of the session that it watches.
+    private let viewers: Viewers
+    var machine: ControlStateMachine
     var script: FaultScript
     /// Timers of the script; cancelled when the connection closes.
     var faultTimers = FaultTimers()
@@ -63,10 +63,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         identity = rules.identity
         self.services = services
         script = FaultScript(plan)
-        conversation = ControlStateMachine(rules: rules)
-        conversation.limitAccepted(to: plan.acceptedCount)
+        machine = ControlStateMachine(rules: rules)
+        machine.limitAccepted(to: plan.acceptedCount)
         number = services.board.add(sessionID: rules.identity.id, request: request)
-        audience = watched ?? Viewers()
+        viewers = watched ?? Viewers()
     }
 
     // MARK: Channel
@@ -74,10 +74,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         log(isViewer ? "opened, to watch" : "opened, model \(LogText.clean(request.model))")
         if isViewer {
-            audience.enter(context.channel)
+            viewers.enter(context.channel)
             countViewer(1)
         } else {
-            services.audiences.add(audience, of: identity.id)
+            services.viewerBoard.add(viewers, of: identity.id)
         }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
@@ -85,7 +85,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
         }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
-        perform(script.opened(conversation.opened()), context)
+        perform(script.opened(machine.opened()), context)
     }
 
     private var isViewer: Bool { request.watched != nil }
@@ -119,20 +119,20 @@ final class ConnectionHandler: ChannelInboundHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case is ShutdownNotice:
-            carryOut(conversation.stopped(), context)
+            perform(machine.stopped(), context)
             close(.goingAway, context)
         case let notice as FaultNotice:
             take(notice, context)
         case let notice as StepNotice:
             if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
         case is SessionEnded:
-            carryOut(conversation.closed(), context)
+            perform(machine.closed(), context)
             var data = context.channel.allocator.buffer(capacity: 32)
             data.write(webSocketErrorCode: .normalClosure)
             data.writeString("the session has ended")
             close(data, context)
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
-            log("nothing was heard of the client, not even a pong")
+            log("the client sent nothing, not even a pong")
             context.close(promise: nil)
         default:
             context.fireUserInboundEventTriggered(event)
@@ -149,12 +149,12 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        carryOut(conversation.closed(), context)
+        perform(machine.closed(), context)
         if isViewer {
-            audience.leave(context.channel)
+            viewers.leave(context.channel)
             countViewer(-1)
         } else {
-            services.audiences.remove(identity.id)
+            services.viewerBoard.remove(identity.id)
         }
         pings?.cancel()
         faultTimers.cancelAll()
@@ -178,26 +178,26 @@ final class ConnectionHandler: ChannelInboundHandler {
             return malformed(error.message, context)
         }
         log("received \(LogText.clean(message.type))")
-        let orders = conversation.received(message)
+        let actions = machine.received(message)
         services.board.update(number) {
             $0.note(message)
-            $0.offeredBeforeState = conversation.offeredBeforeState
+            $0.offeredBeforeState = machine.offeredBeforeState
         }
-        carryOut(orders, context)
+        perform(actions, context)
     }
 
     private func malformed(_ words: String, _ context: ChannelHandlerContext) {
         log("received a malformed frame")
         services.board.update(number) { $0.malformedCount += 1 }
-        carryOut(conversation.receivedMalformed(words), context)
+        perform(machine.receivedMalformed(words), context)
     }
 
-    func carryOut(_ orders: [ControlStateMachine.Order], _ context: ChannelHandlerContext) {
-        perform(script.bend(orders), context)
+    func perform(_ actions: [ControlStateMachine.Action], _ context: ChannelHandlerContext) {
+        perform(script.applyFaults(actions), context)
     }
 
-    func carryOut(_ order: ControlStateMachine.Order, _ context: ChannelHandlerContext) {
-        switch order {
+    func perform(_ action: ControlStateMachine.Action, _ context: ChannelHandlerContext) {
+        switch action {
         case .send(let message): send(message, context)
         case .setLook(let look): setLook(look)
         case .openRoom: openRoom(context)
@@ -232,7 +232,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         ticks?.cancel()
         ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
             let (handler, context) = bound.value
-            handler.carryOut(handler.conversation.secondPassed(), context)
+            handler.perform(handler.machine.secondPassed(), context)
         }
     }
 
@@ -241,7 +241,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         gathering?.cancel()
         gathering = context.eventLoop.scheduleTask(in: Self.gatheringTimeout) {
             let (handler, context) = bound.value
-            handler.carryOut(handler.conversation.candidatesOverdue(), context)
+            handler.perform(handler.machine.candidatesOverdue(), context)
         }
     }
 
@@ -254,14 +254,13 @@ final class ConnectionHandler: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         let painter = FramePainter(
-            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, audience: audience
-        ) {
-            [board = services.board] count in
+            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
+        ) { [board = services.board] count in
             board.wake()
             guard count == 1 else { return }
             eventLoop.execute {
                 let (handler, context) = bound.value
-                if handler.room != nil { handler.carryOut(handler.conversation.mediaFlows(), context) }
+                if handler.room != nil { handler.perform(handler.machine.mediaFlows(), context) }
             }
         }
         self.painter = painter
@@ -274,7 +273,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let info = LiveKitRoomInfo(
             url: RoomAddress.url(host: request.host, context.channel), token: token, roomName: room.identity.name,
             sessionID: identity.id)
-        carryOut(conversation.roomOpened(info), context)
+        perform(machine.roomOpened(info), context)
     }
 
     private func startMedia(offer: String, _ context: ChannelHandlerContext) {
@@ -282,39 +281,38 @@ final class ConnectionHandler: ChannelInboundHandler {
         let generation = mediaGeneration
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        // Delivers an event to the conversation only while this media is the current one.
-        let tell: @Sendable (@escaping @Sendable (inout ControlStateMachine) -> [ControlStateMachine.Order]) -> Void = { event in
+        // Delivers an event to the machine only while this media is the current one.
+        let update: @Sendable (@escaping @Sendable (inout ControlStateMachine) -> [ControlStateMachine.Action]) -> Void = { event in
             eventLoop.execute {
                 let (handler, context) = bound.value
                 guard handler.mediaGeneration == generation, handler.media != nil else { return }
-                handler.carryOut(event(&handler.conversation), context)
+                handler.perform(event(&handler.machine), context)
             }
         }
         let painter = FramePainter(
-            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, audience: audience
-        ) {
-            [board = services.board] count in
+            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
+        ) { [board = services.board] count in
             board.wake()
-            if count == 1 { tell { $0.mediaFlows() } }
+            if count == 1 { update { $0.mediaFlows() } }
         }
-        let hear = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
+        let onEvent = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
             switch event {
-            case .answered(let sdp): tell { $0.mediaAnswered(sdp) }
-            case .offered(let sdp): tell { $0.mediaOffered(sdp) }
-            case .localCandidate(let candidate): tell { $0.mediaFound(candidate) }
+            case .answered(let sdp): update { $0.mediaAnswered(sdp) }
+            case .offered(let sdp): update { $0.mediaOffered(sdp) }
+            case .localCandidate(let candidate): update { $0.mediaFound(candidate) }
             case .failed(let words):
                 log("session \(number): media failed: \(LogText.clean(words))")
                 board.update(number) { $0.mediaFailure = words }
-                tell { $0.mediaFailed(words) }
+                update { $0.mediaFailed(words) }
             }
         }
         if isViewer {
-            media = services.engine.makeViewer(offer: offer, of: audience, onEvent: hear)
+            media = services.engine.makeViewer(offer: offer, of: viewers, onEvent: onEvent)
         } else {
             self.painter = painter
             painter.setPaused(mediaArePaused)
             services.board.setPainter(painter, of: number)
-            media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: hear)
+            media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
         }
         services.mediaGroup.enter()
     }
@@ -327,13 +325,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func pauseMedia(_ output: Fault.Output) {
         mediaArePaused = true
         painter?.setPaused(true)
-        if output.isWithdrawn { room?.tell(.withdrawOutput) }
+        if output.isWithdrawn { room?.notify(.withdrawOutput) }
     }
 
     private func restartMedia(_ output: Fault.Output) {
         mediaArePaused = false
         painter?.setPaused(false)
-        room?.tell(.restartOutput(output))
+        room?.notify(.restartOutput(output))
         media?.restart(output)
     }
 
@@ -343,7 +341,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         room = nil
         guard let media else { return }
         self.media = nil
-        if !isViewer { audience.end() }
+        if !isViewer { viewers.end() }
         media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
     }
 

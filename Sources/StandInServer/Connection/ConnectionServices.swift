@@ -6,7 +6,7 @@ struct ConnectionServices: Sendable {
     let engine: any MediaEngine
     let faults: FaultBoard
     let rooms = RoomBoard()
-    let audiences = ViewerBoard()
+    let viewerBoard = ViewerBoard()
     let roomICE: RoomICE
     let servesSingleConnections: Bool
     /// Simulated inference time of a frame.

@@ -1,5 +1,5 @@
-// The control channel of one session as a state machine: takes events and returns orders. It knows no socket, clock,
-// thread, log or media; `ConnectionHandler` drives it and carries the orders out.
+// The control channel of one session as a state machine: takes events and returns actions. It knows no socket, clock,
+// thread, log or media; `ConnectionHandler` drives it and carries the actions out.
 import DecartProtocol
 
 struct ControlStateMachine {
@@ -21,7 +21,7 @@ struct ControlStateMachine {
         var acceptedCount: Int?
     }
 
-    enum Order: Sendable, Equatable {
+    enum Action: Sendable, Equatable {
         case send(ServerMessage)
         case setLook(Look)
         /// The driver replies with `roomOpened`.
@@ -81,13 +81,13 @@ struct ControlStateMachine {
 
     // MARK: Client messages
 
-    mutating func opened() -> [Order] {
+    mutating func opened() -> [Action] {
         if rules.isViewer { return [.send(.status("ready"))] }
         guard rules.transports.contains(.webrtc), !(rules.asksForRoom && rules.transports.contains(.livekit)) else { return [] }
         return [.send(.status("ready")), .send(.sessionID(rules.identity))]
     }
 
-    mutating func received(_ message: ClientMessage) -> [Order] {
+    mutating func received(_ message: ClientMessage) -> [Action] {
         guard phase != .over else { return [] }
         switch message {
         case .prompt(let prompt): return received(prompt)
@@ -103,11 +103,11 @@ struct ControlStateMachine {
         }
     }
 
-    mutating func receivedMalformed(_ words: String) -> [Order] {
+    mutating func receivedMalformed(_ words: String) -> [Action] {
         phase == .over ? [] : [.send(.error(words))]
     }
 
-    private mutating func received(_ prompt: PromptMessage) -> [Order] {
+    private mutating func received(_ prompt: PromptMessage) -> [Action] {
         if let refusal = refusal(of: prompt.text) {
             return [.send(.promptAck(PromptAck(prompt: prompt.text, success: false, error: refusal.words)))]
         }
@@ -115,7 +115,7 @@ struct ControlStateMachine {
         return look() + [.send(.promptAck(PromptAck(prompt: prompt.text, success: true)))]
     }
 
-    private mutating func received(_ message: SetImageMessage) -> [Order] {
+    private mutating func received(_ message: SetImageMessage) -> [Action] {
         switch imageHash(of: message) {
         case .failure(let refusal):
             return [.send(.setImageAck(SetImageAck(success: false, error: refusal.words)))]
@@ -163,13 +163,13 @@ struct ControlStateMachine {
         return prompt.contains(rules.refusalWord) ? Refusal(words: "the prompt was refused by moderation") : nil
     }
 
-    private mutating func look() -> [Order] {
+    private mutating func look() -> [Action] {
         hasState = true
         acceptedCount += 1
         return [.setLook(Look(prompt: text, imageHash: imageHash))]
     }
 
-    private mutating func receivedOffer(_ sdp: String) -> [Order] {
+    private mutating func receivedOffer(_ sdp: String) -> [Action] {
         if isDirect, phase != .idle { return [.receiveOffer(sdp)] }
         guard phase == .idle else { return [.send(.error("unexpected offer: this session has its media path"))] }
         guard rules.transports.contains(.webrtc) else {
@@ -179,19 +179,19 @@ struct ControlStateMachine {
         isDirect = true
         answerCandidates = AnswerCandidates(trickles: rules.trickles)
         offeredBeforeState = offeredBeforeState || !(hasState || rules.isViewer)
-        let early = earlyCandidates.map(Order.addRemoteCandidate)
+        let early = earlyCandidates.map(Action.addRemoteCandidate)
         earlyCandidates = []
         return [.startMedia(offer: sdp)] + early
     }
 
-    private mutating func received(_ join: LiveKitJoin) -> [Order] {
+    private mutating func received(_ join: LiveKitJoin) -> [Action] {
         guard rules.transports.contains(.livekit), !rules.isViewer else {
             return [.send(.error("livekit_join is not understood: offer a direct WebRTC connection"))]
         }
         guard phase == .idle else { return [.send(.error("unexpected livekit_join: this session has its media path"))] }
         phase = .negotiating(.livekit)
         isDirect = false
-        let state: [Order] =
+        let state: [Action] =
             switch join.initialState {
             case .prompt(let prompt): received(prompt)
             case .setImage(let image): received(image)
@@ -200,7 +200,7 @@ struct ControlStateMachine {
         return state + [.openRoom]
     }
 
-    private mutating func received(_ candidate: CandidateMessage?) -> [Order] {
+    private mutating func received(_ candidate: CandidateMessage?) -> [Action] {
         candidateCount += 1
         guard candidateCount <= Self.maximumCandidateCount,
             (candidate?.candidate.utf8.count ?? 0) <= Self.maximumCandidateSize
@@ -214,34 +214,34 @@ struct ControlStateMachine {
 
     // MARK: Media events
 
-    mutating func roomOpened(_ info: LiveKitRoomInfo) -> [Order] {
+    mutating func roomOpened(_ info: LiveKitRoomInfo) -> [Action] {
         phase == .negotiating(.livekit) ? [.send(.livekitRoomInfo(info))] : []
     }
 
-    mutating func mediaAnswered(_ sdp: String) -> [Order] {
+    mutating func mediaAnswered(_ sdp: String) -> [Action] {
         guard isDirect, isActive else { return [] }
         let messages = answerCandidates.add(answer: sdp)
-        return messages.isEmpty ? [.awaitCandidates] : messages.map(Order.send)
+        return messages.isEmpty ? [.awaitCandidates] : messages.map(Action.send)
     }
 
     /// The media renegotiates in the middle of a session, to bring the output back in another way.
-    mutating func mediaOffered(_ sdp: String) -> [Order] {
+    mutating func mediaOffered(_ sdp: String) -> [Action] {
         guard isDirect, isActive else { return [] }
         awaitsAnswer = true
         return [.send(.offer(sdp: sdp))]
     }
 
-    mutating func mediaFound(_ candidate: CandidateMessage?) -> [Order] {
-        isActive ? answerCandidates.add(candidate).map(Order.send) : []
+    mutating func mediaFound(_ candidate: CandidateMessage?) -> [Action] {
+        isActive ? answerCandidates.add(candidate).map(Action.send) : []
     }
 
     /// Gathering has timed out: sends the answer with the candidates found so far; the others follow as messages.
-    mutating func candidatesOverdue() -> [Order] {
-        isActive ? answerCandidates.trickle().map(Order.send) : []
+    mutating func candidatesOverdue() -> [Action] {
+        isActive ? answerCandidates.trickle().map(Action.send) : []
     }
 
     /// Trickles all further candidates of this session.
-    mutating func trickle() -> [Order] {
+    mutating func trickle() -> [Action] {
         rules.trickles = true
         return candidatesOverdue()
     }
@@ -249,20 +249,20 @@ struct ControlStateMachine {
     private var isActive: Bool { phase != .idle && phase != .over }
 
     /// The first frame was painted.
-    mutating func mediaFlows() -> [Order] {
+    mutating func mediaFlows() -> [Action] {
         guard case .negotiating = phase else { return [] }
         phase = .generating(seconds: 0)
         return [.send(.generationStarted), .startTicks]
     }
 
-    mutating func secondPassed() -> [Order] {
+    mutating func secondPassed() -> [Action] {
         guard case .generating(let seconds) = phase, !isPaused else { return [] }
         phase = .generating(seconds: seconds + 1)
         return [.send(.generationTick(seconds: Double(seconds + 1)))]
     }
 
     /// The peer connection or the pipeline failed. The client may offer again.
-    mutating func mediaFailed(_ words: String) -> [Order] {
+    mutating func mediaFailed(_ words: String) -> [Action] {
         switch phase {
         case .idle, .over:
             return []
@@ -278,14 +278,14 @@ struct ControlStateMachine {
     // MARK: Session end
 
     /// The stand-in shuts down while the client is still connected.
-    mutating func stopped() -> [Order] {
+    mutating func stopped() -> [Action] {
         if case .generating = phase { return ended(reason: "server shutdown") }
         defer { phase = .over }
         return phase == .over ? [] : [.stopMedia]
     }
 
     /// Ends the generation for good; it cannot restart in this session.
-    mutating func ended(reason: String) -> [Order] {
+    mutating func ended(reason: String) -> [Action] {
         defer { phase = .over }
         return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: seconds, reason: reason))]
     }
@@ -294,13 +294,13 @@ struct ControlStateMachine {
 
     // MARK: Generation restart within the session
 
-    mutating func paused(reason: String, _ output: Fault.Output) -> [Order] {
+    mutating func paused(reason: String, _ output: Fault.Output) -> [Action] {
         guard phase != .over, !isPaused, !rules.isViewer else { return [] }
         isPaused = true
         return [.stopTicks, .pauseMedia(output), .send(.generationEnded(seconds: seconds, reason: reason))]
     }
 
-    mutating func restarted(_ output: Fault.Output) -> [Order] {
+    mutating func restarted(_ output: Fault.Output) -> [Action] {
         guard phase != .over, isPaused else { return [] }
         isPaused = false
         // If no generation had started yet, the first frame starts it (`mediaFlows`).
@@ -309,7 +309,7 @@ struct ControlStateMachine {
     }
 
     /// The client has disconnected.
-    mutating func closed() -> [Order] {
+    mutating func closed() -> [Action] {
         defer { phase = .over }
         return phase == .over ? [] : [.stopTicks, .stopMedia]
     }

@@ -8,7 +8,7 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias OutboundOut = HTTPServerResponsePart
 
     static let name = "refusal"
-    private static let patience = TimeAmount.seconds(10)
+    private static let closeTimeout = TimeAmount.seconds(10)
 
     private let admit: (HTTPRequestHead) -> Admission
     private let log: @Sendable (String) -> Void
@@ -23,7 +23,7 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         let channel = context.channel
-        deadline = context.eventLoop.scheduleTask(in: Self.patience) { channel.close(promise: nil) }
+        deadline = context.eventLoop.scheduleTask(in: Self.closeTimeout) { channel.close(promise: nil) }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {

@@ -2,21 +2,21 @@ import DecartProtocol
 
 /// Drops, delays or corrupts candidates.
 enum CandidateFault {
-    static func bend(sent candidate: CandidateMessage?, _ plan: FaultPlan) -> [FaultScript.Step] {
-        let step = FaultScript.Step.order(.send(.iceCandidate(candidate)))
+    static func applyFaults(sent candidate: CandidateMessage?, _ plan: FaultPlan) -> [FaultScript.Step] {
+        let step = FaultScript.Step.action(.send(.iceCandidate(candidate)))
         if plan.contains(.ice(.none)) { return [] }
         if let fault = plan.first(.ice(.late)) { return [.later(seconds: fault.delay ?? 5, [step])] }
         if plan.contains(.ice(.tcpOnly)) {
-            return [.order(.send(.iceCandidate(candidate.map(overTCP))))]
+            return [.action(.send(.iceCandidate(candidate.map(overTCP))))]
         }
         // Malformed candidates precede each good one and the end of candidates.
         return plan.contains(.ice(.bad)) ? malformed + [step] : [step]
     }
 
-    static func bend(received order: ControlStateMachine.Order, _ plan: FaultPlan) -> [FaultScript.Step] {
+    static func applyFaults(received action: ControlStateMachine.Action, _ plan: FaultPlan) -> [FaultScript.Step] {
         if plan.contains(.ice(.none)) || plan.contains(.ice(.tcpOnly)) { return [] }
-        guard let fault = plan.first(.ice(.late)) else { return [.order(order)] }
-        return [.later(seconds: fault.delay ?? 5, [.order(order)])]
+        guard let fault = plan.first(.ice(.late)) else { return [.action(action)] }
+        return [.later(seconds: fault.delay ?? 5, [.action(action)])]
     }
 
     /// Turns a UDP candidate into a passive TCP candidate (RFC 6544 §4.5).
@@ -35,7 +35,7 @@ enum CandidateFault {
         "candidate:1 1 UDP 2130706431 \u{0} 9 typ host", "candidate:" + String(repeating: "9", count: 10_000),
         "candidate:1 1 UDP 2130706431 127.0.0.1 -1 typ host\r\na=ice-pwd:gone",
     ].map { text in
-        .order(.send(.iceCandidate(CandidateMessage(candidate: text, sdpMid: "0", sdpMLineIndex: 0))))
+        .action(.send(.iceCandidate(CandidateMessage(candidate: text, sdpMid: "0", sdpMLineIndex: 0))))
     }
 }
 

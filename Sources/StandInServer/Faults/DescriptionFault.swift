@@ -1,10 +1,10 @@
 /// Corrupts session descriptions as text, line by line.
 enum DescriptionFault {
-    static func bend(answer: String, _ plan: FaultPlan) -> String {
+    static func applyFaults(answer: String, _ plan: FaultPlan) -> String {
         var answer = answer
         for fault in plan.faults {
             switch fault.kind {
-            case .sdp(let kind): answer = bend(answer, kind, fault)
+            case .sdp(let kind): answer = applyFaults(answer, kind, fault)
             // An answer holds candidates if the fault was injected into a running session.
             case .ice(.none), .ice(.late), .ice(.tcpOnly): answer = withoutCandidates(answer)
             default: break
@@ -14,11 +14,11 @@ enum DescriptionFault {
     }
 
     /// Removes the client's candidates, with which the stand-in could reach the client by itself.
-    static func bend(offer: String, _ plan: FaultPlan) -> String {
+    static func applyFaults(offer: String, _ plan: FaultPlan) -> String {
         plan.isolates ? withoutCandidates(offer) : offer
     }
 
-    private static func bend(_ sdp: String, _ kind: FaultKind.Description, _ fault: Fault) -> String {
+    private static func applyFaults(_ sdp: String, _ kind: FaultKind.Description, _ fault: Fault) -> String {
         switch kind {
         case .bad:
             return "this is no session description\r\n"

@@ -58,7 +58,7 @@ extension FaultKind {
         case .error(.transient): "error \"internal error, try again\" at= seconds (0)"
         case .error(.decoy401): "error \"frame 14012 could not be decoded\" at= seconds (0)"
         case .queue(.n): "a queue of n= places (3), one every interval= seconds (1), then ready"
-        case .queue(.forever): "place n= (12) in the queue, told every interval= seconds (1), for ever"
+        case .queue(.forever): "place n= (12) in the queue, with a message every interval= seconds (1), for ever"
         case .queue(.jump): "places in the queue that jump up and down, then ready"
         case .close(let code, .join): "close \(code.rawValue) as soon as the WebSocket is open"
         case .close(let code, .connected): "close \(code.rawValue) after the first picture"

@@ -1,10 +1,10 @@
-// The faults of one session's control channel as a value: takes the conversation's orders and returns the steps to
+// The faults of one session's control channel as a value: takes the machine's actions and returns the steps to
 // perform instead. It knows no socket, clock or media; `ConnectionHandler` performs the steps.
 import DecartProtocol
 
 struct FaultScript {
     indirect enum Step: Sendable, Equatable {
-        case order(ControlStateMachine.Order)
+        case action(ControlStateMachine.Action)
         case later(seconds: Double, [Step])
         case every(seconds: Double, [Step])
         /// Bytes that bypass the frame encoder.
@@ -43,13 +43,13 @@ struct FaultScript {
 
     // MARK: Greeting
 
-    func opened(_ greeting: [ControlStateMachine.Order]) -> [Step] {
+    func opened(_ greeting: [ControlStateMachine.Action]) -> [Step] {
         let end = plan.first { fault -> Step? in
             guard case .close(let code, .join) = fault.kind else { return nil }
             return .close(code: code.rawValue, reason: fault.reason ?? "")
         }
         if let end { return [end] }
-        return self.greeting(greeting.map(Step.order)) + plan.faults.compactMap(\.timedStep)
+        return self.greeting(greeting.map(Step.action)) + plan.faults.compactMap(\.timedStep)
     }
 
     private func greeting(_ honest: [Step]) -> [Step] {
@@ -58,19 +58,19 @@ struct FaultScript {
             if case .queue(let kind) = fault.kind { (kind, fault) } else { nil }
         }
         guard let (kind, fault) = queue else { return honest }
-        let entering = Step.order(.send(.status("entering queue")))
+        let entering = Step.action(.send(.status("entering queue")))
         let interval = fault.interval ?? 1
-        func told(_ position: Int, of size: Int?) -> Step {
-            .order(.send(.queuePosition(QueuePosition(position: position, size: size))))
+        func positionMessage(_ position: Int, of size: Int?) -> Step {
+            .action(.send(.queuePosition(QueuePosition(position: position, size: size))))
         }
         switch kind {
         case .forever:
             let n = fault.n ?? 12
-            return [entering, told(n, of: n), .every(seconds: max(interval, 0.01), [told(n, of: n)])]
+            return [entering, positionMessage(n, of: n), .every(seconds: max(interval, 0.01), [positionMessage(n, of: n)])]
         case .n:
             let n = min(fault.n ?? 3, 1000)
             let positions = (0..<n).map { index in
-                Step.later(seconds: Double(index) * interval, [told(n - index, of: n)])
+                Step.later(seconds: Double(index) * interval, [positionMessage(n - index, of: n)])
             }
             return [entering] + positions + [.later(seconds: Double(n) * interval, honest)]
         case .jump:
@@ -78,7 +78,7 @@ struct FaultScript {
             // Moves backward and forward, without a size, beyond the size, and to position 0.
             let places: [(Int, Int?)] = [(n, n), (n * 4, n * 4), (1, n), (n * 2, nil), (n * 9, n), (0, n), (2, n)]
             let positions = places.enumerated().map { index, place in
-                Step.later(seconds: Double(index) * interval, [told(place.0, of: place.1)])
+                Step.later(seconds: Double(index) * interval, [positionMessage(place.0, of: place.1)])
             }
             return [entering] + positions + [.later(seconds: Double(places.count) * interval, honest)]
         }
@@ -86,32 +86,32 @@ struct FaultScript {
 
     // MARK: Orders
 
-    mutating func bend(_ orders: [ControlStateMachine.Order]) -> [Step] {
-        plan.faults.isEmpty ? orders.map(Step.order) : orders.flatMap { bend($0) }
+    mutating func applyFaults(_ actions: [ControlStateMachine.Action]) -> [Step] {
+        plan.faults.isEmpty ? actions.map(Step.action) : actions.flatMap { applyFaults($0) }
     }
 
-    private mutating func bend(_ order: ControlStateMachine.Order) -> [Step] {
-        switch order {
-        case .send(.promptAck), .send(.setImageAck): return acknowledged(order)
-        case .send(.answer(let sdp)): return [.order(.send(.answer(sdp: DescriptionFault.bend(answer: sdp, plan))))]
-        case .startMedia(let offer): return [.order(.startMedia(offer: DescriptionFault.bend(offer: offer, plan)))]
-        case .send(.iceCandidate(let candidate)): return CandidateFault.bend(sent: candidate, plan)
-        case .addRemoteCandidate: return CandidateFault.bend(received: order, plan)
-        case .send(.livekitRoomInfo): return roomInfo(order)
-        case .send(.generationStarted): return [.order(order)] + closeWhenConnected
-        default: return [.order(order)]
+    private mutating func applyFaults(_ action: ControlStateMachine.Action) -> [Step] {
+        switch action {
+        case .send(.promptAck), .send(.setImageAck): return acknowledged(action)
+        case .send(.answer(let sdp)): return [.action(.send(.answer(sdp: DescriptionFault.applyFaults(answer: sdp, plan))))]
+        case .startMedia(let offer): return [.action(.startMedia(offer: DescriptionFault.applyFaults(offer: offer, plan)))]
+        case .send(.iceCandidate(let candidate)): return CandidateFault.applyFaults(sent: candidate, plan)
+        case .addRemoteCandidate: return CandidateFault.applyFaults(received: action, plan)
+        case .send(.livekitRoomInfo): return roomInfo(action)
+        case .send(.generationStarted): return [.action(action)] + closeWhenConnected
+        default: return [.action(action)]
         }
     }
 
     /// Delays the room info to the end of a simulated queue.
-    private func roomInfo(_ order: ControlStateMachine.Order) -> [Step] {
+    private func roomInfo(_ action: ControlStateMachine.Action) -> [Step] {
         if plan.contains(.noFirstMessage) || plan.contains(.queue(.forever)) { return [] }
-        if let fault = plan.first(.room(.slowInfo)) { return [.later(seconds: fault.delay ?? 20, [.order(order)])] }
+        if let fault = plan.first(.room(.slowInfo)) { return [.later(seconds: fault.delay ?? 20, [.action(action)])] }
         if let fault = plan.first(.queue(.n)) {
-            return [.later(seconds: Double(min(fault.n ?? 3, 1000)) * (fault.interval ?? 1), [.order(order)])]
+            return [.later(seconds: Double(min(fault.n ?? 3, 1000)) * (fault.interval ?? 1), [.action(action)])]
         }
-        if let fault = plan.first(.queue(.jump)) { return [.later(seconds: 7 * (fault.interval ?? 1), [.order(order)])] }
-        return [.order(order)]
+        if let fault = plan.first(.queue(.jump)) { return [.later(seconds: 7 * (fault.interval ?? 1), [.action(action)])] }
+        return [.action(action)]
     }
 
     private var closeWhenConnected: [Step] {
@@ -121,21 +121,21 @@ struct FaultScript {
         }
     }
 
-    private mutating func acknowledged(_ order: ControlStateMachine.Order) -> [Step] {
+    private mutating func acknowledged(_ action: ControlStateMachine.Action) -> [Step] {
         ackCount += 1
         let fault = plan.first { fault -> (FaultKind.Ack, Fault)? in
             if case .ack(let kind) = fault.kind { (kind, fault) } else { nil }
         }
-        guard let (kind, fault) = fault, ackCount > fault.skip ?? 0 else { return [.order(order)] }
+        guard let (kind, fault) = fault, ackCount > fault.skip ?? 0 else { return [.action(action)] }
         switch kind {
         case .none: return []
-        case .late: return [.later(seconds: fault.delay ?? 20, [.order(order)])]
-        case .twice: return [.order(order), .order(order)]
+        case .late: return [.later(seconds: fault.delay ?? 20, [.action(action)])]
+        case .twice: return [.action(action), .action(action)]
         case .wrong:
             let other = PromptAck(prompt: "a prompt that nobody sent", success: true)
-            return [.order(.send(.promptAck(other)))]
-        // `ControlStateMachine.Rules.acceptedCount` makes the conversation itself refuse, so that the look does not change.
-        case .fail: return [.order(order)]
+            return [.action(.send(.promptAck(other)))]
+        // `ControlStateMachine.Rules.acceptedCount` makes the machine itself refuse, so that the look does not change.
+        case .fail: return [.action(action)]
         }
     }
 }
@@ -154,9 +154,9 @@ extension Fault {
 
     private var timed: (seconds: Double, [FaultScript.Step])? {
         switch kind {
-        case .error(.permanent): (0, [.order(.send(.error("invalid api key")))])
-        case .error(.transient): (0, [.order(.send(.error("internal error, try again")))])
-        case .error(.decoy401): (0, [.order(.send(.error("frame 14012 could not be decoded")))])
+        case .error(.permanent): (0, [.action(.send(.error("invalid api key")))])
+        case .error(.transient): (0, [.action(.send(.error("internal error, try again")))])
+        case .error(.decoy401): (0, [.action(.send(.error("frame 14012 could not be decoded")))])
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
         case .dropTCP: (5, [.reset])
         case .noPong: (0, [.ignorePings])

@@ -31,7 +31,7 @@ final class MediaFaults: Sendable {
     }
 
     /// Starts the clock of the faults that wait for the first frame.
-    func pictureCame(now: ContinuousClock.Instant = .now) {
+    func frameArrived(now: ContinuousClock.Instant = .now) {
         entries.withLock { entries in
             for index in entries.indices where entries[index].origin == nil { entries[index].origin = now }
         }
@@ -51,7 +51,7 @@ final class MediaFaults: Sendable {
 }
 
 /// A copy of one frame, to be shown instead of later frames of the same size.
-struct FrozenPicture {
+struct FrozenFrame {
     private let planes: [[UInt8]]
     private let width: Int
     private let height: Int

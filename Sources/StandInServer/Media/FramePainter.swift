@@ -18,17 +18,17 @@ package final class FramePainter: Sendable {
     private let paused = Atomic(false)
     private let onFrame: @Sendable (Int) -> Void
     /// Receives each frame that goes back.
-    let audience: Viewers
+    let viewers: Viewers
 
     /// - Parameters:
     ///   - carriesLatencyMarker: Reads the marker's number in each frame and stamps it onto the painted frame.
     ///   - onFrame: Called after each frame with the frame count so far, on the painting thread.
     package init(
-        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, audience: Viewers = Viewers(),
+        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, viewers: Viewers = Viewers(),
         onFrame: @escaping @Sendable (Int) -> Void
     ) {
         self.delay = delay
-        self.audience = audience
+        self.viewers = viewers
         self.look = Mutex(look)
         self.carriesLatencyMarker = carriesLatencyMarker
         self.onFrame = onFrame

@@ -21,9 +21,9 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
-        let media = ViewerMedia(bitrate: bitrate, audience: audience) { event in
+        let media = ViewerMedia(bitrate: bitrate, viewers: viewers) { event in
             switch event {
             case .answered(let sdp): onEvent(.answered(sdp: sdp))
             case .localCandidate(let candidate): onEvent(.localCandidate(candidate))
@@ -36,9 +36,9 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoomViewer(
-        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
-        let media = ViewerMedia(bitrate: bitrate, audience: audience, msid: msid) { event in
+        let media = ViewerMedia(bitrate: bitrate, viewers: viewers, msid: msid) { event in
             switch event {
             case .offered(let sdp): onEvent(.offered(sdp: sdp))
             case .localCandidate(let candidate): onEvent(.localCandidate(candidate, .subscriber))

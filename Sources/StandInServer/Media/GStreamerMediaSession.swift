@@ -136,7 +136,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
         let painting = try PaintingBin(painter: painter, faults: faults, latency: latency)
-        encoder.spoilPictures(while: faults)
+        encoder.spoilFrames(while: faults)
         self.encoder = encoder
         painted = painting.painted
         pipeline.add([decoder, painting.bin, encoder.bin])

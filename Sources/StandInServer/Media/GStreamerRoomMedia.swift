@@ -187,7 +187,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private func sendVideo(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
         guard let pipeline else { return }
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
-        encoder.spoilPictures(while: faults)
+        encoder.spoilFrames(while: faults)
         self.encoder = encoder
         pipeline.add(encoder.bin)
         try encoder.exit(faults, described: parameters.ssrc, in: pipeline).link("src", to: connection.bin, "rtp_sink")

@@ -42,12 +42,12 @@ package protocol MediaEngine: Sendable {
 
     /// The same as `makeSession` for a viewer over a direct connection.
     func makeViewer(
-        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
 
     /// The same as `makeRoom` for a viewer.
     func makeRoomViewer(
-        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 
     /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.

@@ -5,7 +5,7 @@ import WebRTCTransport
 
 extension VideoEncoderBin {
     /// Corrupts encoded frames between encoder and payloader, where each buffer is a whole frame.
-    func spoilPictures(while faults: MediaFaults) {
+    func spoilFrames(while faults: MediaFaults) {
         guard let payloader = bin.allElements.first(where: { $0.factoryName?.hasSuffix("pay") ?? false }),
             let sink = payloader.staticPad("sink")
         else { return }

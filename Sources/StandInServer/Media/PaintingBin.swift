@@ -31,7 +31,7 @@ struct PaintingBin {
         // Used only by the one streaming thread that pushes into this pad.
         var video: VideoInfo?
         var current: Caps?
-        var frozen: FrozenPicture?
+        var frozen: FrozenFrame?
         let size = bin.child(named: "size")
         var isHalved = false
         end.addProbe([.buffer, .downstreamEvent]) { item in
@@ -45,22 +45,22 @@ struct PaintingBin {
                 return .pass
             case .buffer(let buffer):
                 guard let video, let current, !painter.isPaused else { return .drop }
-                faults.pictureCame()
+                faults.frameArrived()
                 if !isHalved, faults.isOn(.capsChange) {
                     isHalved = true
                     Self.halve(size, video)
                 }
                 // Drop a frame that cannot be painted: it must not go back untransformed.
-                let picture = Self.paint(buffer, video, painter) { frame in
+                let output = Self.paint(buffer, video, painter) { frame in
                     guard faults.isOn(.freeze) else { return }
-                    if let frozen { frozen.show(on: frame) } else { frozen = FrozenPicture(frame) }
+                    if let frozen { frozen.show(on: frame) } else { frozen = FrozenFrame(frame) }
                 }
-                guard let picture, !faults.isOn(.silent) else { return .drop }
-                if hold > 0 { picture.pts = picture.pts.map { $0 &+ UInt64(hold) } }
-                Self.stamp(picture, now: size?.currentRunningTime)
+                guard let output, !faults.isOn(.silent) else { return .drop }
+                if hold > 0 { output.pts = output.pts.map { $0 &+ UInt64(hold) } }
+                Self.stamp(output, now: size?.currentRunningTime)
                 painter.noteSent()
-                painter.audience.show(picture, current)
-                _ = painted.push(picture)
+                painter.viewers.show(output, current)
+                _ = painted.push(output)
                 return .drop
             case .query:
                 return .pass
@@ -78,22 +78,22 @@ struct PaintingBin {
 
     /// Restamps a frame that waited for a retransmission as a current one, as a service does that generates its own
     /// frames. The original timestamp is so old that the frame would use up the receiver's latency before it arrives.
-    private static func stamp(_ picture: Buffer, now: ClockTime?) {
-        guard let now, let time = picture.pts, now > time &+ usualDelay else { return }
-        picture.pts = now &- usualDelay
-        picture.dts = nil
+    private static func stamp(_ output: Buffer, now: ClockTime?) {
+        guard let now, let time = output.pts, now > time &+ usualDelay else { return }
+        output.pts = now &- usualDelay
+        output.dts = nil
     }
     /// Normal delay of decoding and painting, ns; frames within it keep their even intervals.
     private static let usualDelay: ClockTime = 100_000_000
 
     private static func paint(
-        _ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter, _ bend: (I420Frame) -> Void
+        _ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter, _ distort: (I420Frame) -> Void
     ) -> Buffer? {
         guard let writable = buffer.madeWritable() else { return nil }
         let isPainted = writable.withVideoPlanes(video, writable: true) { planes in
             guard let frame = I420Frame(planes, video) else { return false }
             painter.paint(frame)
-            bend(frame)
+            distort(frame)
             return true
         }
         return isPainted == true ? writable : nil

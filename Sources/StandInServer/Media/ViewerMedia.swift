@@ -20,7 +20,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     private let queue = DispatchQueue(label: "decart-standin.viewer")
     private let bitrate: Int
-    private let audience: Viewers
+    private let viewers: Viewers
     private let msid: String?
     private let onEvent: @Sendable (Event) -> Void
 
@@ -33,9 +33,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private var isOver = false
 
     /// - Parameter msid: `msid` of the track in a room; nil: direct connection.
-    init(bitrate: Int, audience: Viewers, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
+    init(bitrate: Int, viewers: Viewers, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
         self.bitrate = bitrate
-        self.audience = audience
+        self.viewers = viewers
         self.msid = msid
         self.onEvent = onEvent
     }
@@ -47,7 +47,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         work("the offer could not be taken") { [self] in
             let connection = try makeConnection()
             let answer = try connection.createAnswer(to: offer)
-            try sendPictures()
+            try sendFrames()
             onEvent(.answered(sdp: answer))
         }
     }
@@ -82,7 +82,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         work("the answer could not be taken") { [self] in
             guard let connection else { return }
             try connection.setAnswer(answer)
-            if connection.sendParameters != nil, encoder == nil { try sendPictures() }
+            if connection.sendParameters != nil, encoder == nil { try sendFrames() }
         }
     }
 
@@ -137,7 +137,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         return connection
     }
 
-    private func sendPictures() throws {
+    private func sendFrames() throws {
         guard let connection, let parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
@@ -150,7 +150,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         encoder.bin.syncStateWithParent()
         screen.queue.syncStateWithParent()
         try screen.open()
-        audience.add(screen)
+        viewers.add(screen)
     }
 
     // MARK: Events
@@ -189,7 +189,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private func tearDown() {
         busTimer?.cancel()
         busTimer = nil
-        if let screen { audience.remove(screen) }
+        if let screen { viewers.remove(screen) }
         connection?.close()
         screen?.close()
         pipeline?.setState(.null)

@@ -40,7 +40,7 @@ package final class Viewers: Sendable {
     func enter(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = channel } }
     func leave(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = nil } }
 
-    func tell(_ notice: RoomNotice) {
+    func notify(_ notice: RoomNotice) {
         for channel in state.withLock({ Array($0.channels.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(notice)
         }
@@ -54,16 +54,16 @@ package final class Viewers: Sendable {
     }
 }
 
-/// The audiences of all current sessions.
+/// The viewerBoard of all current sessions.
 final class ViewerBoard: Sendable {
-    private let audiences = Mutex<[String: Viewers]>([:])
+    private let viewerBoard = Mutex<[String: Viewers]>([:])
 
-    func add(_ audience: Viewers, of sessionID: String) { audiences.withLock { $0[sessionID] = audience } }
+    func add(_ viewers: Viewers, of sessionID: String) { viewerBoard.withLock { $0[sessionID] = viewers } }
 
     func remove(_ sessionID: String) {
-        let audience = audiences.withLock { $0.removeValue(forKey: sessionID) }
-        audience?.end()
+        let viewers = viewerBoard.withLock { $0.removeValue(forKey: sessionID) }
+        viewers?.end()
     }
 
-    func audience(of sessionID: String) -> Viewers? { audiences.withLock { $0[sessionID] } }
+    func viewers(of sessionID: String) -> Viewers? { viewerBoard.withLock { $0[sessionID] } }
 }

@@ -76,18 +76,18 @@ final class Room: Sendable {
     }
 
     func leave(_ channel: any Channel) {
-        painter.audience.leave(channel)
+        painter.viewers.leave(channel)
         member.withLock { if $0 === channel { $0 = nil } }
     }
 
     /// Notifies the participant and the viewers.
-    func tell(_ notice: RoomNotice) {
+    func notify(_ notice: RoomNotice) {
         member.withLock { $0 }?.pipeline.fireUserInboundEventTriggered(notice)
-        painter.audience.tell(notice)
+        painter.viewers.notify(notice)
     }
 
     func close() {
-        painter.audience.end()
+        painter.viewers.end()
         let former = member.withLock { $0.take() }
         former?.pipeline.fireUserInboundEventTriggered(RoomNotice.closed)
     }

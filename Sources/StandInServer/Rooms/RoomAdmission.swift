@@ -15,7 +15,7 @@ enum RoomAdmission {
 
     /// The options of a participant's connection.
     struct RoomJoin: Sendable {
-        var isSubscribedToAll: Bool
+        var autoSubscribe: Bool
         /// The participant wants to resume a former connection.
         var isResume: Bool
         /// Identity of a viewer; nil: the session's own client.
@@ -74,7 +74,7 @@ enum RoomAdmission {
         self = .admitted(
             room,
             RoomJoin(
-                isSubscribedToAll: isOn("auto_subscribe", default: true),
+                autoSubscribe: isOn("auto_subscribe", default: true),
                 isResume: isOn("reconnect", default: false), viewer: viewer))
     }
 
@@ -96,7 +96,7 @@ enum RoomAdmission {
             return .refused(HTTPAnswer(400, "cannot decode the join request"))
         }
         return .admitted(
-            room, RoomJoin(isSubscribedToAll: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join))
+            room, RoomJoin(autoSubscribe: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join))
     }
 }
 

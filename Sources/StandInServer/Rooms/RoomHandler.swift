@@ -1,4 +1,4 @@
-// Drives one `RoomStateMachine`: passes WebSocket frames in and carries its orders out. Everything here runs on the
+// Drives one `RoomStateMachine`: passes WebSocket frames in and carries its actions out. Everything here runs on the
 // connection's event loop; media events hop onto it.
 import DecartProtocol
 import Dispatch
@@ -15,38 +15,38 @@ final class RoomHandler: ChannelInboundHandler {
     private static let refreshInterval = TimeAmount.minutes(5)
 
     private let room: Room
-    private let visit: RoomAdmission.RoomJoin
+    private let join: RoomAdmission.RoomJoin
     private let services: ConnectionServices
-    private var conversation: RoomStateMachine
+    private var machine: RoomStateMachine
     private var media: (any RoomMedia)?
     private var timers: [RepeatedTask] = []
     private var faultTimers = FaultTimers()
     private var isClosing = false
 
-    init(room: Room, visit: RoomAdmission.RoomJoin, services: ConnectionServices) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: ConnectionServices) {
         self.room = room
-        self.visit = visit
+        self.join = join
         self.services = services
-        conversation = RoomStateMachine(
-            room: visit.viewer.map { room.identity.viewed(by: $0) } ?? room.identity,
-            isSubscribedToAll: visit.isSubscribedToAll, isViewer: visit.viewer != nil, isSingle: visit.single != nil,
+        machine = RoomStateMachine(
+            room: join.viewer.map { room.identity.viewed(by: $0) } ?? room.identity,
+            autoSubscribe: join.autoSubscribe, isViewer: join.viewer != nil, isSingle: join.single != nil,
             ice: services.roomICE)
     }
 
     // MARK: Channel
 
     func handlerAdded(context: ChannelHandlerContext) {
-        log(visit.isResume ? "asks to resume" : "joined")
+        log(join.isResume ? "asks to resume" : "joined")
         services.faults.uncount()
-        guard !visit.isResume else { return carryOut(conversation.openedToResume(), context) }
+        guard !join.isResume else { return perform(machine.openedToResume(), context) }
         if isViewer {
-            room.painter.audience.enter(context.channel)
+            room.painter.viewers.enter(context.channel)
             services.board.update(room.number) { $0.viewerCount += 1 }
         } else {
             room.enter(context.channel)
             services.board.update(room.number) {
                 $0.roomJoinCount += 1
-                if visit.single != nil { $0.singleJoinCount += 1 }
+                if join.single != nil { $0.singleJoinCount += 1 }
             }
         }
         every(.seconds(10), context) { handler, context in
@@ -54,17 +54,17 @@ final class RoomHandler: ChannelInboundHandler {
         }
         every(Self.refreshInterval, context) { handler, context in
             guard let token = handler.token else { return }
-            handler.carryOut([.send(.with { $0.refreshToken = token.reveal() })], context)
+            handler.perform([.send(.with { $0.refreshToken = token.reveal() })], context)
         }
-        carryOut(conversation.opened(token: token?.reveal() ?? ""), context)
-        if let join = visit.single { carryOut(conversation.joined(join), context) }
+        perform(machine.opened(token: token?.reveal() ?? ""), context)
+        if let request = join.single { perform(machine.joined(request), context) }
         for fault in faults.faults { begin(fault, at: fault.at ?? 5, context) }
     }
 
-    private var isViewer: Bool { visit.viewer != nil }
+    private var isViewer: Bool { join.viewer != nil }
 
     private var token: Secret? {
-        services.rooms.token(for: room, identity: visit.viewer ?? room.identity.participant, isViewer: isViewer)
+        services.rooms.token(for: room, identity: join.viewer ?? room.identity.participant, isViewer: isViewer)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -90,20 +90,20 @@ final class RoomHandler: ChannelInboundHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case RoomNotice.replaced:
-            carryOut(conversation.leave(.disconnect, reason: .duplicateIdentity), context)
+            perform(machine.leave(.disconnect, reason: .duplicateIdentity), context)
         case RoomNotice.withdrawOutput:
-            carryOut(conversation.withdrawOutput(), context)
+            perform(machine.withdrawOutput(), context)
         case RoomNotice.restartOutput(let output):
-            carryOut(conversation.restartOutput(output), context)
+            perform(machine.restartOutput(output), context)
         case RoomNotice.closed, is SessionEnded:
-            carryOut(conversation.leave(.disconnect, reason: .roomDeleted), context)
+            perform(machine.leave(.disconnect, reason: .roomDeleted), context)
         case is ShutdownNotice:
-            carryOut(conversation.leave(.reconnect, reason: .serverShutdown), context)
+            perform(machine.leave(.reconnect, reason: .serverShutdown), context)
         case let notice as FaultNotice where !isViewer && notice.sessionID.map({ $0 == room.sessionID }) ?? true:
             media?.add(notice.faults)
             for fault in notice.faults { begin(fault, at: fault.at ?? 0, context) }
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
-            log("nothing was heard of the client, not even a pong")
+            log("the client sent nothing, not even a pong")
             context.close(promise: nil)
         default:
             context.fireUserInboundEventTriggered(event)
@@ -121,7 +121,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         room.leave(context.channel)
-        if isViewer, !visit.isResume { services.board.update(room.number) { $0.viewerCount -= 1 } }
+        if isViewer, !join.isResume { services.board.update(room.number) { $0.viewerCount -= 1 } }
         for timer in timers { timer.cancel() }
         faultTimers.cancelAll()
         stopMedia()
@@ -149,15 +149,15 @@ final class RoomHandler: ChannelInboundHandler {
             services.board.update(room.number) { $0.malformedCount += 1 }
             return
         }
-        carryOut(conversation.received(request, now: WallClock.milliseconds), context)
+        perform(machine.received(request, now: WallClock.milliseconds), context)
     }
 
-    private func carryOut(_ orders: [RoomStateMachine.Order], _ context: ChannelHandlerContext) {
-        for order in orders { carryOut(order, context) }
+    private func perform(_ actions: [RoomStateMachine.Action], _ context: ChannelHandlerContext) {
+        for action in actions { perform(action, context) }
     }
 
-    private func carryOut(_ order: RoomStateMachine.Order, _ context: ChannelHandlerContext) {
-        switch order {
+    private func perform(_ action: RoomStateMachine.Action, _ context: ChannelHandlerContext) {
+        switch action {
         case .send(let response):
             if case .trackPublished(let published) = response.message {
                 let track = published.track
@@ -183,7 +183,7 @@ final class RoomHandler: ChannelInboundHandler {
         let eventLoop = context.eventLoop
         services.mediaGroup.enter()
         let msid = "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
-        let tell = { @Sendable (event: RoomMediaEvent) in
+        let onEvent = { @Sendable (event: RoomMediaEvent) in
             eventLoop.execute {
                 let (handler, context) = bound.value
                 if handler.media != nil { handler.received(event, context) }
@@ -191,32 +191,32 @@ final class RoomHandler: ChannelInboundHandler {
         }
         media =
             isViewer
-            ? services.engine.makeRoomViewer(of: room.painter.audience, msid: msid, onEvent: tell)
+            ? services.engine.makeRoomViewer(of: room.painter.viewers, msid: msid, onEvent: onEvent)
             : services.engine.makeRoom(
                 painter: room.painter, faults: faults, msid: msid,
                 // Audio and video share a stream ID, so that the client synchronises them.
                 audioMSID: "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)",
-                isSingle: visit.single != nil, onEvent: tell)
+                isSingle: join.single != nil, onEvent: onEvent)
     }
 
     private func received(_ event: RoomMediaEvent, _ context: ChannelHandlerContext) {
         switch event {
         case .answered(let sdp, let lines):
-            carryOut(conversation.mediaAnswered(sdp, lines), context)
+            perform(machine.mediaAnswered(sdp, lines), context)
         case .offered(let sdp):
-            carryOut(conversation.mediaOffered(sdp), context)
+            perform(machine.mediaOffered(sdp), context)
         case .localCandidate(let candidate, let side):
-            if !hasFault(.noCandidates) { carryOut(conversation.mediaFound(candidate, side), context) }
+            if !hasFault(.noCandidates) { perform(machine.mediaFound(candidate, side), context) }
         case .connected(let side):
             log("\(side) connected")
-            carryOut(conversation.mediaConnected(side), context)
+            perform(machine.mediaConnected(side), context)
         case .streamArrived(let rid):
             log("stream \(rid) of a simulcast")
             services.board.update(room.number) { $0.note(stream: rid) }
         case .failed(let words):
             log("media failed: \(LogText.clean(words))")
             if !isViewer { services.board.update(room.number) { $0.mediaFailure = words } }
-            carryOut(conversation.mediaFailed(), context)
+            perform(machine.mediaFailed(), context)
         }
     }
 
@@ -248,9 +248,9 @@ final class RoomHandler: ChannelInboundHandler {
         // Remove the fault: it acts once, and the participant reconnects.
         room.faults.withLock { plan in plan.faults.removeAll { $0.kind == .room(kind) } }
         switch kind {
-        case .leaveDisconnect: carryOut(conversation.leave(.disconnect, reason: .participantRemoved), context)
-        case .leaveResume: carryOut(conversation.leave(.resume, reason: .connectionTimeout), context)
-        case .leaveReconnect: carryOut(conversation.leave(.reconnect, reason: .serverShutdown), context)
+        case .leaveDisconnect: perform(machine.leave(.disconnect, reason: .participantRemoved), context)
+        case .leaveResume: perform(machine.leave(.resume, reason: .connectionTimeout), context)
+        case .leaveReconnect: perform(machine.leave(.reconnect, reason: .serverShutdown), context)
         case .restart:
             stopMedia()
             Reset.close(context.channel)

@@ -1,5 +1,5 @@
-// The signalling of a room's participant as a state machine: takes events and returns orders. It knows no socket,
-// clock, thread or media; `RoomHandler` drives it and carries the orders out.
+// The signalling of a room's participant as a state machine: takes events and returns actions. It knows no socket,
+// clock, thread or media; `RoomHandler` drives it and carries the actions out.
 import DecartProtocol
 import LiveKitProtocol
 import SwiftProtobuf
@@ -14,7 +14,7 @@ package enum RoomSide: Sendable, Hashable {
 }
 
 struct RoomStateMachine {
-    enum Order: Sendable, Equatable {
+    enum Action: Sendable, Equatable {
         case send(LiveKitSignalResponse)
         case startMedia
         case receiveOffer(String)
@@ -29,7 +29,7 @@ struct RoomStateMachine {
     }
 
     private let room: RoomIdentity
-    private let isSubscribedToAll: Bool
+    private let autoSubscribe: Bool
     private let isViewer: Bool
     private let isSingle: Bool
     private let ice: RoomICE
@@ -59,23 +59,23 @@ struct RoomStateMachine {
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
     /// - Parameters:
-    ///   - isSubscribedToAll: Auto-subscribe: tracks need no subscription request.
+    ///   - autoSubscribe: Auto-subscribe: tracks need no subscription request.
     ///   - isViewer: Publishes nothing; the video track exists from the beginning.
     ///   - isSingle: One connection serves both directions; the participant makes all offers.
-    init(room: RoomIdentity, isSubscribedToAll: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE) {
+    init(room: RoomIdentity, autoSubscribe: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE) {
         self.room = room
         videoSID = room.trackSID
         self.isSingle = isSingle
         self.isViewer = isViewer
         announced = isViewer ? [.video] : []
         self.ice = ice
-        self.isSubscribedToAll = isSubscribedToAll
-        wanted = isSubscribedToAll ? Set(MediaKind.allCases) : []
+        self.autoSubscribe = autoSubscribe
+        wanted = autoSubscribe ? Set(MediaKind.allCases) : []
     }
 
     // MARK: Joining
 
-    mutating func opened(token: String) -> [Order] {
+    mutating func opened(token: String) -> [Action] {
         var join = LiveKitJoinResponse()
         join.room.sid = room.sid
         join.room.name = room.name
@@ -98,7 +98,7 @@ struct RoomStateMachine {
     }
 
     /// Handles the tracks and the offer of a join request for a single connection.
-    mutating func joined(_ join: LiveKitJoinRequest) -> [Order] {
+    mutating func joined(_ join: LiveKitJoinRequest) -> [Action] {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
         guard join.hasPublisherOffer else { return tracks }
         offerIDs.append(join.publisherOffer.id)
@@ -106,7 +106,7 @@ struct RoomStateMachine {
     }
 
     /// The participant wants to resume; it has to reconnect instead.
-    mutating func openedToResume() -> [Order] {
+    mutating func openedToResume() -> [Action] {
         leave(.reconnect, reason: .stateMismatch)
     }
 
@@ -151,7 +151,7 @@ struct RoomStateMachine {
     // MARK: Signal requests
 
     /// - Parameter now: Milliseconds since 1970.
-    mutating func received(_ request: LiveKitSignalRequest, now: Int64) -> [Order] {
+    mutating func received(_ request: LiveKitSignalRequest, now: Int64) -> [Action] {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
@@ -178,13 +178,13 @@ struct RoomStateMachine {
         }
     }
 
-    private func received(_ trickle: LiveKitTrickleRequest) -> [Order] {
+    private func received(_ trickle: LiveKitTrickleRequest) -> [Action] {
         let side: RoomSide = trickle.target == .subscriber ? .subscriber : .publisher
         guard let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) else { return [] }
         return [.addCandidate(candidate.candidate.isEmpty ? nil : candidate, side)]
     }
 
-    private mutating func received(_ request: LiveKitAddTrackRequest) -> [Order] {
+    private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
         let isKnown = publishedTracks[request.cid] != nil
         guard request.type != .data, !isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
             var refusal = LiveKitRequestResponse()
@@ -210,7 +210,7 @@ struct RoomStateMachine {
         return [.send(.with { $0.trackPublished = published })]
     }
 
-    private mutating func received(_ update: LiveKitUpdateSubscription) -> [Order] {
+    private mutating func received(_ update: LiveKitUpdateSubscription) -> [Action] {
         let sids = update.trackSids + update.participantTracks.flatMap(\.trackSids)
         let kinds = MediaKind.allCases.filter { sids.contains(sid($0)) }
         if update.subscribe { wanted.formUnion(kinds) } else { wanted.subtract(kinds) }
@@ -219,7 +219,7 @@ struct RoomStateMachine {
 
     // MARK: Media events
 
-    mutating func mediaAnswered(_ sdp: String, _ lines: RoomLines) -> [Order] {
+    mutating func mediaAnswered(_ sdp: String, _ lines: RoomLines) -> [Action] {
         guard !isOver, !offerIDs.isEmpty else { return [] }
         var answer = LiveKitSessionDescription()
         answer.type = "answer"
@@ -229,17 +229,17 @@ struct RoomStateMachine {
         takers = Set(lines.takers.keys)
         if isSingle { isStable = true }
         let comes = lines.comes
-        var orders: [Order] = [.send(.with { $0.answer = answer })] + unpublished(self.comes.subtracting(comes))
+        var actions: [Action] = [.send(.with { $0.answer = answer })] + unpublished(self.comes.subtracting(comes))
         self.comes = comes
         var tracks = comes
         if announced.contains(.video) { tracks.insert(.video) }
         if isWithdrawn { tracks.remove(.video) }
-        guard tracks != announced else { return orders }
-        orders += announce(tracks)
-        return orders
+        guard tracks != announced else { return actions }
+        actions += announce(tracks)
+        return actions
     }
 
-    private mutating func announce(_ tracks: Set<MediaKind>) -> [Order] {
+    private mutating func announce(_ tracks: Set<MediaKind>) -> [Action] {
         announced = tracks
         announcementCount &+= 1
         // Announce a track before the offer that carries it.
@@ -248,27 +248,27 @@ struct RoomStateMachine {
         return [.send(.with { $0.update = update })] + offerIfDue()
     }
 
-    mutating func withdrawOutput() -> [Order] {
+    mutating func withdrawOutput() -> [Action] {
         guard !isOver, !isWithdrawn else { return [] }
         isWithdrawn = true
         guard announced.contains(.video) else { return [] }
         // A participant without auto-subscribe has to subscribe again.
-        if !isSubscribedToAll { wanted.remove(.video) }
+        if !autoSubscribe { wanted.remove(.video) }
         return announce(announced.subtracting([.video]))
     }
 
-    mutating func restartOutput(_ output: Fault.Output) -> [Order] {
+    mutating func restartOutput(_ output: Fault.Output) -> [Action] {
         guard !isOver, isWithdrawn else { return [] }
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
         // With a single connection, the participant chooses the m-line.
-        let move: [Order] = output == .newMID && !isSingle ? [.moveVideo] : []
+        let move: [Action] = output == .newMID && !isSingle ? [.moveVideo] : []
         return move + (isViewer || comes.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
     /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish
     /// them again.
-    private mutating func unpublished(_ kinds: Set<MediaKind>) -> [Order] {
+    private mutating func unpublished(_ kinds: Set<MediaKind>) -> [Action] {
         let types = kinds.map { kind -> LiveKitTrackType in kind == .video ? .video : .audio }
         let gone = publishedTracks.filter { types.contains($0.value.type) }
         return gone.map { cid, track in
@@ -279,7 +279,7 @@ struct RoomStateMachine {
         }
     }
 
-    mutating func mediaOffered(_ sdp: String) -> [Order] {
+    mutating func mediaOffered(_ sdp: String) -> [Action] {
         guard !isOver else { return [] }
         lastOfferID &+= 1
         var offer = LiveKitSessionDescription()
@@ -290,7 +290,7 @@ struct RoomStateMachine {
     }
 
     /// Makes an offer if the tracks have changed; one offer at a time.
-    private mutating func offerIfDue() -> [Order] {
+    private mutating func offerIfDue() -> [Action] {
         let due = announced.intersection(wanted)
         guard isStable, due != offered else { return [] }
         offered = due
@@ -305,7 +305,7 @@ struct RoomStateMachine {
         return [.offer(due), .send(.with { $0.mediaSectionsRequirement = requirement })]
     }
 
-    mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Order] {
+    mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Action] {
         guard !isOver else { return [] }
         let ready = heldCandidates[side]
         heldCandidates[side] = candidate
@@ -318,7 +318,7 @@ struct RoomStateMachine {
     }
 
     /// The publisher connection is up: reports the participant's video tracks as subscribed.
-    mutating func mediaConnected(_ side: RoomSide) -> [Order] {
+    mutating func mediaConnected(_ side: RoomSide) -> [Action] {
         guard !isOver, side == .publisher else { return [] }
         return publishedTracks.values.filter { $0.type == .video }.map { track in
             var subscribed = LiveKitTrackSubscribed()
@@ -329,9 +329,9 @@ struct RoomStateMachine {
 
     // MARK: Leaving
 
-    mutating func mediaFailed() -> [Order] { leave(.reconnect, reason: .connectionTimeout) }
+    mutating func mediaFailed() -> [Action] { leave(.reconnect, reason: .connectionTimeout) }
 
-    mutating func leave(_ action: LiveKitLeaveRequest.Action, reason: LiveKitDisconnectReason) -> [Order] {
+    mutating func leave(_ action: LiveKitLeaveRequest.Action, reason: LiveKitDisconnectReason) -> [Action] {
         guard !isOver else { return [] }
         isOver = true
         var leave = LiveKitLeaveRequest()

@@ -35,10 +35,10 @@ struct ChildPipeline: Sendable {
             },
             upgradePipelineHandler: { channel, head in
                 channel.eventLoop.makeCompletedFuture {
-                    if case .admitted(let room, let visit) = RoomAdmission(head, services) {
+                    if case .admitted(let room, let join) = RoomAdmission(head, services) {
                         try installFrames(on: channel)
                         return try channel.pipeline.syncOperations.addHandler(
-                            RoomHandler(room: room, visit: visit, services: services))
+                            RoomHandler(room: room, join: join, services: services))
                     }
                     try installSession(on: channel, head: head, plan: plan)
                 }
@@ -83,7 +83,7 @@ struct ChildPipeline: Sendable {
         Admission(
             target: head.uri, host: head.headers.first(name: "Host"), keys: configuration.keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, plan: plan,
-            isSession: { services.audiences.audience(of: $0) != nil })
+            isSession: { services.viewerBoard.viewers(of: $0) != nil })
     }
 
     private func installSession(on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan) throws {
@@ -96,7 +96,7 @@ struct ChildPipeline: Sendable {
         try channel.pipeline.syncOperations.addHandler(
             ConnectionHandler(
                 request: request, rules: rules(for: request, plan, channel), plan: plan, services: services,
-                watched: request.watched.flatMap { services.audiences.audience(of: $0) }))
+                watched: request.watched.flatMap { services.viewerBoard.viewers(of: $0) }))
     }
 
     private func installFrames(on channel: any Channel) throws {

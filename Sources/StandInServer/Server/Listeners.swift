@@ -4,7 +4,7 @@ import NIOCore
 /// The listening sockets, and the one fault that closes them: `refuse`.
 // @unchecked: mutable fields are touched on `queue` only.
 final class Listeners: @unchecked Sendable {
-    private let queue = DispatchQueue(label: "decart-standin.doors")
+    private let queue = DispatchQueue(label: "decart-standin.listeners")
     private let listener: Listener
     private let host: String?
     private let log: @Sendable (String) -> Void

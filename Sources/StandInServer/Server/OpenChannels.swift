@@ -42,7 +42,7 @@ final class OpenChannels: Sendable {
     }
 
     /// Fires a user event on the pipeline of every connection.
-    func tell(_ event: any Sendable) {
+    func notify(_ event: any Sendable) {
         for channel in channels.withLock({ Array($0.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(event)
         }

@@ -7,7 +7,7 @@ extension StandInServer {
     package func setFaults(_ faults: [Fault]) throws(StandInError) {
         try check(faults)
         services.faults.set(FaultPlan(faults))
-        withRunning { doors, _ in doors.apply(FaultPlan(faults)) }
+        withRunning { listeners, _ in listeners.apply(FaultPlan(faults)) }
     }
 
     /// Injects faults of control channel and media into running sessions, now or `at` seconds from now. Media that are
@@ -17,18 +17,18 @@ extension StandInServer {
         for fault in faults where fault.kind.scope != .session && fault.kind.scope != .media {
             throw StandInError("\(fault.kind.name) cannot be put into a running session")
         }
-        withRunning { $1.tell(FaultNotice(sessionID: sessionID, faults: faults)) }
+        withRunning { $1.notify(FaultNotice(sessionID: sessionID, faults: faults)) }
     }
 
     /// Closes sessions with a close frame that has this code.
     /// - Parameter sessionID: Nil: all sessions.
     package func closeSessions(code: UInt16 = 1001, reason: String = "", sessionID: String? = nil) {
-        withRunning { $1.tell(StepNotice(sessionID: sessionID, steps: [.close(code: code, reason: reason)])) }
+        withRunning { $1.notify(StepNotice(sessionID: sessionID, steps: [.close(code: code, reason: reason)])) }
     }
 
     /// Resets the connection of a session.
     package func dropSession(_ sessionID: String) {
-        withRunning { $1.tell(StepNotice(sessionID: sessionID, steps: [.reset])) }
+        withRunning { $1.notify(StepNotice(sessionID: sessionID, steps: [.reset])) }
     }
 
     /// Resets every connection, as if the service had been killed. If `refuse` is set before, clients cannot reconnect.

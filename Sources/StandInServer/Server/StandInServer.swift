@@ -14,7 +14,7 @@ package final class StandInServer: Sendable {
 
     struct Running {
         let group: MultiThreadedEventLoopGroup
-        let doors: Listeners
+        let listeners: Listeners
         let connections: OpenChannels
         let control: (any Channel)?
     }
@@ -42,21 +42,21 @@ package final class StandInServer: Sendable {
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
         let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let doors = Listeners(
+        let listeners = Listeners(
             listener: Listener(group: group, connections: connections, install: pipeline.install),
             host: configuration.host, port: configuration.port, log: configuration.log)
         do {
-            let port = try doors.open()
-            doors.apply(FaultPlan(configuration.faults))
+            let port = try listeners.open()
+            listeners.apply(FaultPlan(configuration.faults))
             let control = try configuration.controlPort.map { port in
                 try ControlEndpoint.open(port: port, group: group, of: self)
             }
             running.withLock {
-                $0 = Running(group: group, doors: doors, connections: connections, control: control)
+                $0 = Running(group: group, listeners: listeners, connections: connections, control: control)
             }
             return port
         } catch {
-            doors.close()
+            listeners.close()
             try? group.syncShutdownGracefully()
             throw StandInError("cannot listen: \(error)")
         }
@@ -91,7 +91,7 @@ package final class StandInServer: Sendable {
     package func stop() {
         guard let running = running.withLock({ $0.take() }) else { return }
         try? running.control?.close().wait()
-        running.doors.close()
+        running.listeners.close()
         running.connections.closeAll(within: .seconds(2))
         _ = services.mediaGroup.wait(timeout: .now() + .seconds(2))
         try? running.group.syncShutdownGracefully()
@@ -99,7 +99,7 @@ package final class StandInServer: Sendable {
 
     /// Returns nil if the server is not running.
     func withRunning<Result: Sendable>(_ body: (Listeners, OpenChannels) -> Result) -> Result? {
-        let parts = running.withLock { $0.map { ($0.doors, $0.connections) } }
+        let parts = running.withLock { $0.map { ($0.listeners, $0.connections) } }
         return parts.map { body($0.0, $0.1) }
     }
 

@@ -100,7 +100,7 @@ package struct CongestionController: Sendable {
         loss.add(lost: feedback.lost, recovered: feedback.recovered, received: feedback.received)
         loss.update(
             current: sustained, sent: tried, delivered: delivered.map(Double.init),
-            evidence: evidence(now),
+            provenRate: provenRate(now),
             roundTrip: trip, now: now)
         return publish(now)
     }
@@ -133,7 +133,7 @@ package struct CongestionController: Sendable {
         case .clear, .rising:
             // A rising round trip does not lower the estimate yet, but stops its growth.
             loss.update(
-                current: sustained, sent: tried, evidence: verdict == .clear ? evidence(now) : 0,
+                current: sustained, sent: tried, provenRate: verdict == .clear ? provenRate(now) : 0,
                 roundTrip: trip, atOnce: true, now: now)
         case .queueing:
             if lastReportBackOff.map({ now &- $0 > 500_000 &+ trip }) ?? true {
@@ -187,7 +187,7 @@ package struct CongestionController: Sendable {
     }
 
     /// Upper limit for growth, from the rate that was actually sent: without traffic an estimate must not climb.
-    private mutating func evidence(_ now: Int64) -> Double {
+    private mutating func provenRate(_ now: Int64) -> Double {
         let tried = 1.5 * Double(sent.bitrate(at: now) ?? 0) + 10_000
         return delay.hasBackedOff || lastReportBackOff != nil ? tried : max(Double(start), tried)
     }

@@ -1,5 +1,5 @@
 /// Decides what gives way when the network does not carry the video: first the encoder's bitrate alone, then frame
-/// rate, then size; recovery goes the other way, more slowly. If the configured maximum is the limit, only quality
+/// rate, then size; delayUp goes the other way, more slowly. If the configured maximum is the limit, only quality
 /// gives way. A value without a clock: feed it the target with each frame.
 package struct DegradationLadder: Sendable {
     package struct Level: Sendable, Equatable {
@@ -22,19 +22,19 @@ package struct DegradationLadder: Sendable {
         }
     }
     /// A level, and the lowest bitrate at which it looks acceptable, bit/s.
-    package struct Rung: Sendable, Equatable {
+    package struct Step: Sendable, Equatable {
         package var level: Level
-        package var needs: Int
+        package var minimumBitrate: Int
     }
 
-    package let rungs: [Rung]
+    package let steps: [Step]
     package private(set) var index = 0
     private var belowSince: Duration?
     private var aboveSince: Duration?
-    /// Factor by which the current frames need more than `Rung.needs`, which is for typical content.
+    /// Factor by which the current frames minimumBitrate more than `Step.minimumBitrate`, which is for typical content.
     private var complexity = 1.0
     private var isOvershooting = false
-    /// A step down that a measurement caused: the rung before it and the bitrate measured there, bit/s. It is kept
+    /// A step down that a measurement caused: the step before it and the bitrate measured there, bit/s. It is kept
     /// until a measurement shows a lower bitrate.
     private var trial: (index: Int, bitrate: Int, hasFailedOnce: Bool)?
     /// The latest overshoot that two measurements in a row showed, bit/s.
@@ -44,36 +44,36 @@ package struct DegradationLadder: Sendable {
     /// The present measurement: the bytes encoded before it, the frames since, and the sum of the target at each frame.
     private var window: (start: Duration, bytes: UInt64, frames: Int, targets: Double)?
 
-    package var level: Level { rungs.indices.contains(index) ? rungs[index].level : Level() }
+    package var level: Level { steps.indices.contains(index) ? steps[index].level : Level() }
 
-    /// Builds the rungs for frames of this size and this many frames a second (0: unknown, 30 is assumed).
+    /// Builds the steps for frames of this size and this many frames a second (0: unknown, 30 is assumed).
     package init(width: Int, height: Int, frameRate: Double, floor: Int = 5) {
         let full = frameRate.isFinite && frameRate > 0 ? min(frameRate, 240) : 30
         let area = Double(min(max(width, 16), 16_384)) * Double(min(max(height, 16), 16_384))
         let slow = [15, 10, 5].filter { $0 >= floor && Double($0) < full * 0.9 }
-        var rungs = [Rung(level: Level(), needs: Self.need(area, full))]
-        for rate in slow { rungs.append(Rung(level: Level(frameRate: rate), needs: Self.need(area, Double(rate)))) }
+        var steps = [Step(level: Level(), minimumBitrate: Self.minimumBitrate(area, full))]
+        for rate in slow { steps.append(Step(level: Level(frameRate: rate), minimumBitrate: Self.minimumBitrate(area, Double(rate)))) }
         let slowest = slow.last
         for scale in [Scale.threeQuarters, .half] {
             let ratio = Double(scale.numerator) / Double(scale.denominator)
-            rungs.append(
-                Rung(
+            steps.append(
+                Step(
                     level: Level(frameRate: slowest, scale: scale),
-                    needs: Self.need(area * ratio * ratio, slowest.map(Double.init) ?? full)))
+                    minimumBitrate: Self.minimumBitrate(area * ratio * ratio, slowest.map(Double.init) ?? full)))
         }
-        self.rungs = rungs
+        self.steps = steps
     }
 
     /// Bitrate that looks acceptable, bit/s. Area × rate^¾ (fewer frames differ more from each other), set so that
-    /// 1280×720 at 30 needs 600 kbit/s, at 15 some 360, at 10 some 260, at 5 some 160.
-    private static func need(_ area: Double, _ rate: Double) -> Int {
+    /// 1280×720 at 30 minimumBitrate 600 kbit/s, at 15 some 360, at 10 some 260, at 5 some 160.
+    private static func minimumBitrate(_ area: Double, _ rate: Double) -> Int {
         Int(0.0508 * area * (rate.squareRoot() * rate.squareRoot().squareRoot()))
     }
 
-    /// Time below a rung's need before frames are dropped; longer for the size, because its change costs a keyframe.
-    private static let patience: (frames: Duration, size: Duration) = (.milliseconds(500), .seconds(2))
-    private static let recovery: (frames: Duration, size: Duration) = (.seconds(3), .seconds(6))
-    /// A step up requires this multiple of the better rung's need.
+    /// Time below a step's minimumBitrate before frames are dropped; longer for the size, because its change costs a keyframe.
+    private static let delayDown: (frames: Duration, size: Duration) = (.milliseconds(500), .seconds(2))
+    private static let delayUp: (frames: Duration, size: Duration) = (.seconds(3), .seconds(6))
+    /// A step up requires this multiple of the better step's minimumBitrate.
     private static let margin = 1.2
 
     /// A measurement takes at least this long and this many frames: with fewer, one more or less would change the
@@ -83,10 +83,10 @@ package struct DegradationLadder: Sendable {
     /// Measurements do not count for this long after a step that did not lower the bitrate.
     private static let distrust: Duration = .seconds(10)
 
-    /// Call before each frame. `made` is the bytes of all encoded frames so far except keyframes, `now` is monotonic
+    /// Call before each frame. `encodedBytes` is the bytes of all encoded frames so far except keyframes, `now` is monotonic
     /// from any origin. Returns the level if it changes; a new measurement starts then. The level follows the sustained
     /// target, because it lasts longer than a queue takes to drain.
-    package mutating func frame(_ target: BitrateTarget, made: UInt64, now: Duration) -> Level? {
+    package mutating func frame(_ target: BitrateTarget, encodedBytes: UInt64, now: Duration) -> Level? {
         guard target.isLimitedByNetwork else {
             // The network carries what is sent, so no measurement is a reason to drop frames.
             (complexity, isOvershooting, window, trial) = (1, false, nil, nil)
@@ -97,7 +97,7 @@ package struct DegradationLadder: Sendable {
             now - start >= Self.measurement.time, frames >= Self.measurement.frames
         {
             let seconds = (now - start) / .seconds(1)
-            let bitrate = Int(min(Double(made &- bytes) * 8 / seconds, 1e9))
+            let bitrate = Int(min(Double(encodedBytes &- bytes) * 8 / seconds, 1e9))
             window = nil
             if isFutile(bitrate) { return takeBack(now: now) }
             if measured(bitrate, target: Int(min(targets / Double(frames), 1e9)), for: seconds, now: now) {
@@ -105,13 +105,13 @@ package struct DegradationLadder: Sendable {
                 measuredBitrate = bitrate
             }
         }
-        let (start, bytes, frames, targets) = window ?? (now, made, 0, 0)
+        let (start, bytes, frames, targets) = window ?? (now, encodedBytes, 0, 0)
         window = (start, bytes, frames + 1, targets + Double(target.target))
         let before = index
         guard let level = update(target: target.sustained, now: now) else { return nil }
         (window, trial) = (nil, nil)
         // The target alone would not have caused this step.
-        if index > before, target.sustained >= rungs[before].needs, let measuredBitrate {
+        if index > before, target.sustained >= steps[before].minimumBitrate, let measuredBitrate {
             trial = (before, measuredBitrate, false)
         }
         (isOvershooting, measuredBitrate) = (false, nil)
@@ -141,7 +141,7 @@ package struct DegradationLadder: Sendable {
     /// exceed its target, and then only fewer or smaller frames help. One sample may be due to a scene change: returns
     /// true for two overshoots in a row.
     private mutating func measured(_ bitrate: Int, target: Int, for seconds: Double, now: Duration) -> Bool {
-        guard rungs.indices.contains(index), rungs[index].needs > 0, target > 0, trial == nil,
+        guard steps.indices.contains(index), steps[index].minimumBitrate > 0, target > 0, trial == nil,
             distrustEnds.map({ now >= $0 }) ?? true
         else { return false }
         let overshoots = Double(bitrate) > 1.3 * Double(target)
@@ -151,22 +151,22 @@ package struct DegradationLadder: Sendable {
             // queue, so decay slowly.
             complexity = max(1, complexity * (1 - 0.01 * min(seconds, 5)))
         } else if isOvershooting {
-            complexity = min(50, max(complexity, Double(bitrate) / Double(rungs[index].needs)))
+            complexity = min(50, max(complexity, Double(bitrate) / Double(steps[index].minimumBitrate)))
         }
         return overshoots && isOvershooting
     }
 
-    private func need(_ index: Int) -> Double { Double(rungs[index].needs) * complexity }
+    private func minimumBitrate(_ index: Int) -> Double { Double(steps[index].minimumBitrate) * complexity }
 
     /// Returns the level if it changes. `target` is in bit/s, `now` monotonic from any origin.
     package mutating func update(target: Int, now: Duration) -> Level? {
-        guard rungs.indices.contains(index) else { return nil }
-        if Double(target) < need(index), index + 1 < rungs.count {
+        guard steps.indices.contains(index) else { return nil }
+        if Double(target) < minimumBitrate(index), index + 1 < steps.count {
             aboveSince = nil
             return stepDown(target: target, now: now)
         }
         belowSince = nil
-        if index > 0, Double(target) >= Self.margin * need(index - 1) { return stepUp(now: now) }
+        if index > 0, Double(target) >= Self.margin * minimumBitrate(index - 1) { return stepUp(now: now) }
         aboveSince = nil
         return nil
     }
@@ -175,12 +175,12 @@ package struct DegradationLadder: Sendable {
         let since = belowSince ?? now
         belowSince = since
         let waited = now - since
-        guard waited >= Self.patience.frames else { return nil }
+        guard waited >= Self.delayDown.frames else { return nil }
         var next = index
-        while next + 1 < rungs.count, Double(target) < need(next) {
-            // The frame rate goes at once to where it belongs, the size one rung after the other.
-            if rungs[next + 1].level.scale != rungs[next].level.scale {
-                guard waited >= Self.patience.size, next == index else { break }
+        while next + 1 < steps.count, Double(target) < minimumBitrate(next) {
+            // The frame rate goes at once to where it belongs, the size one step after the other.
+            if steps[next + 1].level.scale != steps[next].level.scale {
+                guard waited >= Self.delayDown.size, next == index else { break }
                 next += 1
                 break
             }
@@ -195,8 +195,8 @@ package struct DegradationLadder: Sendable {
     private mutating func stepUp(now: Duration) -> Level? {
         let since = aboveSince ?? now
         aboveSince = since
-        let isSize = rungs[index].level.scale != rungs[index - 1].level.scale
-        guard now - since >= (isSize ? Self.recovery.size : Self.recovery.frames) else { return nil }
+        let isSize = steps[index].level.scale != steps[index - 1].level.scale
+        guard now - since >= (isSize ? Self.delayUp.size : Self.delayUp.frames) else { return nil }
         index -= 1
         aboveSince = nil
         return level

@@ -76,8 +76,8 @@ package struct DelayBasedController: Sendable {
             next = estimate * factor + 1000 * elapsed
         }
         // Growth needs evidence, that is received traffic. Before the first back-off the start value needs none.
-        let evidence = 1.5 * Double(received) + 10_000
-        let cap = hasBackedOff ? evidence : max(start, evidence)
+        let provenRate = 1.5 * Double(received) + 10_000
+        let cap = hasBackedOff ? provenRate : max(start, provenRate)
         estimate = max(estimate, min(next, cap))
     }
 

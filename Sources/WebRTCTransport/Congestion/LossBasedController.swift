@@ -22,9 +22,9 @@ package struct LossBasedController: Sendable {
         var lost = 0
         var total = 0
     }
-    private var fresh = Count()
+    private var currentInterval = Count()
     /// Judged one interval later, when packets that were only late have arrived.
-    private var ripe: Count?
+    private var previousInterval: Count?
     private var intervalStart: Int64?
     private var lastJudged: Int64?
     private var lastDecrease: Int64?
@@ -40,31 +40,31 @@ package struct LossBasedController: Sendable {
     /// Counts packets with a fate that became known. `recovered` ones were counted as lost before and are among
     /// `received`.
     package mutating func add(lost: Int, recovered: Int = 0, received: Int) {
-        fresh.lost += lost
-        fresh.total += lost + received - recovered
-        let older = min(recovered, ripe?.lost ?? 0)
-        ripe?.lost -= older
-        fresh.lost = max(0, fresh.lost - (recovered - older))
+        currentInterval.lost += lost
+        currentInterval.total += lost + received - recovered
+        let older = min(recovered, previousInterval?.lost ?? 0)
+        previousInterval?.lost -= older
+        currentInterval.lost = max(0, currentInterval.lost - (recovered - older))
     }
 
     /// Discards the counts, because the loss has another cause.
-    package mutating func forget() { (fresh, ripe, intervalStart) = (Count(), nil, nil) }
+    package mutating func forget() { (currentInterval, previousInterval, intervalStart) = (Count(), nil, nil) }
 
     /// Judges the loss once there are enough packets. `current` is the target in force, `sent` the rate that we sent,
-    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `evidence` the upper limit for growth.
+    /// `delivered` the rate that arrived (nil: what loss leaves of `sent`), `provenRate` the upper limit for growth.
     /// Times in µs. `atOnce` skips the wait for late packets, for counts that cannot change.
     package mutating func update(
-        current: Double, sent: Double?, delivered: Double? = nil, evidence: Double, roundTrip: Int64,
+        current: Double, sent: Double?, delivered: Double? = nil, provenRate: Double, roundTrip: Int64,
         atOnce: Bool = false,
         now: Int64
     ) {
         let from = intervalStart ?? now
         intervalStart = from
-        guard now &- from >= Self.interval || atOnce, fresh.total >= Self.leastPackets else { return }
+        guard now &- from >= Self.interval || atOnce, currentInterval.total >= Self.leastPackets else { return }
         intervalStart = now
-        let judged = atOnce ? fresh : ripe
-        ripe = fresh
-        fresh = Count()
+        let judged = atOnce ? currentInterval : previousInterval
+        previousInterval = currentInterval
+        currentInterval = Count()
         guard let judged, judged.total > 0 else { return }
         loss = min(1, Double(judged.lost) / Double(judged.total))
         smoothed += 0.5 * (loss - smoothed)
@@ -78,7 +78,7 @@ package struct LossBasedController: Sendable {
         } else if loss < 0.02 {
             if smoothed < 0.01 { episode = nil }
             let next = estimate * (1 + Self.growth * elapsed) + 1000 * elapsed
-            estimate = max(estimate, min(next, evidence, ceiling))
+            estimate = max(estimate, min(next, provenRate, ceiling))
         }
     }
 

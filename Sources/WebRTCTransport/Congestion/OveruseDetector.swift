@@ -6,7 +6,7 @@ package struct OveruseDetector: Sendable {
     private static let rise = 0.0087
     private static let fall = 0.039
     /// overuse_time_th, ms.
-    private static let patience = 10.0
+    private static let overuseTime = 10.0
     /// del_var_th(0), ms.
     package private(set) var threshold = 12.5
     private var overuseTime: Double?
@@ -28,7 +28,7 @@ package struct OveruseDetector: Sendable {
             overuseTime = spent
             overuseCount += 1
             // Overuse must last and not decline by itself.
-            guard spent > Self.patience, overuseCount > 1, offset >= lastOffset else { return .normal }
+            guard spent > Self.overuseTime, overuseCount > 1, offset >= lastOffset else { return .normal }
             overuseTime = 0
             overuseCount = 0
             return .overuse

@@ -60,7 +60,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var videoStreams = InboundSources(capacity: RTPBin.maximumStreams, silence: .milliseconds(500))
     private var audioStreams = InboundSources(capacity: RTPBin.maximumStreams, silence: .milliseconds(500))
     /// Selects the layer of a received simulcast; nil without simulcast.
-    private var choice: SimulcastSelector?
+    private var layerSelector: SimulcastSelector?
     /// Selects the stream without simulcast.
     private var stream = StreamChoice()
     /// The m-line of the transport; local candidates are signalled for it.
@@ -186,7 +186,7 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in
             router.take(video)
             if !video.receivedLayers.isEmpty {
-                choice = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
+                layerSelector = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
             }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
@@ -420,13 +420,13 @@ package final class PeerConnection: @unchecked Sendable {
         // RTX packets need no place: rtprtxreceive restores packets of a known stream from them or drops them.
         guard type == retransmissionPayloadType || hasPlace(ssrc, in: &videoStreams, .video, now) else { return }
         if type == mediaPayloadType {
-            if let news = choice?.take(rtp: packet, now: now) {
-                if let ssrc = news.shown { rtpBin.video.show(ssrc) }
-                if let rid = news.arrived { onEvent(.streamArrived(rid: rid)) }
-            } else if choice == nil, stream.take(ssrc, now: now) {
-                rtpBin.video.show(ssrc)
+            if let update = layerSelector?.receive(rtp: packet, now: now) {
+                if let ssrc = update.activeSSRC { rtpBin.video.select(ssrc) }
+                if let rid = update.arrived { onEvent(.streamArrived(rid: rid)) }
+            } else if layerSelector == nil, stream.take(ssrc, now: now) {
+                rtpBin.video.select(ssrc)
             }
-            if ssrc == (choice == nil ? stream.shown : choice?.shown) {
+            if ssrc == (layerSelector == nil ? stream.activeSSRC : layerSelector?.activeSSRC) {
                 remoteSSRC = ssrc
                 estimator.packet(sequence: packet.bigEndian16(at: 2))
             }
@@ -567,7 +567,7 @@ package final class PeerConnection: @unchecked Sendable {
         ) = network.sync { [self] in
             let ice: Duration? = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
-            return (agent?.selectedPair, ice, handshake, rateControl.target, choice?.packets ?? [:])
+            return (agent?.selectedPair, ice, handshake, rateControl.target, layerSelector?.packets ?? [:])
         }
         if let session = rtpBin.video.internals?.structure("stats") { statistics.read(session) }
         if let session = rtpBin.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }

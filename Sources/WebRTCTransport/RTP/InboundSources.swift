@@ -5,29 +5,29 @@ package struct InboundSources {
     /// An SSRC that sent more recently than this is not replaced.
     package let silence: Duration
 
-    private var heard: [UInt32: Duration] = [:]
+    private var lastPacket: [UInt32: Duration] = [:]
 
     /// The defaults suit all SSRCs of a connection: a room's simulcast with RTX, audio and the reporters of RTCP are
     /// ten, and a restart of all of them doubles that.
     package init(capacity: Int = 32, silence: Duration = .seconds(2)) { (self.capacity, self.silence) = (capacity, silence) }
 
-    package var count: Int { heard.count }
+    package var count: Int { lastPacket.count }
 
     /// True if a packet of this SSRC may be processed. It may still be a forgery, so only `take` assigns a place.
     package func admits(_ ssrc: UInt32, now: Duration) -> Bool {
-        heard[ssrc] != nil || heard.count < capacity || replaceable(now) != nil
+        lastPacket[ssrc] != nil || lastPacket.count < capacity || replaceable(now) != nil
     }
 
     /// Records an authentic packet of an SSRC that `admits` has accepted.
     /// - Returns: The SSRC that lost its place; the caller must release its state.
     package mutating func take(_ ssrc: UInt32, now: Duration) -> UInt32? {
-        defer { heard[ssrc] = now }
-        guard heard[ssrc] == nil, heard.count >= capacity, let oldest = replaceable(now) else { return nil }
-        heard[oldest] = nil
+        defer { lastPacket[ssrc] = now }
+        guard lastPacket[ssrc] == nil, lastPacket.count >= capacity, let oldest = replaceable(now) else { return nil }
+        lastPacket[oldest] = nil
         return oldest
     }
 
     private func replaceable(_ now: Duration) -> UInt32? {
-        heard.min { $0.value < $1.value }.flatMap { now - $0.value >= silence ? $0.key : nil }
+        lastPacket.min { $0.value < $1.value }.flatMap { now - $0.value >= silence ? $0.key : nil }
     }
 }

@@ -9,7 +9,7 @@ final class RTPBin: @unchecked Sendable {
     let bin = Bin()
     private let rtpbin: Element
     let video: RTPSession
-    private let sound = Mutex<RTPSession?>(nil)
+    private let audioSession = Mutex<RTPSession?>(nil)
     private var handlers: [SignalHandler] = []
     private let isOver = Mutex(false)
     private let isStopped = Atomic(false)
@@ -43,7 +43,7 @@ final class RTPBin: @unchecked Sendable {
     }
 
     /// nil before `configureAudio`.
-    var audio: RTPSession? { sound.withLock { $0 } }
+    var audio: RTPSession? { audioSession.withLock { $0 } }
 
     private func session(_ number: Int?) -> RTPSession? { number == 0 ? video : audio }
 
@@ -71,7 +71,7 @@ final class RTPBin: @unchecked Sendable {
         let session = isOver.withLock { isOver -> RTPSession? in
             guard !isOver, audio == nil else { return nil }
             let made = RTPSession(number: 1, prefix: "audio_", isShielded: true, rtpbin: rtpbin, bin: bin)
-            sound.withLock { $0 = made }
+            audioSession.withLock { $0 = made }
             return made
         }
         guard let session else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
@@ -109,7 +109,7 @@ final class RTPBin: @unchecked Sendable {
                 guard let wanted = self?.session(arguments.first?.int)?.retransmission else { return nil }
                 return Self.auxiliary("rtprtxsend", wanted, namesSources: true) { source in
                     source.addProbe(.upstreamEvent) { [weak self] item in
-                        if case .event(let event) = item, self?.lets(event) == false { return .drop }
+                        if case .event(let event) = item, self?.forwards(event) == false { return .drop }
                         return .pass
                     }
                 }.map(GValueBox.init(object:))
@@ -194,7 +194,7 @@ final class RTPBin: @unchecked Sendable {
     }
 
     /// Returns false for retransmission requests beyond the budget; rtprtxsend must not get these.
-    private func lets(_ event: Event) -> Bool {
+    private func forwards(_ event: Event) -> Bool {
         guard let request = event.structure, request.name == "GstRTPRetransmissionRequest" else { return true }
         guard let sequence = request.int("seqnum"), let ssrc = request.int("ssrc") else { return false }
         return budget.withLock {

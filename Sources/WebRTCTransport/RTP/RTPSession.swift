@@ -69,10 +69,10 @@ final class RTPSession: @unchecked Sendable {
     /// Discards flow errors of the receiver, also those of an unlinked pad: one that reached the jitter buffer would
     /// stop it for good. nil: `streams` does this for each stream.
     private let shield: ErrorIsolator?
-    /// A session without a shield has a `ErrorIsolator` for each stream. Only `shown` is forwarded; the other doors are
+    /// A session without a shield has a `ErrorIsolator` for each stream. Only `shown` is forwarded; the other isolators are
     /// not linked and discard their packets.
     private struct Streams {
-        var doors: [UInt32: ErrorIsolator] = [:]
+        var isolators: [UInt32: ErrorIsolator] = [:]
         var shown: UInt32?
     }
     private let streams = Mutex(Streams())
@@ -113,14 +113,14 @@ final class RTPSession: @unchecked Sendable {
     }
 
     private func receive(from pad: Pad, oneOf ssrc: UInt32) {
-        let door = ErrorIsolator()
-        try? door.open(to: pad)
-        let doors = streams.withLock(\.doors)
+        let isolator = ErrorIsolator()
+        try? isolator.open(to: pad)
+        let isolators = streams.withLock(\.isolators)
         // A predecessor with the same SSRC counts as ended too.
-        let ended = doors.filter { $0.key == ssrc || !$0.value.isOpen }.keys
+        let ended = isolators.filter { $0.key == ssrc || !$0.value.isOpen }.keys
         streams.withLock { streams in
-            for old in ended { streams.doors[old] = nil }
-            streams.doors[ssrc] = door
+            for old in ended { streams.isolators[old] = nil }
+            streams.isolators[ssrc] = isolator
         }
         _ = linkShown()
     }
@@ -129,18 +129,18 @@ final class RTPSession: @unchecked Sendable {
     /// is right.
     private func linkShown() -> ErrorIsolator? {
         var linked: ErrorIsolator?
-        while let door = streams.withLock({ streams in streams.shown.flatMap { streams.doors[$0] } }), door !== linked {
-            receivePad.setTarget(door.inside)
-            linked = door
+        while let isolator = streams.withLock({ streams in streams.shown.flatMap { streams.isolators[$0] } }), isolator !== linked {
+            receivePad.setTarget(isolator.inside)
+            linked = isolator
         }
         return linked
     }
 
     /// Forwards this remote stream from now on and requests a keyframe for it.
-    func show(_ ssrc: UInt32) {
+    func select(_ ssrc: UInt32) {
         let isKnown = streams.withLock { streams in
             streams.shown = ssrc
-            return streams.doors[ssrc] != nil
+            return streams.isolators[ssrc] != nil
         }
         if isKnown { linkShown()?.push(upstream: Event.forceKeyUnitUpstream()) }
     }
@@ -254,7 +254,7 @@ final class RTPSession: @unchecked Sendable {
         configured.store(false, ordering: .releasing)
         for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
         shield?.close()
-        for door in streams.withLock({ Array($0.doors.values) }) { door.close() }
+        for isolator in streams.withLock({ Array($0.isolators.values) }) { isolator.close() }
     }
 
     /// Call after the bin has reached NULL. Breaks the references between rtpbin and the bare pads.
@@ -270,11 +270,11 @@ final class RTPSession: @unchecked Sendable {
         sendPad.setTarget(nil)
         receivePad.setTarget(nil)
         shield?.shut()
-        let doors = streams.withLock { streams in
-            defer { streams.doors.removeAll() }
-            return Array(streams.doors.values)
+        let isolators = streams.withLock { streams in
+            defer { streams.isolators.removeAll() }
+            return Array(streams.isolators.values)
         }
-        for door in doors { door.shut() }
+        for isolator in isolators { isolator.shut() }
         for pad in requested {
             if let peer = pad.peer { pad.name.contains("sink") ? peer.unlink(pad) : pad.unlink(peer) }
             rtpbin.releaseRequestPad(pad)

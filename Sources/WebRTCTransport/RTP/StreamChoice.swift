@@ -2,7 +2,7 @@
 /// remote encoder; if it falls silent, another one that flows replaces it. A value; it knows SSRCs only.
 package struct StreamChoice {
     /// SSRC of the forwarded stream.
-    package private(set) var shown: UInt32?
+    package private(set) var activeSSRC: UInt32?
     private var last = Duration.zero
     /// The other SSRCs, the one received last at the end. The limit is for a remote peer that invents SSRCs; a stream
     /// that flows stays in the list, and so is never taken for a new one.
@@ -15,7 +15,7 @@ package struct StreamChoice {
     /// - Parameter ssrc: SSRC of a packet that is not a retransmission.
     /// - Returns: True if this stream is forwarded from now on.
     package mutating func take(_ ssrc: UInt32, now: Duration) -> Bool {
-        if ssrc == shown {
+        if ssrc == activeSSRC {
             last = now
             return false
         }
@@ -26,8 +26,8 @@ package struct StreamChoice {
             return false
         }
         if others.count >= Self.mostOthers { others.removeFirst() }
-        if let shown { others.append(shown) }
-        (shown, last) = (ssrc, now)
+        if let activeSSRC { others.append(activeSSRC) }
+        (activeSSRC, last) = (ssrc, now)
         return true
     }
 }

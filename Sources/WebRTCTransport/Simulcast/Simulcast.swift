@@ -32,9 +32,9 @@ package struct SimulcastLayer: Sendable, Equatable {
     }
 
     /// The layer's frame size. A scaled length is even, as 4:2:0 requires, and at least 16.
-    package func size(of picture: (width: Int, height: Int)) -> (width: Int, height: Int) {
+    package func size(of frame: (width: Int, height: Int)) -> (width: Int, height: Int) {
         func part(_ length: Int) -> Int { scaleResolutionDownBy == 1 ? length : max(16, (length / max(scaleResolutionDownBy, 1)) & ~1) }
-        return (part(picture.width), part(picture.height))
+        return (part(frame.width), part(frame.height))
     }
 }
 
@@ -49,7 +49,7 @@ package struct SimulcastAllocation: Sendable {
     package init(_ layers: [SimulcastLayer], width: Int, height: Int, frameRate: Double) {
         needs = layers.map { layer in
             let size = layer.size(of: (width, height))
-            return max(1, DegradationLadder(width: size.width, height: size.height, frameRate: frameRate).rungs.first?.needs ?? 1)
+            return max(1, DegradationLadder(width: size.width, height: size.height, frameRate: frameRate).steps.first?.minimumBitrate ?? 1)
         }
         count = needs.count
     }

@@ -8,7 +8,7 @@ import WebRTCTransport
 final class Call: @unchecked Sendable {
     enum Sending: Sendable {
         /// Raw frames with their number stamped in, through the product's encoder bin.
-        case pictures(TestPicture)
+        case frames(TestPattern)
         case clip(Clip)
         /// Sends the received frames back.
         case echo
@@ -29,7 +29,7 @@ final class Call: @unchecked Sendable {
 
     /// - Parameter send: Sends a message to the remote peer.
     init(
-        _ contender: Implementation, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
+        _ implementation: Implementation, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
     ) throws {
         self.sending = sending
         self.receiving = receiving
@@ -37,7 +37,7 @@ final class Call: @unchecked Sendable {
         let forward = FactForward()
         self.forward = forward
         echo = EchoBridge(pipeline: pipeline)
-        transport = try contender.makeTransport { fact in forward.call?.handle(fact) }
+        transport = try implementation.makeTransport { fact in forward.call?.handle(fact) }
         forward.call = self
         pipeline.add(transport.element)
     }
@@ -88,16 +88,16 @@ final class Call: @unchecked Sendable {
         var chain: [Element] = []
         var input: PacedSource?
         switch sending {
-        case .pictures(let picture):
+        case .frames(let pattern):
             let encoder = try VideoEncoderBin(parameters: parameters, bitrate: Clip.bitrate)
             chain.append(encoder.bin)
             let progress = progress
             // Only the streaming thread uses the frame number; numbers start at 1.
             nonisolated(unsafe) var number = 0
-            input = PacedSource(caps: TestPicture.caps, pipeline: pipeline) { _ in
+            input = PacedSource(caps: TestPattern.caps, pipeline: pipeline) { _ in
                 number += 1
                 progress.captured(number)
-                return picture.frame(number)
+                return pattern.frame(number)
             }
         case .clip(let clip):
             chain.append(try Payloader.make(parameters))
@@ -156,7 +156,7 @@ final class Call: @unchecked Sendable {
             // The decoder pads to whole macroblocks; a width of 1280 is a multiple already, so rows are contiguous.
             let number =
                 decodes
-                ? buffer.withBytes { $0.baseAddress.flatMap { TestPicture.number(in: $0, stride: TestPicture.width) } }
+                ? buffer.withBytes { $0.baseAddress.flatMap { TestPattern.number(in: $0, stride: TestPattern.width) } }
                     ?? nil : nil
             progress.received(number)
             return .pass

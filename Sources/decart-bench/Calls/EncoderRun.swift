@@ -21,7 +21,7 @@ struct EncoderRun {
     }
 
     /// Returns the encoded frames. `timed` receives the CPU time of each frame.
-    func encode(_ count: Int, from picture: TestPicture, timed: ((Duration) -> Void)? = nil) throws -> [[UInt8]] {
+    func encode(_ count: Int, from pattern: TestPattern, timed: ((Duration) -> Void)? = nil) throws -> [[UInt8]] {
         let drain = try Element(factory: "fakesink")
         drain.set("async", false)
         pipeline.add([chain, drain])
@@ -41,10 +41,10 @@ struct EncoderRun {
         pipeline.setState(.playing)
         input.setActive(true)
         input.push(Event.streamStart(id: "decart-bench/raw", groupID: Event.nextGroupID()))
-        input.push(Event.caps(try Caps(TestPicture.caps)))
+        input.push(Event.caps(try Caps(TestPattern.caps)))
         input.push(Event.timeSegment())
         for number in 0..<count {
-            let frame = picture.frame(number)
+            let frame = pattern.frame(number)
             frame.pts = ClockTime(number) * PacedSource.interval
             frame.duration = PacedSource.interval
             let before = ProcessFigures.cpuTime

@@ -9,11 +9,11 @@ final class NearCall: Sendable {
     var progress: CallProgress { call.progress }
 
     /// Creates and starts the call. `progress` starts before the transport is created, so that this is measured too.
-    init(_ contender: Implementation, far: FarSide, sending: Call.Sending, receiving: Call.Receiving) throws {
+    init(_ implementation: Implementation, far: FarSide, sending: Call.Sending, receiving: Call.Receiving) throws {
         self.far = far
         (number, send) = far.newCall()
         let begun = ContinuousClock.now
-        call = try Call(contender, sending: sending, receiving: receiving, send: send)
+        call = try Call(implementation, sending: sending, receiving: receiving, send: send)
         call.progress.begin(at: begun)
         far.listen(to: number) { [weak call] message in call?.receive(message) }
         try call.start()

@@ -142,8 +142,8 @@ final class FarSide: Sendable {
     private let calls = Mutex<[Int: @Sendable (PeerMessage) -> Void]>([:])
     private let counter = Atomic(0)
 
-    init(_ contender: Implementation) throws {
-        child = try Child(["peer", "--far", contender.rawValue])
+    init(_ implementation: Implementation) throws {
+        child = try Child(["peer", "--far", implementation.rawValue])
         let thread = ReaderThread { [weak self, descriptor = child.output] in
             readLines(from: descriptor) { line in
                 guard let (call, message) = PeerMessage.parse(line) else { return }

@@ -104,15 +104,15 @@ struct FlipCommand: ParsableCommand {
             + "\(cell(3)) | \(cell(4)) | \(over) | \(share(3, 1)) / \(share(4, 2)) |"
     }
 
-    /// Returns microseconds per repetition, by contender and round.
+    /// Returns microseconds per repetition, by implementation and round.
     private func timed(_ contenders: [(repetitions: Int, turn: () -> Void)]) -> [[Double]] {
         var times = Array(repeating: [Double](), count: contenders.count)
         for _ in 0..<rounds {
-            for (index, contender) in contenders.enumerated() {
-                for _ in 0..<2 { contender.turn() }
+            for (index, implementation) in contenders.enumerated() {
+                for _ in 0..<2 { implementation.turn() }
                 let begun = ContinuousClock.now
-                for _ in 0..<contender.repetitions { contender.turn() }
-                times[index].append((.now - begun).milliseconds * 1000 / Double(contender.repetitions))
+                for _ in 0..<implementation.repetitions { implementation.turn() }
+                times[index].append((.now - begun).milliseconds * 1000 / Double(implementation.repetitions))
             }
         }
         return times

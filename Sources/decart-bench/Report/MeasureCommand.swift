@@ -11,7 +11,7 @@ struct MeasureCommand: ParsableCommand {
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
 
     @Argument var subject: Subject
-    @Option var contender = Implementation.ours
+    @Option var implementation = Implementation.ours
     @Option var far = Implementation.ours
     @Option var sessions = 1
     @Option var seconds = 6
@@ -49,9 +49,9 @@ struct MeasureCommand: ParsableCommand {
     private func connect() throws {
         let far = try FarSide(far)
         defer { far.end() }
-        let picture = TestPicture()
+        let pattern = TestPattern()
         for index in 0..<sessions {
-            let near = try NearCall(contender, far: far, sending: .pictures(picture), receiving: .decode)
+            let near = try NearCall(implementation, far: far, sending: .frames(pattern), receiving: .decode)
             defer { near.stop() }
             try near.progress.waitForFrames(3)
             // Report the first call separately: it loads libraries and allocates memory.
@@ -70,7 +70,7 @@ struct MeasureCommand: ParsableCommand {
     private func load() throws {
         let clip = try storedClip()
         let before = ProcessFigures.now()
-        if contender == .none {
+        if implementation == .none {
             let sources = try (0..<sessions).map { _ in try SourceOnly(clip) }
             defer { for source in sources { source.stop() } }
             try measureLoad(since: before, frames: { 0 })
@@ -79,7 +79,7 @@ struct MeasureCommand: ParsableCommand {
         let far = try FarSide(far)
         defer { far.end() }
         let calls = try (0..<sessions).map { _ in
-            let near = try NearCall(contender, far: far, sending: .clip(clip), receiving: .discard)
+            let near = try NearCall(implementation, far: far, sending: .clip(clip), receiving: .discard)
             try near.waitUntilFlowing(1)
             return near
         }
@@ -113,7 +113,7 @@ struct MeasureCommand: ParsableCommand {
     private func latency() throws {
         let far = try FarSide(far)
         defer { far.end() }
-        let near = try NearCall(contender, far: far, sending: .pictures(TestPicture()), receiving: .decode)
+        let near = try NearCall(implementation, far: far, sending: .frames(TestPattern()), receiving: .decode)
         defer { near.stop() }
         try near.waitUntilFlowing(30)
         _ = near.progress.takeDelays()
@@ -133,7 +133,7 @@ struct MeasureCommand: ParsableCommand {
         var slowestStop = 0.0
         let step = max(1, cycles / 5)
         for cycle in 1...max(1, cycles) {
-            let near = try NearCall(contender, far: far, sending: .clip(clip), receiving: .discard)
+            let near = try NearCall(implementation, far: far, sending: .clip(clip), receiving: .discard)
             try near.waitUntilFlowing(5)
             let begun = ContinuousClock.now
             near.stop()
@@ -154,11 +154,11 @@ struct MeasureCommand: ParsableCommand {
     // MARK: Encoder
 
     private func encoder() throws {
-        let picture = TestPicture()
+        let pattern = TestPattern()
         for (name, tuned, count) in [("tuned", true, 90), ("defaults", false, 12)] {
             var times = Samples()
             let run = try EncoderRun(tuned: tuned)
-            let frames = try run.encode(count, from: picture) { times.add($0.milliseconds) }
+            let frames = try run.encode(count, from: pattern) { times.add($0.milliseconds) }
             // The first frame is a keyframe, which costs more; exclude it.
             let rest = Samples(Array(times.values.dropFirst()))
             report("\(name)-median", rest.median ?? .nan)

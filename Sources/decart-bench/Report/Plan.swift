@@ -49,16 +49,16 @@ struct Plan {
         let fars: [Implementation] = [.ours, .webrtcbin]
         for _ in 0..<(quick ? 1 : 3) {
             for far in fars {
-                for contender in [Implementation.ours, .webrtcbin] {
+                for implementation in [Implementation.ours, .webrtcbin] {
                     let figures = measure(
                         [
-                            "connect", "--contender", contender.rawValue, "--far", far.rawValue, "--sessions",
+                            "connect", "--implementation", implementation.rawValue, "--far", far.rawValue, "--sessions",
                             quick ? "4" : "8",
                         ],
                         problems: &problems)
                     for (name, values) in figures {
                         for value in values {
-                            samples["\(contender.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value)
+                            samples["\(implementation.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value)
                         }
                     }
                 }
@@ -93,26 +93,26 @@ struct Plan {
         var problems: [String] = []
         for _ in 0..<(quick ? 1 : 3) {
             for count in counts {
-                for contender in Implementation.allCases {
+                for implementation in Implementation.allCases {
                     let figures = measure(
                         [
-                            "load", "--contender", contender.rawValue, "--sessions", "\(count)", "--seconds",
+                            "load", "--implementation", implementation.rawValue, "--sessions", "\(count)", "--seconds",
                             quick ? "4" : "5",
                             "--clip", clip,
                         ], problems: &problems)
                     for (name, values) in figures {
                         for value in values {
-                            samples["\(contender.rawValue) \(count) \(name)", default: Samples()].add(value)
+                            samples["\(implementation.rawValue) \(count) \(name)", default: Samples()].add(value)
                         }
                     }
                 }
             }
         }
-        func sample(_ contender: Implementation, _ count: Int, _ name: String) -> Samples {
-            samples["\(contender.rawValue) \(count) \(name)"] ?? Samples()
+        func sample(_ implementation: Implementation, _ count: Int, _ name: String) -> Samples {
+            samples["\(implementation.rawValue) \(count) \(name)"] ?? Samples()
         }
-        func net(_ contender: Implementation, _ count: Int, _ name: String, per scaleResolutionDownBy: Double) -> Double? {
-            guard let value = sample(contender, count, name).median, let base = sample(.none, count, name).median else {
+        func net(_ implementation: Implementation, _ count: Int, _ name: String, per scaleResolutionDownBy: Double) -> Double? {
+            guard let value = sample(implementation, count, name).median, let base = sample(.none, count, name).median else {
                 return nil
             }
             return (value - base) / scaleResolutionDownBy
@@ -142,8 +142,8 @@ struct Plan {
         }
         if counts.contains(4), counts.contains(16) {
             for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
-                func further(_ contender: Implementation) -> Double? {
-                    guard let many = net(contender, 16, name, per: unit), let few = net(contender, 4, name, per: unit)
+                func further(_ implementation: Implementation) -> Double? {
+                    guard let many = net(implementation, 16, name, per: unit), let few = net(implementation, 4, name, per: unit)
                     else { return nil }
                     return (many - few) / 12
                 }
@@ -178,11 +178,11 @@ struct Plan {
         var median: [Implementation: Samples] = [:]
         var late: [Implementation: Samples] = [:]
         for _ in 0..<(quick ? 1 : 3) {
-            for contender in [Implementation.ours, .webrtcbin] {
+            for implementation in [Implementation.ours, .webrtcbin] {
                 let figures = measure(
-                    ["latency", "--contender", contender.rawValue, "--seconds", quick ? "4" : "6"], problems: &problems)
-                for value in figures["p50"] ?? [] { median[contender, default: Samples()].add(value) }
-                for value in figures["p95"] ?? [] { late[contender, default: Samples()].add(value) }
+                    ["latency", "--implementation", implementation.rawValue, "--seconds", quick ? "4" : "6"], problems: &problems)
+                for value in figures["p50"] ?? [] { median[implementation, default: Samples()].add(value) }
+                for value in figures["p95"] ?? [] { late[implementation, default: Samples()].add(value) }
             }
         }
         let rows = [("p50", median), ("p95", late)].map { name, samples in
@@ -205,17 +205,17 @@ struct Plan {
     func growth() -> String {
         var problems: [String] = []
         var rows: [[String]] = []
-        for contender in [Implementation.ours, .webrtcbin] {
+        for implementation in [Implementation.ours, .webrtcbin] {
             let figures = measure(
-                ["cycles", "--contender", contender.rawValue, "--cycles", "\(cycles)", "--clip", clip],
+                ["cycles", "--implementation", implementation.rawValue, "--cycles", "\(cycles)", "--clip", clip],
                 problems: &problems)
             let marks = figures["cycle"] ?? []
             for (title, name, unit) in [("RSS, MB", "rss", 1024.0), ("fds", "fds", 1.0), ("threads", "threads", 1.0)] {
                 let values = figures[name] ?? []
                 let course = zip(marks, values).map { "\(fixed($1 / unit, unit > 1 ? 2 : 0)) @\(fixed($0, 0))" }
-                rows.append([contender.rawValue, title, course.joined(separator: ", ")])
+                rows.append([implementation.rawValue, title, course.joined(separator: ", ")])
             }
-            rows.append([contender.rawValue, "slowest stop, ms", fixed(figures["slowest-stop"]?.first ?? .nan)])
+            rows.append([implementation.rawValue, "slowest stop, ms", fixed(figures["slowest-stop"]?.first ?? .nan)])
         }
         return """
             ## Growth over \(cycles) connect/stream/stop cycles

@@ -157,7 +157,7 @@ extension ElementTests {
         /// A single connection is used only if `single-connection` requests it; it needs fewer threads and sockets.
         @Test func oneConnectionWhereItIsWanted() throws {
             let raw = try Reference.input()
-            func visit(_ properties: String) throws -> (threads: Int, descriptors: Int, joins: [Int]) {
+            func runSession(_ properties: String) throws -> (threads: Int, descriptors: Int, joins: [Int]) {
                 try StandIn.run({ $0.transports = [.livekit] }) { standIn in
                     var counts = (threads: 0, descriptors: 0)
                     try TransformPipeline.run(try .init(standIn, properties, prompt: "noir", forbidden: raw)) { pipeline in
@@ -169,7 +169,7 @@ extension ElementTests {
                     return (counts.threads, counts.descriptors, standIn.sessions.map(\.singleJoinCount))
                 }
             }
-            let (two, one) = (try visit("transport=livekit single-connection=false"), try visit(Self.single))
+            let (two, one) = (try runSession("transport=livekit single-connection=false"), try runSession(Self.single))
             print("threads and descriptors, service included: two connections \(two), one \(one)")
             #expect(two.joins == [0] && one.joins == [1])
             #expect(one.threads < two.threads && one.descriptors < two.descriptors)
@@ -214,7 +214,7 @@ extension ElementTests {
         // MARK: Transport cache of `auto`
 
         /// Runs one session with `transport=auto` up to its first frame.
-        private func visit(_ standIn: StandIn, _ properties: String = "", expecting way: String) throws {
+        private func runSession(_ standIn: StandIn, _ properties: String = "", expecting way: String) throws {
             try TransformPipeline.run(try .init(standIn, "transport=auto \(properties)", prompt: "noir")) { pipeline in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(1))
@@ -224,10 +224,10 @@ extension ElementTests {
 
         @Test func theSecondSessionAsksADirectServiceNothing() throws {
             try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
-                try visit(standIn, expecting: "webrtc")
-                try visit(standIn, expecting: "webrtc")
+                try runSession(standIn, expecting: "webrtc")
+                try runSession(standIn, expecting: "webrtc")
                 let model = "model=other-model"
-                try visit(standIn, model, expecting: "webrtc")
+                try runSession(standIn, model, expecting: "webrtc")
                 let asked = standIn.sessions.map { $0.askedForRoom || $0.request.asksForRoom }
                 #expect(asked == [true, false, true])
             }
@@ -237,16 +237,16 @@ extension ElementTests {
         /// connection.
         @Test func aServiceThatChangedIsStillReached() throws {
             let port = try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
-                try visit(standIn, expecting: "webrtc")
+                try runSession(standIn, expecting: "webrtc")
                 return standIn.port
             }
             try StandIn.run({ ($0.port, $0.transports) = (port, [.livekit]) }) { standIn in
-                try visit(standIn, "max-retries=2", expecting: "livekit")
+                try runSession(standIn, "max-retries=2", expecting: "livekit")
                 #expect(standIn.sessions.map(\.askedForRoom) == [false, true])
-                try visit(standIn, expecting: "livekit")
+                try runSession(standIn, expecting: "livekit")
             }
             try StandIn.run({ ($0.port, $0.transports) = (port, [.webrtc]) }) { standIn in
-                try visit(standIn, expecting: "webrtc")
+                try runSession(standIn, expecting: "webrtc")
                 #expect(standIn.sessions.map(\.askedForRoom) == [true])
             }
         }

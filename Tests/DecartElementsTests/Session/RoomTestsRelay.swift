@@ -13,7 +13,7 @@ extension ElementTests {
             [pipeline.stats?["relayed"]?.bool, pipeline.stats?["receive-relayed"]?.bool]
         }
 
-        private func visit(
+        private func runSession(
             _ properties: String = "", ice: RoomICE, _ body: (TransformPipeline) throws -> Void
         ) throws {
             let raw = try Reference.input()
@@ -37,7 +37,7 @@ extension ElementTests {
                 "single-connection=\(single)" + (transport == "tls" ? " ca-file=\(turn.authority)" : "")
             for isForced in [false, true] {
                 ice.forcesRelay = isForced
-                try visit(properties, ice: ice) { pipeline in
+                try runSession(properties, ice: ice) { pipeline in
                     #expect(pipeline.waitForFrames(20))
                     #expect(relayed(pipeline) == [isForced, isForced])
                     #expect(pipeline.takeProblems().isEmpty)
@@ -50,7 +50,7 @@ extension ElementTests {
             let turn = try TurnServer(temporaryUser: "us/er+=")
             var ice = RoomICE()
             ice.servers = [try turn.server("udp")]
-            try visit("ice-transport-policy=relay", ice: ice) { pipeline in
+            try runSession("ice-transport-policy=relay", ice: ice) { pipeline in
                 #expect(pipeline.waitForFrames(20))
                 #expect(relayed(pipeline) == [true, true])
             }
@@ -64,7 +64,7 @@ extension ElementTests {
                 try ICEServer(url: "turn:127.0.0.1:\(try LoopbackSocket.freePort())", username: "canary:1", credential: "canary=")
             ]
             ice.forcesRelay = true
-            try visit("single-connection=\(single) max-retries=0 connection-timeout=2", ice: ice) { pipeline in
+            try runSession("single-connection=\(single) max-retries=0 connection-timeout=2", ice: ice) { pipeline in
                 let error = try #require(pipeline.waitForError())
                 #expect(pipeline.frames == 0)
                 let said = error.text + error.debug + (error.details?.description ?? "")
@@ -77,7 +77,7 @@ extension ElementTests {
             let (ours, theirs) = (try LoopbackSocket(), try LoopbackSocket())
             var ice = RoomICE()
             ice.servers = [try ICEServer(url: "stun:127.0.0.1:\(theirs.port)")]
-            try visit("single-connection=\(single) stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
+            try runSession("single-connection=\(single) stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
                 #expect(pipeline.waitForFrames(5))
                 #expect(eventually { theirs.hasReceived() })
                 #expect(!ours.hasReceived())

@@ -28,18 +28,18 @@ final class FakeMediaEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         makeSession(
-            offer: offer, painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
+            offer: offer, painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in },
             faults: FaultPlan(), onEvent: onEvent)
     }
 
     func makeRoomViewer(
-        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         makeRoom(
-            painter: FramePainter(look: nil, carriesLatencyMarker: false, audience: audience) { _ in },
+            painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in },
             faults: FaultPlan(), msid: msid, audioMSID: "", isSingle: false, onEvent: onEvent)
     }
 

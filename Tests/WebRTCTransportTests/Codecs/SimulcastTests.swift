@@ -149,17 +149,17 @@ struct SimulcastTests {
 
     @Test func theBestThatFlowsIsGivenOn() {
         var choice = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 5)
-        func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> SimulcastSelector.News {
-            Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes { choice.take(rtp: $0, now: .milliseconds(milliseconds)) }
+        func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> SimulcastSelector.Update {
+            Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes { choice.receive(rtp: $0, now: .milliseconds(milliseconds)) }
         }
-        #expect(take(9, nil, 0) == SimulcastSelector.News() && take(8, "x", 0) == SimulcastSelector.News())
-        #expect(take(1, "q", 0) == SimulcastSelector.News(arrived: "q", shown: 1))
-        #expect(take(3, "f", 1) == SimulcastSelector.News(arrived: "f", shown: 3))
-        #expect(take(2, "h", 2) == SimulcastSelector.News(arrived: "h"))
+        #expect(take(9, nil, 0) == SimulcastSelector.Update() && take(8, "x", 0) == SimulcastSelector.Update())
+        #expect(take(1, "q", 0) == SimulcastSelector.Update(arrived: "q", activeSSRC: 1))
+        #expect(take(3, "f", 1) == SimulcastSelector.Update(arrived: "f", activeSSRC: 3))
+        #expect(take(2, "h", 2) == SimulcastSelector.Update(arrived: "h"))
         // A sender may put the RID into a stream's first packets only.
-        #expect(take(3, nil, 300) == SimulcastSelector.News() && take(2, nil, 700) == SimulcastSelector.News())
-        #expect(take(1, nil, 801).shown == 1, "the best one has stopped")
-        #expect(take(2, nil, 802).shown == 2 && take(3, nil, 900).shown == 3)
+        #expect(take(3, nil, 300) == SimulcastSelector.Update() && take(2, nil, 700) == SimulcastSelector.Update())
+        #expect(take(1, nil, 801).activeSSRC == 1, "the best one has stopped")
+        #expect(take(2, nil, 802).activeSSRC == 2 && take(3, nil, 900).activeSSRC == 3)
         #expect(choice.packets == ["f": 3, "h": 3, "q": 2])
         for ssrc in 20..<60 { _ = take(UInt8(ssrc), "h", 1000) }
         #expect(take(3, "f", 1001).arrived == "f", "what was forgotten is learnt anew")

@@ -111,7 +111,7 @@ struct CongestionEstimatorTests {
         for report in 0..<reports {
             controller.add(lost: loss, received: 100 - loss)
             controller.update(
-                current: controller.estimate, sent: controller.estimate, evidence: 3e6, roundTrip: 100_000,
+                current: controller.estimate, sent: controller.estimate, provenRate: 3e6, roundTrip: 100_000,
                 now: Int64(report) * 250_000)
         }
         return controller
@@ -160,7 +160,7 @@ struct CongestionEstimatorTests {
         var controller = LossBasedController(start: 1e6, ceiling: 3e6)
         for report in 0..<40 as Range<Int64> {
             controller.add(lost: 30, recovered: report == 0 ? 0 : 30, received: 100)
-            controller.update(current: 1e6, sent: 1e6, evidence: 3e6, roundTrip: 100_000, now: report * 250_000)
+            controller.update(current: 1e6, sent: 1e6, provenRate: 3e6, roundTrip: 100_000, now: report * 250_000)
         }
         #expect(controller.estimate > 1e6)
     }

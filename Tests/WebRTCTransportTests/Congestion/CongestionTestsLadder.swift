@@ -38,20 +38,20 @@ struct DegradationLadderTests {
             (.max, .max, .infinity),
         ] {
             let ladder = DegradationLadder(width: width, height: height, frameRate: rate)
-            #expect(ladder.rungs.first?.level == Level())
-            #expect(zip(ladder.rungs, ladder.rungs.dropFirst()).allSatisfy { $0.needs >= $1.needs })
+            #expect(ladder.steps.first?.level == Level())
+            #expect(zip(ladder.steps, ladder.steps.dropFirst()).allSatisfy { $0.minimumBitrate >= $1.minimumBitrate })
             // The frame rate falls first, then the size.
-            let scales = ladder.rungs.map(\.level.scale.rawValue)
+            let scales = ladder.steps.map(\.level.scale.rawValue)
             #expect(scales == scales.sorted())
             #expect(
-                ladder.rungs.allSatisfy { ($0.level.frameRate ?? 0) < Int(rate.isFinite ? rate : 30) || rate.isNaN })
+                ladder.steps.allSatisfy { ($0.level.frameRate ?? 0) < Int(rate.isFinite ? rate : 30) || rate.isNaN })
         }
         #expect(
-            DegradationLadder(width: 1280, height: 720, frameRate: 12).rungs.map(\.level.frameRate) == [
+            DegradationLadder(width: 1280, height: 720, frameRate: 12).steps.map(\.level.frameRate) == [
                 nil, 10, 5, 5, 5,
             ])
         #expect(
-            DegradationLadder(width: 1280, height: 720, frameRate: 30, floor: 10).rungs.map(\.level.frameRate) == [
+            DegradationLadder(width: 1280, height: 720, frameRate: 30, floor: 10).steps.map(\.level.frameRate) == [
                 nil, 15, 10, 10, 10,
             ])
     }
@@ -73,7 +73,7 @@ struct DegradationLadderTests {
                 let target = BitrateTarget(
                     target: target, estimate: target, reason: isLimitedByNetwork ? .delay : .ceiling,
                     isLimitedByNetwork: isLimitedByNetwork)
-                if let level = ladder.frame(target, made: bytes, now: now) { seen.append(level) }
+                if let level = ladder.frame(target, encodedBytes: bytes, now: now) { seen.append(level) }
                 bytes += UInt64(make(frames, ladder.level))
                 frames += 1
                 now += .seconds(1) / (ladder.level.frameRate ?? 30)
@@ -202,7 +202,7 @@ struct DegradationLadderTests {
     func aTargetAroundALimitDoesNotFlap() {
         var ladder = DegradationLadder(width: 1280, height: 720, frameRate: 30)
         var now = Duration.zero
-        let need = ladder.rungs[0].needs
+        let need = ladder.steps[0].minimumBitrate
         var changes = 0
         for step in 0..<1200 {
             let target = need + (step / 10 % 2 == 0 ? -1 : 1) * need / 10

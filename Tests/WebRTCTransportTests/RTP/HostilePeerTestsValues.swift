@@ -52,15 +52,15 @@ struct HostilePeerValueTests {
     @Test func theNewestStreamIsShownUntilItFallsSilent() {
         var choice = StreamChoice()
         // SSRC of a packet, its arrival time in ms, and the SSRC selected from then on.
-        let steps: [(ssrc: UInt32, time: Int, shown: UInt32)] = [
+        let steps: [(ssrc: UInt32, time: Int, activeSSRC: UInt32)] = [
             (1, 0, 1), (1, 10, 1),
             // The successor is selected at once; remaining packets of the old stream count as late.
             (2, 20, 2), (1, 30, 2), (1, 519, 2), (1, 520, 1), (2, 600, 1),
         ]
         for step in steps {
-            let before = choice.shown
+            let before = choice.activeSSRC
             let isNews = choice.take(step.ssrc, now: .milliseconds(step.time))
-            #expect(choice.shown == step.shown && isNews == (before != step.shown), "\(step)")
+            #expect(choice.activeSSRC == step.activeSSRC && isNews == (before != step.activeSSRC), "\(step)")
         }
     }
 
@@ -72,7 +72,7 @@ struct HostilePeerValueTests {
             let ssrc = UInt32(1 + number)
             _ = choice.take(ssrc, now: .milliseconds(number * 10))
             let isNews = choice.take(1, now: .milliseconds(number * 10 + 5))
-            #expect(!isNews && choice.shown == ssrc)
+            #expect(!isNews && choice.activeSSRC == ssrc)
         }
     }
 

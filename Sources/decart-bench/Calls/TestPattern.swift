@@ -2,7 +2,7 @@ import GStreamerKit
 
 /// 720p frames that cost an encoder as much as a camera's: panning coarse and fine texture with sensor noise. Each
 /// carries a number in its luma that survives a codec.
-struct TestPicture: Sendable {
+struct TestPattern: Sendable {
     static let width = 1280
     static let height = 720
     static let caps =
