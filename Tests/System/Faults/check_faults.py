@@ -96,17 +96,17 @@ def table(rows, done):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--table", help="write the measured recoveries to this file, in Markdown")
-    parser.add_argument("--at-once", type=int, default=5, help="rows side by side")
+    parser.add_argument("--at-once", type=int, default=5, help="number of rows that run in parallel")
     parser.add_argument("--keep", action="store_true", help="keep the folder of logs")
-    parser.add_argument("--all", action="store_true", help="also the rows that are known to fail")
+    parser.add_argument("--all", action="store_true", help="also run the rows that are known to fail")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     rows = [row for row in session.ROWS
             if (any(word in row[0] for word in options.words) if options.words else options.all or not row[4])]
     if options.list:
-        for name, seconds, title, _, unkept in rows:
-            print(f"{name:34} {seconds:4} s  {title}" + (f" [not kept: {unkept}]" if unkept else ""))
+        for name, seconds, title, _, known_failure in rows:
+            print(f"{name:34} {seconds:4} s  {title}" + (f" [known to fail: {known_failure}]" if known_failure else ""))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if (why := netlab.available()):
@@ -117,7 +117,7 @@ def main():
     failed = True
     try:
         if not os.path.exists(session.PLUGIN):
-            print(f"not ok faults: the plugin: {session.PLUGIN} is not there")
+            print(f"not ok faults: the plugin: {session.PLUGIN} does not exist")
             sys.exit(1)
         if (why := session.warm(folder)):
             print(f"not ok faults: the plugin: {why}")

@@ -35,13 +35,13 @@ out = os.fdopen(os.dup(1), "wb", buffering=0)
 os.dup2(2, 1)  # library output must not reach the reader of our lines
 
 
-def say(name, **fields):
+def report(name, **fields):
     """Writes each line with a single call, because several threads write."""
     out.write((json.dumps({"t": round(time.monotonic(), 4), "m": name, **fields}) + "\n").encode())
 
 
 def plain(structure):
-    """A GstStructure as a dictionary; values without a JSON type become strings."""
+    """Returns a GstStructure as a dictionary; values without a JSON type become strings."""
     fields = {}
     for at in range(structure.n_fields()):
         name = structure.nth_field_name(at)
@@ -50,7 +50,7 @@ def plain(structure):
     return fields
 
 
-class Pictures:
+class FrameClassifier:
     """Classifies frames by some of their pixels: the moving bars differ in every new frame."""
 
     def __init__(self):
@@ -81,7 +81,7 @@ class Client:
             + " ".join(properties) + " ! fakesink name=sink sync=false")
         self.decart = self.pipeline.get_by_name("decart")
         self.loop = GLib.MainLoop()
-        self.pictures = Pictures()
+        self.classifier = FrameClassifier()
         self.keys = None
         bus = self.pipeline.get_bus()
         bus.add_signal_watch()
@@ -93,36 +93,36 @@ class Client:
         GLib.io_add_watch(0, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, self.commands)
         self.unread = b""
         self.pipeline.set_state(Gst.State.PLAYING)
-        say("started", pid=os.getpid())
+        report("started", pid=os.getpid())
         self.loop.run()
         begun = time.monotonic()
         self.pipeline.set_state(Gst.State.NULL)
-        say("stopped", seconds=round(time.monotonic() - begun, 3))
+        report("stopped", seconds=round(time.monotonic() - begun, 3))
 
     def buffer(self, _pad, info):
         now = time.monotonic()
         buffer = info.get_buffer()
         discontinuous = int(bool(buffer.get_flags() & Gst.BufferFlags.DISCONT))
-        out.write(b"f %.4f %d %d %s\n" % (now, buffer.pts, discontinuous, self.pictures.kind(buffer).encode()))
+        out.write(b"f %.4f %d %d %s\n" % (now, buffer.pts, discontinuous, self.classifier.kind(buffer).encode()))
         return Gst.PadProbeReturn.OK
 
     def message(self, _bus, message):
         if message.type == Gst.MessageType.ELEMENT:
             structure = message.get_structure()
             if structure.get_name() in ("decart-state", "prompt-result"):
-                say(structure.get_name(), **plain(structure))
+                report(structure.get_name(), **plain(structure))
         elif message.type in (Gst.MessageType.ERROR, Gst.MessageType.WARNING):
             is_error = message.type == Gst.MessageType.ERROR
             error, _debug = message.parse_error() if is_error else message.parse_warning()
             details = message.parse_error_details() if is_error else message.parse_warning_details()
-            say("error" if is_error else "warning", domain=error.domain, code=error.code, text=error.message,
-                source=message.src.get_name(), details=plain(details) if details else {})
+            report("error" if is_error else "warning", domain=error.domain, code=error.code, text=error.message,
+                   source=message.src.get_name(), details=plain(details) if details else {})
 
     def key(self, _element):
         if self.keys is None:
             return None
         self.keys += 1
-        say("key", number=self.keys)
+        report("key", number=self.keys)
         return f"key-{self.keys}"
 
     # Commands
@@ -134,42 +134,42 @@ class Client:
             return False
         *lines, self.unread = (self.unread + chunk).split(b"\n")
         for line in lines:
-            self.obey(json.loads(line))
+            self.execute(json.loads(line))
         return True
 
-    def obey(self, command):
-        what = command["do"]
-        if what == "prompt":
+    def execute(self, command):
+        action = command["do"]
+        if action == "prompt":
             self.prompt(command["text"])
-        elif what == "prompts":
+        elif action == "prompts":
             threading.Thread(target=self.prompts, args=(command["count"], command["rate"]), daemon=True).start()
-        elif what in ("connect", "disconnect"):
-            self.decart.emit(what)
-            say(what)
-        elif what == "stats":
-            say("stats", **plain(self.decart.get_property("stats")))
-        elif what == "memory":
-            say("memory", **memory())
-        elif what == "clock":
-            say("clock", wall=time.time())
-        elif what == "set":
+        elif action in ("connect", "disconnect"):
+            self.decart.emit(action)
+            report(action)
+        elif action == "stats":
+            report("stats", **plain(self.decart.get_property("stats")))
+        elif action == "memory":
+            report("memory", **memory())
+        elif action == "clock":
+            report("clock", wall=time.time())
+        elif action == "set":
             self.decart.set_property(command["name"], command["value"])
-            say("set")
-        elif what in ("play", "pause"):
-            self.pipeline.set_state(Gst.State.PLAYING if what == "play" else Gst.State.PAUSED)
-            say(what)
-        elif what == "stop":
+            report("set")
+        elif action in ("play", "pause"):
+            self.pipeline.set_state(Gst.State.PLAYING if action == "play" else Gst.State.PAUSED)
+            report(action)
+        elif action == "stop":
             self.loop.quit()
 
     def prompt(self, text):
-        say("request", id=self.decart.emit("set-prompt", text, False), text=text)
+        report("request", id=self.decart.emit("set-prompt", text, False), text=text)
 
     def prompts(self, count, rate):
         begun = time.monotonic()
         for number in range(count):
             time.sleep(max(0, begun + number / rate - time.monotonic()))
             self.prompt(f"noir {number}")
-        say("prompts", count=count)
+        report("prompts", count=count)
 
 
 class Mallinfo2(ctypes.Structure):
@@ -178,8 +178,8 @@ class Mallinfo2(ctypes.Structure):
 
 
 def memory():
-    """Memory, threads and descriptors of the process, after the allocator has returned free memory. `used` counts
-    allocated bytes: how well the arenas of a dozen threads fill up is random, and RSS varies with it."""
+    """Returns memory, threads and descriptors of the process, after the allocator has returned free memory. `used`
+    counts allocated bytes: how well the arenas of a dozen threads fill up is random, and RSS varies with it."""
     LIBC.malloc_trim(0)
     LIBC.mallinfo2.restype = Mallinfo2
     info = LIBC.mallinfo2()

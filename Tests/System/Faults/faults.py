@@ -1,4 +1,4 @@
-"""The rows: faults F1 to F27, each in its own network, measured against its bound.
+"""Rows for the faults F1 to F27: each runs in its own network and compares the measured times with bounds.
 
 A row is a function with a `Row` as its argument. Bounds are those of the fault table, in seconds from the start of the
 fault unless noted.
@@ -56,10 +56,11 @@ def killed(away, bound, dials):
 
 row("F2 killed, back after 2 s", 12, "the service is killed and back after 2 s")(killed(2, 5, 3))
 for _away, _bound, _dials in ((5, 9, 4), (10, 17, 5), (18, 27, 6)):
-    row(f"F3 killed, back after {_away} s", _bound + 6, f"back after {_away} s")(killed(_away, _bound, _dials))
+    row(f"F3 killed, back after {_away} s", _bound + 6, f"the service is killed and back after {_away} s")(
+        killed(_away, _bound, _dials))
 
 
-@row("F4 away for 60 s", 70, "away for longer than the retries last")
+@row("F4 away for 60 s", 70, "the service is away for longer than the retries last")
 def f4(run):
     client = run.start()
     since = time.monotonic()
@@ -75,7 +76,7 @@ def f4(run):
     run.finish(errors=1)
 
 
-@row("F5 away for 60 s, for ever", 85, "away for 60 s, max-retries=-1")
+@row("F5 away for 60 s, for ever", 85, "the service is away for 60 s, max-retries=-1")
 def f5(run):
     client = run.start("max-retries=-1")
     session, since = client.session(), time.monotonic()
@@ -102,7 +103,7 @@ def generation(output):
         run.expect(not any(frame.is_new for frame in client.frames if ended + 2 < frame.time < restarted),
                    "a transformed frame without a generation")
         time.sleep(6)
-        run.expect(client.stats()["frames-sent"] - sent > 15 * 20, "frames were not sent all the time")
+        run.expect(client.stats()["frames-sent"] - sent > 15 * 20, "the element did not send frames all the time")
         run.expect(client.session() == session, "another session")
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
         run.dialled(1)
@@ -127,11 +128,12 @@ def silence(seconds):
         run.lab.heal()
         healed = time.monotonic()
         # Frames in flight at the cut have left the jitter buffer long ago.
-        run.measure("pictures after the return", client.frame(healed).time - healed, 1)
+        run.measure("frames after the return", client.frame(healed).time - healed, 1)
         time.sleep(8)
         run.expect(client.session() == session, "another session")
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
-        run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > healed), "another look")
+        run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > healed),
+                   "a frame shows another prompt")
         run.dialled(1)
         run.finish()
     return body
@@ -191,7 +193,7 @@ def turn(run, tls=False):
     return f'turn-servers=<"turn://test:pass@{netlab.SERVER}:3478?transport=tcp">'
 
 
-@row("F9 UDP dropped for good", 20, "UDP dropped for good while media flow; TURN over TCP is there")
+@row("F9 UDP dropped for good", 20, "UDP is dropped for good while media flow; TURN over TCP is available")
 def f9(run):
     run.network()
     client = run.start(turn(run))
@@ -203,7 +205,7 @@ def f9(run):
     run.finish()
 
 
-@row("F9 UDP dropped from the start", 20, "no UDP from the start; TURN over TCP is there")
+@row("F9 UDP dropped from the start", 20, "UDP is dropped from the start; TURN over TCP is available")
 def f9_start(run):
     run.network()
     run.lab.drop("meta l4proto udp")
@@ -214,7 +216,7 @@ def f9_start(run):
     run.finish()
 
 
-@row("F9 nothing but TLS", 20, "no UDP from the start, and no TURN in clear; TURN over TLS is there")
+@row("F9 nothing but TLS", 20, "UDP and plain TURN are dropped from the start; TURN over TLS is available")
 def f9_tls(run):
     run.network()
     run.lab.drop("meta l4proto udp")
@@ -226,7 +228,7 @@ def f9_tls(run):
     run.finish()
 
 
-@row("F10 TCP dropped for 15 s", 32, "TCP dropped for 15 s, media alive")
+@row("F10 TCP dropped for 15 s", 32, "TCP is dropped for 15 s, media continue")
 def f10(run):
     client = run.start()
     session, since = client.session(), time.monotonic()
@@ -240,8 +242,8 @@ def f10(run):
     time.sleep(1)
     times = [frame.time for frame in client.frames if frame.is_new and since <= frame.time]
     longest = max(after - before for before, after in zip(times, times[1:]))
-    run.expect(longest <= GAP + GAP_SLACK, f"{longest * 1000:.0f} ms without a new picture: media stopped")
-    run.note(f"never longer than {longest * 1000:.0f} ms without a new picture")
+    run.expect(longest <= GAP + GAP_SLACK, f"{longest * 1000:.0f} ms without a new frame: media stopped")
+    run.note(f"at most {longest * 1000:.0f} ms without a new frame")
     run.finish()
 
 
@@ -270,18 +272,18 @@ def f13(run):
     # The service may have dropped the session: only new, continuing frames count.
     time.sleep(4)
     frames = [frame for frame in client.frames if frame.time > woke and frame.is_new]
-    run.expect(frames and frames[-1].time > woke + 3.7, "no new pictures 4 s after waking")
+    run.expect(frames and frames[-1].time > woke + 3.7, "no new frames 4 s after waking")
     steady = next((late for early, late in zip(frames, frames[1:]) if late.time - early.time > GAP), frames[0]) \
         if frames else None
     if steady:
         run.measure("steady after waking", steady.time - woke, 4)
-        run.expect(frames[-1].kind == "n", "the acknowledged prompt is not shown")
+        run.expect(frames[-1].kind == "n", "the last frame does not show the acknowledged prompt")
     run.expect(client.state().get("retries", 0) <= 1, f"{client.state().get('retries')} retries")
     run.dialled(1, 2)
     run.finish()
 
 
-@row("F14 wall clock", 60, "the wall clock jumps +1 h, -1 h, +1 day, a prompt under way each time")
+@row("F14 wall clock", 60, "the wall clock jumps +1 h, -1 h, +1 day, each time before a prompt's acknowledgement")
 def f14(run):
     library = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
     if library is None:
@@ -301,20 +303,20 @@ def f14(run):
     session = client.session()
     run.standin.inject("ack_late:delay=3")
     for number, seconds in enumerate((3600, -3600, 86400)):
-        request = client.ask("prompt", "request", text=f"noir {number}")
+        request = client.request("prompt", "request", text=f"noir {number}")
         time.sleep(0.5)
         shift(seconds)
-        wall = client.ask("clock", "clock")["wall"]
+        wall = client.request("clock", "clock")["wall"]
         run.expect(abs(wall - time.time() - seconds) < 5, "the client's clock did not jump: this proves nothing")
         result = client.message("prompt-result", seconds=10, id=request["id"])
         run.expect(result["accepted"] and 2500 <= result["milliseconds"] <= 4000, f"prompt during the jump: {result}")
         # Longer than the timeouts of ping, watchdog and consent.
         time.sleep(11)
-    run.expect(client.session() == session and not client.all("warning"), "something happened")
+    run.expect(client.session() == session and not client.all("warning"), "a reconnect or a warning")
     times = [frame.time for frame in client.frames if frame.is_new]
     longest = max(after - before for before, after in zip(times, times[1:]))
-    run.expect(longest <= 0.5, f"{longest:.2f} s without a new picture")
-    run.note("0 reconnects, 0 time-outs; CLOCK_REALTIME of the process alone (libfaketime)")
+    run.expect(longest <= 0.5, f"{longest:.2f} s without a new frame")
+    run.note("0 reconnects, 0 timeouts; CLOCK_REALTIME of the process alone (libfaketime)")
     run.dialled(1)
     run.finish()
 
@@ -328,7 +330,7 @@ class NameServer:
     def __init__(self, run, address, v4=None, v6=None):
         self.answers = {1: v4 and socket.inet_aton(v4), 28: v6 and socket.inet_pton(socket.AF_INET6, v6)}
         self.silent = False
-        self.asked = []
+        self.queried = []
         with netlab.inside(run.lab.server if not run.lab.alone else run.lab.client):
             self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((address, 53))
@@ -349,7 +351,7 @@ class NameServer:
             while query[at]:
                 labels.append(query[at + 1:at + 1 + query[at]].decode())
                 at += 1 + query[at]
-            self.asked.append(".".join(labels))
+            self.queried.append(".".join(labels))
             question = query[12:at + 5]
             data = self.answers.get(int.from_bytes(question[-4:-2], "big"))
             if self.silent:
@@ -365,7 +367,7 @@ class NameServer:
         self.socket.close()
 
 
-@row("F15 DNS down for 20 s", 45, "no name server for 20 s, and the service closes")
+@row("F15 DNS down for 20 s", 45, "the name server is silent for 20 s, and the service closes the WebSocket")
 def f15(run):
     run.network()
     names = NameServer(run, netlab.SERVER, v4=netlab.SERVER)
@@ -381,18 +383,18 @@ def f15(run):
     back = time.monotonic()
     # Lookups hang at 1-6, 8-13 and 17-22 s; the next one is at 30 s.
     run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
-    run.expect(len(names.asked) > 4, f"asked {len(names.asked)} times")
+    run.expect(len(names.queried) > 4, f"{len(names.queried)} queries")
     run.finish()
 
 
-@row("F15 AAAA dead", 12, "the name's IPv6 address is dead, the IPv4 one fine")
+@row("F15 AAAA dead", 12, "the name's IPv6 address does not respond, its IPv4 address works")
 def f15_dual(run):
     run.network(family="both")
     run.lab.drop("ip6 daddr fd77:2::dead")
     names = NameServer(run, netlab.SERVER, v4=netlab.SERVER, v6="fd77:2::dead")
     client = run.start(base_url=f"ws://service.test:{netlab.PORT}")
     run.measure("dial", client.stats()["connect-open-time"] / 1e9, 1)
-    run.expect(names.asked, "nobody asked the name server")
+    run.expect(names.queried, "no query reached the name server")
     run.dialled(2)
     run.finish()
 
@@ -423,11 +425,11 @@ def permanent(run, client, bound, words=""):
     started = client.message("started")["t"]
     error = client.message("error", seconds=10)
     run.measure("error", error["t"] - started, bound)
-    run.expect(words in error["text"], f"the error says: {error['text']}")
+    run.expect(words in error["text"], f"the text of the error: {error['text']}")
     run.expect(error["details"].get("permanent") is True, f"not permanent: {error['details']}")
     time.sleep(4)
     run.dialled(1)
-    run.expect(not any(frame.is_new for frame in client.frames), "a picture came")
+    run.expect(not any(frame.is_new for frame in client.frames), "a transformed frame arrived")
     run.finish(errors=1)
 
 
@@ -443,20 +445,20 @@ def certificate(kind):
             return
         permanent(run, client, 2)
         with open(os.path.join(run.folder, "standin.log"), encoding="utf-8") as log:
-            run.expect("session 1" not in log.read(), "the stand-in got a request")
+            run.expect("session 1" not in log.read(), "the stand-in received a request")
     return body
 
 
 for _kind in ("expired", "host", "ca", "old"):
-    row(f"F17 certificate: {_kind}", 8, f"bad certificate ({_kind}); nothing of HTTP")(certificate(_kind))
-row("F17 certificate: good", 6, "the twin: a good certificate")(certificate(None))
+    row(f"F17 certificate: {_kind}", 8, f"bad certificate ({_kind}); the client sends no HTTP")(certificate(_kind))
+row("F17 certificate: good", 6, "the counterpart: a good certificate")(certificate(None))
 
 for _fault in ("http_401", "http_403", "error_permanent"):
     row(f"F18 {_fault}", 8, f"the key is refused ({_fault})")(
         lambda run, fault=_fault: permanent(run, alone(run, "--fault", fault), 1))
 
 
-@row("F18 decoy", 8, 'the service says "frame 14012 could not be decoded" while connecting')
+@row("F18 decoy", 8, 'the service sends the error "frame 14012 could not be decoded" while connecting')
 def f18_decoy(run):
     client = alone(run, "--fault", "error_decoy401:count=1")
     run.measure("connected", client.frame().time - client.message("started")["t"], 3)
@@ -470,7 +472,7 @@ def busy(fault):
         began = client.message("started")["t"]
         run.measure("connected", client.frame().time - began, 6 + 2)
         waited = client.frame().time - began
-        run.expect(waited >= 6, f"dialled again within {waited:.1f} s: the service asked for 6")
+        run.expect(waited >= 6, f"dialled again within {waited:.1f} s: Retry-After was 6")
         run.dialled(2)
         run.finish()
     return body
@@ -490,7 +492,8 @@ def portal(fault):
         run.measure("noticed", client.message("warning")["t"] - started, 1)
         run.measure("connected", client.frame().time - started, 1 + 2 + 2)
         run.expect(len(client.all("warning")) == 2, f"{len(client.all('warning'))} warnings, not 2")
-        run.expect(not names.asked and not run.lab.dials_elsewhere(), f"somebody followed: {names.asked}")
+        run.expect(not names.queried and not run.lab.dials_elsewhere(),
+                   f"a query or a dial to another host; queries: {names.queried}")
         run.dialled(3)
         run.finish()
     return body
@@ -500,7 +503,7 @@ for _fault in ("http_200html", "http_302", "http_511"):
     row(f"F20 {_fault}", 12, f"a captive portal ({_fault}), twice")(portal(_fault))
 
 
-@row("F22 wrong fingerprint", 10, "the answer names another certificate")
+@row("F22 wrong fingerprint", 10, "the answer has the fingerprint of another certificate")
 def f22(run):
     run.network()
     run.standin = StandIn(run, "--fault", "sdp_bad_fingerprint")
@@ -522,7 +525,7 @@ def small(name, **network):
         run.expect(run.lab.counter("large") == 0, f"{run.lab.counter('large')} datagrams over 1200 bytes")
         run.dialled(1)
         run.finish()
-    return row(name, 14, "every datagram is of 1200 bytes at most")(body)
+    return row(name, 14, "no datagram has more than 1200 bytes")(body)
 
 
 small("F24 MTU 1280", mtu=1280)
@@ -539,7 +542,7 @@ def unanswered(fault):
         run.standin.inject(fault)
         result = client.prompt("Lego again", seconds=20)
         run.expect(not result["accepted"] and result["error"], f"the result: {result}")
-        run.measure("told", result["milliseconds"] / 1000, 15)
+        run.measure("result", result["milliseconds"] / 1000, 15)
         run.expect(result["milliseconds"] >= 14500, "too early")
         since = time.monotonic()
         client.frame(since)
@@ -549,18 +552,18 @@ def unanswered(fault):
     return body
 
 
-row("F25 no ack", 24, "an acknowledgement never comes")(unanswered("ack_none"))
+row("F25 no ack", 24, "an acknowledgement never arrives")(unanswered("ack_none"))
 row("F25 wrong ack", 24, "an acknowledgement is for another prompt")(unanswered("ack_wrong"))
 
 
-@row("F25 ack twice", 10, "acknowledgements come twice")
+@row("F25 ack twice", 10, "each acknowledgement arrives twice")
 def f25_twice(run):
     client = run.start()
     run.standin.inject("ack_twice")
     ids = [client.prompt(f"noir {number}")["id"] for number in range(5)]
     time.sleep(1)
-    told = [message["id"] for message in client.all("prompt-result")]
-    run.expect(all(told.count(one) == 1 for one in ids), f"results: {told}")
+    result_ids = [message["id"] for message in client.all("prompt-result")]
+    run.expect(all(result_ids.count(one) == 1 for one in ids), f"results: {result_ids}")
     run.dialled(1)
     run.finish()
 
@@ -570,7 +573,7 @@ def f25_reconnect(run):
     client = run.start()
     run.standin.inject("ack_late:delay=5")
     session = client.session()
-    request = client.ask("prompt", "request", text="noir after all")
+    request = client.request("prompt", "request", text="noir after all")
     time.sleep(0.3)
     since = time.monotonic()
     run.standin.control("POST", "close?code=1012")

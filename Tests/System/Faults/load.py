@@ -1,4 +1,4 @@
-"""Rows about load and ordering: many prompts, many reconnects, a stalled network, fresh keys, `disconnect`."""
+"""Rows for load and ordering: many prompts, many reconnects, a stalled network, fresh keys, `disconnect`."""
 
 import signal
 import socket
@@ -11,24 +11,26 @@ from session import StandIn, row
 MIB = 1 << 20
 
 
-@row("1000 prompts", 75, "1,000 prompts at 20/s, the service closes three times meanwhile")
+@row("1000 prompts", 75, "1,000 prompts at 20/s, the service closes the WebSocket three times meanwhile")
 def prompts(run):
     client = run.start("max-retries=-1")
     since = time.monotonic()
-    client.tell("prompts", count=1000, rate=20)
+    client.send("prompts", count=1000, rate=20)
     for at in (10, 22, 36):
         time.sleep(max(0, at - (time.monotonic() - since)))
         run.standin.control("POST", "close?code=1012")
     client.message("prompts", since, 60)
-    asked = {message["id"]: message["text"] for message in client.all("request", since)}
+    requested = {message["id"]: message["text"] for message in client.all("request", since)}
     client.wait(25, "a result for each prompt", lambda: True if len(
-        {message["id"] for message in client.all("prompt-result", since)}) >= len(asked) else None)
+        {message["id"] for message in client.all("prompt-result", since)}) >= len(requested) else None)
     time.sleep(2)
     results = client.all("prompt-result", since)
-    told = [message["id"] for message in results]
-    run.expect(len(asked) == 1000, f"{len(asked)} requests")
-    run.expect(sorted(told) == sorted(asked), f"{len(told)} results for {len(set(told))} of {len(asked)} requests")
-    run.expect(all(asked.get(message["id"]) == message["text"] for message in results), "a result of another prompt")
+    result_ids = [message["id"] for message in results]
+    run.expect(len(requested) == 1000, f"{len(requested)} requests")
+    run.expect(sorted(result_ids) == sorted(requested),
+               f"{len(result_ids)} results for {len(set(result_ids))} of {len(requested)} requests")
+    run.expect(all(requested.get(message["id"]) == message["text"] for message in results),
+               "a result of another prompt")
     accepted = [message for message in results if message["accepted"]]
     refused = {message["error"] for message in results if not message["accepted"]}
     run.expect(len(accepted) >= 1 and accepted[-1]["text"] == "noir 999", "the last one was not acknowledged")
@@ -47,7 +49,7 @@ def settle(run):
     return client.memory()
 
 
-@row("200 reconnects", 320, "200 reconnects within one PLAYING, the service closing after each first picture")
+@row("200 reconnects", 320, "200 reconnects within one PLAYING, the service closes after each first frame")
 def reconnects(run):
     client = run.start("max-retries=-1", "retry-delay-max=1")
 
@@ -71,7 +73,7 @@ def reconnects(run):
     run.expect(after["fds"] <= before["fds"], f"fds grew from {before['fds']} to {after['fds']}")
     run.expect(after["threads"] <= before["threads"], f"threads grew from {before['threads']} to {after['threads']}")
     slope = (after["used"] - before["used"]) / (count - 21) / 1024
-    run.expect(slope <= 4, f"what is in use grew by {slope:.1f} KiB a reconnect")
+    run.expect(slope <= 4, f"memory in use grew by {slope:.1f} KiB a reconnect")
     # Only an upper bound, no measure of leaks: arenas may fill less well than at the start.
     run.expect(after["rss"] - before["rss"] <= 16 * MIB, f"RSS grew by {(after['rss'] - before['rss']) / MIB:.1f} MiB")
     run.note(f"after 20 and {count - 1}: fds {before['fds']} and {after['fds']}, threads {before['threads']} and "
@@ -102,9 +104,9 @@ def stalled(stall, resume):
     return body
 
 
-row("stalled network", 85, "nothing passes for 60 s: memory")(
+row("stalled network", 85, "no packet passes for 60 s: memory stays bounded")(
     stalled(lambda run: run.lab.drop(), lambda run: run.lab.heal()))
-row("stalled service", 85, "the service stands still (SIGSTOP) for 60 s, its sockets open: memory")(
+row("stalled service", 85, "the service is stopped (SIGSTOP) for 60 s, its sockets open: memory stays bounded")(
     stalled(lambda run: run.standin.process.send_signal(signal.SIGSTOP),
             lambda run: run.standin.process.send_signal(signal.SIGCONT)))
 
@@ -118,7 +120,7 @@ def restart_with_next_keys(run, client):
         run.recovered(since, session, 12)
 
 
-@row("fresh key by signal", 14, "request-api-key: the service takes each key once")
+@row("fresh key by signal", 14, "request-api-key: the service accepts each key once")
 def key_signal(run):
     run.network()
     run.standin = StandIn(run, "--api-key", "key-1")
@@ -165,28 +167,29 @@ class Backend:
         self.thread.join(5)
 
 
-@row("fresh key by URL", 14, "api-key-url: a POST for each attempt, the service takes each key once")
+@row("fresh key by URL", 14, "api-key-url: a POST for each attempt, the service accepts each key once")
 def key_url(run):
     run.network()
     backend = Backend(run)
     run.standin = StandIn(run, "--api-key", "key-1")
     client = run.start("api-key-url=http://127.0.0.1:8080/key", 'api-key-headers="headers,X-Password=swordfish"')
     restart_with_next_keys(run, client)
-    asked = len(backend.requests)
-    run.expect(asked == run.lab.dials(), f"asked {asked} times for {run.lab.dials()} dials")
+    posts = len(backend.requests)
+    run.expect(posts == run.lab.dials(), f"{posts} requests for {run.lab.dials()} dials")
     run.expect(all(request.startswith("POST /key ") and "swordfish" in request for request in backend.requests),
                "not a POST with the password")
     run.finish()
 
 
 @row("disconnect", 45,
-     "the action signal disconnect, in a session and between two attempts: nobody dials; connect: somebody does")
+     "the action signal disconnect, in a session and between two attempts: no dial follows; the action signal connect "
+     "dials")
 def disconnect(run):
     client = run.start()
 
     def off(what):
         since = time.monotonic()
-        client.tell("disconnect")
+        client.send("disconnect")
         client.message("decart-state", since, state="disconnected")
         time.sleep(0.5)
         dials = run.lab.dials()
@@ -197,7 +200,7 @@ def disconnect(run):
     off("in a session")
     run.expect(all(one["state"] == "closed" for one in run.standin.sessions()), "the stand-in still has the session")
     session, since = client.session(), time.monotonic()
-    client.tell("connect")
+    client.send("connect")
     run.measure("new session", run.recovered(since, session, 10) - since, 2)
     since = time.monotonic()
     run.standin.kill()
@@ -207,16 +210,16 @@ def disconnect(run):
     run.finish()
 
 
-@row("paused", 85, "PAUSED for 60 s: nothing is sent either way, and the session is kept")
+@row("paused", 85, "PAUSED for 60 s: no media flow in either direction, and the session is kept")
 def paused(run):
     client = run.start()
     session = client.session()
-    client.tell("pause")
+    client.send("pause")
     time.sleep(60)
     since = time.monotonic()
-    client.tell("play")
-    run.measure("pictures after PLAYING", client.wait(
-        5, "a new picture", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
+    client.send("play")
+    run.measure("frames after PLAYING", client.wait(
+        5, "a new frame", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
         - since, 1)
     run.expect(client.session() == session and not client.all("warning"), "a reconnect")
     run.dialled(1)

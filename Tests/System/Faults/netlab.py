@@ -220,7 +220,7 @@ class Lab:
         return len(found.group(1).split(",")) if found else 0
 
     def dials(self):
-        """Number of TCP connections that the client opened to the service's port."""
+        """Returns the number of TCP connections that the client opened to the service's port."""
         return self.elements("dials")
 
     def dials_elsewhere(self):
@@ -317,7 +317,7 @@ class Direction:
         return self.is_bad
 
     def arrival(self, settings, size, now, rng):
-        """Arrival time of the packet; None if the queue is full. A link with a rate limit keeps the order."""
+        """Returns the packet's arrival time, or None if the queue is full. A link with a rate limit keeps the order."""
         late = max(0.0, settings["delay"] + settings["jitter"] * rng.uniform(-1, 1))
         if not settings["rate"]:
             return now + late
@@ -367,10 +367,10 @@ def carry(near, far, seed):
                     now = time.monotonic()
                     if direction.is_lost(settings, rng):
                         continue
-                    there = direction.arrival(settings, len(packet), now, rng)
-                    if there is not None:
+                    arrives_at = direction.arrival(settings, len(packet), now, rng)
+                    if arrives_at is not None:
                         for _ in range(1 + (rng.random() < settings["duplicate"])):
-                            heapq.heappush(heap, (there, next(order), direction, packet))
+                            heapq.heappush(heap, (arrives_at, next(order), direction, packet))
         now = time.monotonic()
         while heap and heap[0][0] <= now:
             _, _, direction, packet = heapq.heappop(heap)

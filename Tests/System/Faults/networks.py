@@ -1,4 +1,5 @@
-"""Rows of the network matrix, 30 s each on a separate link, and the throttled link that the encoder must follow."""
+"""Rows for the network matrix, which run 30 s each on a separate link, and for the throttled link that the encoder must
+follow."""
 
 import time
 
@@ -31,12 +32,12 @@ def preset(name):
         time.sleep(30)
         until, after = time.monotonic(), client.stats()
         sent = after["frames-sent"] - before["frames-sent"]
-        shown = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
-        run.expect(sent > 100, f"only {sent} pictures sent")
+        returned = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
+        run.expect(sent > 100, f"only {sent} frames sent")
         # One frame may be in flight at the end.
-        run.expect(shown + 1 >= share * sent, f"{shown} of {sent} pictures came back: {shown / max(sent, 1):.1%}, "
-                   f"promised {share:.1%}")
-        run.note(f"{shown} of {sent} pictures ({shown / max(sent, 1):.1%}, promised {share:.1%})")
+        run.expect(returned + 1 >= share * sent, f"{returned} of {sent} frames returned: {returned / max(sent, 1):.1%},"
+                   f" promised {share:.1%}")
+        run.note(f"{returned} of {sent} frames ({returned / max(sent, 1):.1%}, promised {share:.1%})")
         run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
         run.dialled(1)
         run.finish()
@@ -101,7 +102,7 @@ def narrow(pattern, highest):
     return body
 
 
-row("500 kbit/s", 90, "the link is throttled to 500 kbit/s for 30 s, then free again; a picture that the encoder can "
-    "make that small")(narrow("pinwheel", 1_000_000))
-row("500 kbit/s, detailed picture", 90, "the same, with a picture for which the encoder needs more than it is "
-    "told")(narrow("smpte", 2_500_000))
+row("500 kbit/s", 90, "the link is throttled to 500 kbit/s for 30 s, then unlimited again; frames that the encoder "
+    "can compress to that rate")(narrow("pinwheel", 1_000_000))
+row("500 kbit/s, detailed picture", 90, "the same, with detailed frames for which the encoder exceeds its "
+    "target bitrate")(narrow("smpte", 2_500_000))

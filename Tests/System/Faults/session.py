@@ -1,4 +1,4 @@
-"""Tools of a fault suite row: a lab, a stand-in in it, a client, and the row's results.
+"""Provides the tools of a fault suite row: a lab, a stand-in in it, a client, and the row's results.
 
 Every wait has a limit. Times are on CLOCK_MONOTONIC, which all processes share.
 """
@@ -23,7 +23,7 @@ STANDIN = os.path.join(RELEASE, "decart-standin")
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client.py")
 
-SLACK = 1.0  # s added to every bound of the table
+SLACK = 1.0  # s; every bound of the table is extended by it
 GAP = 0.2  # s without a buffer
 # The element emits a fallback frame 166 ms after the last buffer, and ten processes share two cores with other load.
 GAP_SLACK = 0.1
@@ -32,11 +32,11 @@ GAP_SLACK = 0.1
 ROWS = []
 
 
-def row(name, seconds, title, unkept=""):
+def row(name, seconds, title, known_failure=""):
     """Registers a function with a `Row` as its argument. `seconds`: its duration, so that the longest rows start first.
-    `unkept`: why the row is known to fail; such a row runs only on request, and is judged like the others."""
+    `known_failure`: why the row fails so far; such a row runs only on request, with the same checks as the others."""
     def add(function):
-        ROWS.append((name, seconds, title, function, unkept))
+        ROWS.append((name, seconds, title, function, known_failure))
         return function
     return add
 
@@ -150,9 +150,9 @@ class Client:
             self.messages.append({"t": time.monotonic(), "m": "end"})
             self.changed.notify_all()
 
-    def tell(self, what, **fields):
+    def send(self, action, **fields):
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write((json.dumps({"do": what, **fields}) + "\n").encode())
+            self.process.stdin.write((json.dumps({"do": action, **fields}) + "\n").encode())
             self.process.stdin.flush()
 
     def wait(self, seconds, what, find):
@@ -170,8 +170,8 @@ class Client:
                 self.changed.wait(min(left, 0.5))
 
     def trouble(self):
-        told = [message["text"] for message in self.messages if message["m"] in ("error", "warning")]
-        return f" (last told: {told[-1][:120]})" if told else ""
+        texts = [message["text"] for message in self.messages if message["m"] in ("error", "warning")]
+        return f" (last message: {texts[-1][:120]})" if texts else ""
 
     def all(self, name, since=0.0, **fields):
         return [message for message in list(self.messages) if message["m"] == name and message["t"] >= since
@@ -181,7 +181,7 @@ class Client:
         return self.wait(seconds, f"{name} {fields or ''}",
                          lambda: next(iter(self.all(name, since, **fields)), None))
 
-    def frame(self, since=0.0, seconds=20, kinds="nc", what="transformed picture"):
+    def frame(self, since=0.0, seconds=20, kinds="nc", what="transformed frame"):
         def find():
             for frame in reversed(self.frames):
                 if frame.time < since:
@@ -197,20 +197,20 @@ class Client:
             return None
         return self.wait(seconds, what, find)
 
-    def ask(self, what, answer, seconds=5, **fields):
+    def request(self, action, answer, seconds=5, **fields):
         since = time.monotonic()
-        self.tell(what, **fields)
+        self.send(action, **fields)
         return self.message(answer, since, seconds)
 
     def stats(self):
-        return self.ask("stats", "stats")
+        return self.request("stats", "stats")
 
     def memory(self):
-        return self.ask("memory", "memory")
+        return self.request("memory", "memory")
 
     def prompt(self, text, seconds=20):
         """Sets a prompt and waits for its only result."""
-        request = self.ask("prompt", "request", text=text)
+        request = self.request("prompt", "request", text=text)
         return self.message("prompt-result", request["t"] - 1, seconds, id=request["id"])
 
     def state(self):
@@ -264,7 +264,7 @@ class Row:
             since = time.monotonic()
             result = self.client.prompt(f"{look} street")
             self.expect(result["accepted"], f"the prompt was not accepted: {result}")
-            self.client.frame(since, kinds="n", what="picture of the second prompt")
+            self.client.frame(since, kinds="n", what="frame of the second prompt")
         time.sleep(1)
         return self.client
 
@@ -284,14 +284,14 @@ class Row:
         self.notes.append(text)
 
     def recovered(self, since, old_session, seconds):
-        """Time of the first new frame of a new session, which must show the last acknowledged prompt."""
+        """Returns the time of the first new frame of a new session, which must show the last acknowledged prompt."""
         client = self.client
         state = client.wait(seconds, "new session", lambda: next(
             (message for message in client.all("decart-state", since)
              if message.get("session-id") not in (None, old_session) and message["connected"]), None))
         frame = client.frame(state["t"], seconds=10)
         if client.frame(state["t"], kinds="nrc").kind == "c" or frame.kind != "n":
-            self.expect(False, "after recovery the first picture does not show the acknowledged prompt")
+            self.expect(False, "after recovery the first frame does not show the acknowledged prompt")
         return frame.time
 
     def dialled(self, least, most=None):
@@ -301,13 +301,13 @@ class Row:
         return dials
 
     def finish(self, errors=0, gaps=True, stop=True):
-        """Checks that hold for every row: no gap, rising PTS, the expected number of errors, a quick stop."""
+        """Makes the checks that hold for every row: no gap, rising PTS, the expected number of errors, a quick stop."""
         client = self.client
         found = client.all("error")
         self.expect(len(found) == errors, f"{len(found)} bus errors, not {errors}: {[e['text'][:80] for e in found]}")
         if stop:
             since = time.monotonic()
-            client.tell("stop")
+            client.send("stop")
             took = client.message("stopped", since, 15)["seconds"]
             self.expect(took <= 1, f"NULL took {took} s")
             client.wait(10, "end of the client", lambda: True if client.messages[-1]["m"] == "end" else None)
@@ -326,10 +326,11 @@ class Row:
             self.expect(self.worst_gap <= GAP + GAP_SLACK, f"{self.worst_gap * 1000:.0f} ms without a buffer, "
                         f"{at - frames[0].time:.2f} s after the first one")
         first = next((at for at, frame in enumerate(frames) if frame.is_new), 0)
-        self.expect(all(frame.kind == "b" for frame in frames[:first]), "something was shown before the first picture")
+        self.expect(all(frame.kind == "b" for frame in frames[:first]),
+                    "a frame that is not black precedes the first transformed frame")
 
     def stopped(self, since, until):
-        """Seconds between those times during which the client process was stopped."""
+        """Returns the seconds between those times during which the client process was stopped."""
         return sum(max(0, min(end, until) - max(begin, since)) for begin, end in self.stops)
 
     def close(self):

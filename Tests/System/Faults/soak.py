@@ -4,8 +4,8 @@
     soak.py [--minutes N] [--seed N] [--table FILE]
 
 Prints a line for each fault, then the tables. Exits with 1 if a recovery missed its bound, the pipeline ended or posted
-an error, showed the wrong prompt or a decreasing PTS, or if since minute 2 (half of the time, in a run of less than four
-minutes) RSS grew by more than 16 MiB, allocations by more than 4 MiB, or threads or descriptors by more than one.
+an error, showed the wrong prompt or a decreasing PTS, or if since minute 2 (half of the time, in a run of less than
+four minutes) RSS grew by more than 16 MiB, allocations by more than 4 MiB, or threads or descriptors by more than one.
 """
 
 import argparse
@@ -26,7 +26,8 @@ ANY = 17  # s after any outage: hanging dial, longest wait, connecting
 
 
 class Fault:
-    """A fault: actions, duration (s), whether the session survives (None: either way), and the recovery bound (s)."""
+    """Holds the actions of a fault, its duration (s), whether the session survives (None: either way), and the recovery
+    bound (s)."""
 
     def __init__(self, name, begin, end=None, lasts=0.0, bound=None, same=False):
         self.name, self.begin, self.end, self.lasts, self.bound, self.same = name, begin, end, lasts, bound, same
@@ -108,8 +109,8 @@ def judge(run, samples):
         run.troubles.append("too short to compare")
         return
     before, after = samples["early"][1], samples["late"][1]
-    run.expect(after["rss"] <= before["rss"] + 16 * MIB, "more than 16 MiB of growth")
-    run.expect(after["used"] <= before["used"] + 4 * MIB, "more than 4 MiB of growth in what is allocated")
+    run.expect(after["rss"] <= before["rss"] + 16 * MIB, "RSS grew by more than 16 MiB")
+    run.expect(after["used"] <= before["used"] + 4 * MIB, "allocations grew by more than 4 MiB")
     run.expect(after["threads"] <= before["threads"] + 1, "threads grew")
     run.expect(after["fds"] <= before["fds"] + 1, "descriptors grew")
 
@@ -137,7 +138,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
-    parser.add_argument("--table", help="write the tables to this file too")
+    parser.add_argument("--table", help="also write the tables to this file")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if (why := netlab.available()):

@@ -1,7 +1,9 @@
-"""What check_camera.sh asserts of the pictures that the camera scripts leave, as RGB of 640 × 352.
+"""Checks a picture that the camera scripts leave, as RGB of 640 × 352, for check_camera.sh.
 
-camera_pictures.py NAME FILE: prints "ok NAME" or "not ok NAME: why". The test pictures are colour bars: grey (or white),
-yellow, cyan, green, magenta, red, blue from left to right, and the other way round where they are mirrored.
+    camera_pictures.py NAME FILE
+
+Prints "ok NAME" or "not ok NAME: why". The test pattern has colour bars: grey (or white), yellow, cyan, green, magenta,
+red, blue from left to right, and from right to left where it is mirrored.
 """
 
 import sys
@@ -12,7 +14,7 @@ MIRRORED = BARS[::-1]
 
 
 def mean(data, x, y, width, height):
-    """Of a rectangle of pixels, as (red, green, blue)."""
+    """Returns the mean of a rectangle of pixels as (red, green, blue)."""
     totals = [0, 0, 0]
     for row in range(y, y + height):
         line = data[(row * WIDTH + x) * 3:(row * WIDTH + x + width) * 3]
@@ -22,13 +24,13 @@ def mean(data, x, y, width, height):
 
 
 def bars(data, left, width):
-    """The means of the seven bars that stand side by side between two columns."""
+    """Returns the means of the seven bars between two columns, from left to right."""
     bar = width / 7
     return [mean(data, int(left + (index + 0.3) * bar), 60, int(bar * 0.4), 96) for index in range(7)]
 
 
 def colour(rgb):
-    """Each channel counts as on when it is nearer to the brightest one than to the darkest one of a saturated colour."""
+    """Names a colour. A channel counts as on if it is nearer to the brightest channel than to the darkest one."""
     high, low = max(rgb), min(rgb)
     if high - low < 30:
         return "grey"
@@ -44,21 +46,21 @@ def problem(name, data):
         # Both halves were squeezed to 320 columns each.
         local, transformed = bars(data, 0, 320), bars(data, 320, 320)
         if [colour(bar) for bar in local] != MIRRORED:
-            return f"the local picture is not the mirrored test picture: {[colour(bar) for bar in local]}"
+            return f"the local half is not the mirrored test pattern: {[colour(bar) for bar in local]}"
         if any(colour(bar) != "grey" for bar in transformed):
-            return f"the transformed picture has colours: {transformed}"
+            return f"the transformed half has colours: {transformed}"
         brightness = [bar[1] for bar in transformed]
         if not all(one < other for one, other in zip(brightness, brightness[1:])):
-            return f"the transformed picture is not the mirrored one without its colours: {brightness}"
+            return f"the transformed half is not the mirrored pattern without its colours: {brightness}"
         return ""
     wanted = BARS if name.endswith("2") else MIRRORED
     seen = [colour(bar) for bar in bars(data, 0, WIDTH)]
     if seen != wanted:
         return f"{seen} in place of {wanted}"
-    # Of the front camera the bars are those of 100 %, of the back camera those of 75 %.
+    # The front camera has the bars of 100 %, the back camera those of 75 %.
     yellow = bars(data, 0, WIDTH)[wanted.index("yellow")]
     if (yellow[0] > 215) != (wanted is MIRRORED):
-        return f"it is the other camera's: {yellow}"
+        return f"it is from the other camera: {yellow}"
     return ""
 
 
@@ -69,7 +71,7 @@ def main():
             why = problem(name, file.read())
     except OSError as error:
         why = str(error)
-    print(f"not ok camera: {name}.png: {why}" if why else f"ok camera: {name}.png shows what it should")
+    print(f"not ok camera: {name}.png: {why}" if why else f"ok camera: {name}.png shows the expected bars")
     sys.exit(bool(why))
 
 

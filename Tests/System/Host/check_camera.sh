@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# selfie.sh and switch-camera.sh as a user runs them, and the pictures that they leave.
+# Runs selfie.sh and switch-camera.sh as a user does, and checks the pictures that they leave.
 # Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -19,14 +19,14 @@ script() {
     fi
 }
 
-# Newer than this check, or it was not made by it.
+# A picture that is older than this file was left by an earlier run.
 touch "$work/before"
 script selfie.sh
 script switch-camera.sh
 
 for picture in selfie switch-camera-1 switch-camera-2 switch-camera-3; do
     if [ ! "$repo/demo/$picture.png" -nt "$work/before" ]; then
-        say "not ok camera: $picture.png: it was not made"
+        say "not ok camera: $picture.png: this run did not write it"
         status=1
         continue
     fi

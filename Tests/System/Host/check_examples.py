@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs the example programs and the pipelines with several outputs against a stand-in, and checks their pixels.
 
-live.py, live.c and live.swift get the same commands. Their statements about recordings are compared with the files and
+live.py, live.c and live.swift get the same commands. Their reports on recordings are compared with the files and
 with a copy of all frames that they displayed. rtsp.py serves two viewers; faults.py, record.sh, outputs.sh,
 two-sessions.sh and watch.sh run as they are.
 
@@ -35,8 +35,8 @@ PROGRAMS = {
 }
 WIDTH, HEIGHT = 320, 176  # small, because three programs and their stand-in share two cores
 LIMIT = 60  # s, for every wait
-PICTURE = (f"videotestsrc is-live=true horizontal-speed=8"
-           f" ! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=20/1")
+VIDEO = (f"videotestsrc is-live=true horizontal-speed=8"
+         f" ! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=20/1")
 
 failed = False
 
@@ -62,7 +62,7 @@ def check(name, action, *arguments):
         report(name, error)
 
 
-def side_by_side(checks):
+def in_parallel(checks):
     """Runs checks in parallel, because they mostly wait."""
     threads = [threading.Thread(target=check, args=each) for each in checks]
     for thread in threads:
@@ -110,17 +110,17 @@ def decode(path, form="RGB"):
     pipeline.get_by_name("file").set_property("location", path)
     pipeline.set_state(Gst.State.PLAYING)
     try:
-        pictures = list(iter(lambda: pull(pipeline), None))
+        frames = list(iter(lambda: pull(pipeline), None))
     finally:
         pipeline.set_state(Gst.State.NULL)
-    expect(pictures, f"{os.path.basename(path)} holds no picture")
-    return pictures
+    expect(frames, f"{os.path.basename(path)} holds no frame")
+    return frames
 
 
-def look(picture, left=0, right=None):
+def look(frame, left=0, right=None):
     """Returns the stand-in's look of a frame of colour bars, or of some of its columns."""
-    expect(picture, "no picture comes")
-    width, height, data = picture
+    expect(frame, "no frame arrives")
+    width, height, data = frame
     right = right or width
     rows = [data[row * width * 3 + left * 3:row * width * 3 + right * 3] for row in range(height)]
     pixels = [row[at:at + 3] for row in rows[2:height // 2:4] for at in range(0, len(row) - 2, 12)]
@@ -136,8 +136,8 @@ def look(picture, left=0, right=None):
     return "lego" if edges / (len(green) // 16) > 10 else "untouched"
 
 
-def expect_look(wanted, picture, what, *columns):
-    seen = look(picture, *columns)
+def expect_look(wanted, frame, what, *columns):
+    seen = look(frame, *columns)
     expect(seen == wanted, f"{what} looks {seen}, not {wanted}")
 
 
@@ -151,7 +151,7 @@ class Program:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True, bufsize=1)
         self.lines = []
-        self.read = 0  # lines consumed by `hear`
+        self.read = 0  # lines consumed by `wait_for_line`
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -159,10 +159,10 @@ class Program:
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
 
-    def tell(self, command):
+    def send(self, command):
         self.process.stdin.write(command + "\n")
 
-    def hear(self, pattern):
+    def wait_for_line(self, pattern):
         """Returns the first new line that matches, and skips those before it."""
         def find():
             ended = self.process.poll() is not None and not self.reader.is_alive()
@@ -171,12 +171,12 @@ class Program:
                 match = re.search(pattern, self.lines[self.read - 1])
                 if match:
                     return match
-            expect(not ended, f"it ended before it said {pattern!r}: {self.lines[-3:]}")
+            expect(not ended, f"it ended before it printed {pattern!r}: {self.lines[-3:]}")
             return None
         try:
             return wait_until(repr(pattern), find)
         except Problem as error:
-            raise Problem(f"{error}; it said last: {self.lines[-3:]}") from None
+            raise Problem(f"{error}; its last lines: {self.lines[-3:]}") from None
 
     def end(self):
         """Closes the input and returns the exit status."""
@@ -194,7 +194,7 @@ class Program:
             self.process.wait()
 
 
-class Shown:
+class Displayed:
     """The file with all frames that a program displays: raw I420, without separators."""
 
     SIZE = WIDTH * HEIGHT * 3 // 2
@@ -239,109 +239,109 @@ class Shown:
         return total / (3 * WIDTH)
 
 
-def ask(program):
-    program.tell("query")
-    match = program.hear(r"^query: (\w+), position ([\d.]+) s, (\d+) frames, recording (.*)$")
+def query(program):
+    program.send("query")
+    match = program.wait_for_line(r"^query: (\w+), position ([\d.]+) s, (\d+) frames, recording (.*)$")
     return match[1], float(match[2]), int(match[3]), match[4]
 
 
-def let_pass(program, frames):
-    target = ask(program)[2] + frames
-    wait_until(f"{frames} frames", lambda: ask(program)[2] >= target)
+def wait_for_frames(program, frames):
+    target = query(program)[2] + frames
+    wait_until(f"{frames} frames", lambda: query(program)[2] >= target)
 
 
 def recorded(program, path):
-    match = program.hear(f"^recorded {re.escape(path)}: frames (\\d+) to (\\d+), (\\d+) in all$")
+    match = program.wait_for_line(f"^recorded {re.escape(path)}: frames (\\d+) to (\\d+), (\\d+) in all$")
     return int(match[1]), int(match[2]), int(match[3])
 
 
-def converse(program, shown, files, results):
+def exchange_commands(program, displayed, files, results):
     """Sends the commands common to all programs. Appends the reported extent of each recording to `results`."""
     one, two, three, four = files
-    program.hear("^state: connecting$")
-    program.hear("^state: generating$")
-    wait_until("a transformed picture", lambda: shown.look() == "lego")
-    program.tell(f"record {one}")
-    let_pass(program, 20)
-    state, position, _, path = ask(program)
-    expect(state == "generating" and position > 0 and path == one, f"query said {state}, {position} s, {path}")
-    program.tell(f"record {two}")
+    program.wait_for_line("^state: connecting$")
+    program.wait_for_line("^state: generating$")
+    wait_until("a transformed frame", lambda: displayed.look() == "lego")
+    program.send(f"record {one}")
+    wait_for_frames(program, 20)
+    state, position, _, path = query(program)
+    expect(state == "generating" and position > 0 and path == one, f"query printed {state}, {position} s, {path}")
+    program.send(f"record {two}")
     results.append(recorded(program, one))
-    let_pass(program, 5)
-    program.tell("prompt Noir film")
-    program.hear(r"^prompt: accepted after \d+ ms: Noir film$")
-    wait_until("the new look", lambda: shown.look() == "noir")
-    let_pass(program, 5)
-    program.tell("camera")
-    program.hear("^camera: this element has none to switch$")
-    program.tell(f"record {three}")
+    wait_for_frames(program, 5)
+    program.send("prompt Noir film")
+    program.wait_for_line(r"^prompt: accepted after \d+ ms: Noir film$")
+    wait_until("the new look", lambda: displayed.look() == "noir")
+    wait_for_frames(program, 5)
+    program.send("camera")
+    program.wait_for_line("^camera: this element has none to switch$")
+    program.send(f"record {three}")
     results.append(recorded(program, two))
-    let_pass(program, 10)
-    program.tell("stop")
+    wait_for_frames(program, 10)
+    program.send("stop")
     results.append(recorded(program, three))
-    expect(ask(program)[3] == "off", "the recording goes on after stop")
-    program.tell("prompt refuse-me")
-    program.hear("^prompt: refused: .")
-    program.tell("record /no/such/folder/file.webm")
-    program.hear("^record: cannot write ")
-    program.tell("nonsense")
-    program.hear("^commands: ")
-    program.tell(f"record {four}")
-    let_pass(program, 10)
-    program.tell("quit")
+    expect(query(program)[3] == "off", "the recording continues after stop")
+    program.send("prompt refuse-me")
+    program.wait_for_line("^prompt: refused: .")
+    program.send("record /no/such/folder/file.webm")
+    program.wait_for_line("^record: cannot write ")
+    program.send("nonsense")
+    program.wait_for_line("^commands: ")
+    program.send(f"record {four}")
+    wait_for_frames(program, 10)
+    program.send("quit")
     results.append(recorded(program, four))
 
 
 def check_program(name, command, url, work):
     folder = os.path.join(work, name)
     os.mkdir(folder)
-    shown = Shown(os.path.join(folder, "shown.i420"))
+    displayed = Displayed(os.path.join(folder, "shown.i420"))
     # One name contains a space and a quote, which must arrive unchanged.
     files = [os.path.join(folder, each) for each in ("one.webm", "the second's.webm", "three.webm", "four.webm")]
     results = []
-    program = Program(command, "--sink", shown.sink(),
-                      f"{PICTURE} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
+    program = Program(command, "--sink", displayed.sink(),
+                      f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
                       f" width={WIDTH} height={HEIGHT} framerate=20")
     try:
-        converse(program, shown, files, results)
+        exchange_commands(program, displayed, files, results)
         status = program.end()
         expect(status == 0, f"status {status}: {program.lines[-3:]}")
     finally:
         program.kill()
-    report(f"{name}: prompt, camera, record, stop, query and quit do what they say")
-    check(f"{name}: no frame is lost between two recordings, and the files hold what was said", check_recordings,
-          files, results, shown)
+    report(f"{name}: prompt, camera, record, stop, query and quit work as documented")
+    check(f"{name}: no frame is lost between two recordings, and the files hold the reported frames", check_recordings,
+          files, results, displayed)
     check(f"{name}: the recordings show the prompts", check_looks, files)
 
 
-def check_recordings(name, files, results, shown):
+def check_recordings(name, files, results, displayed):
     for (_, last, _), (first, _, _) in zip(results[:2], results[1:3]):
         expect(first == last + 1, f"frame {last} is followed by {first}")
     expect(results[3][0] > results[2][1] + 1, "frames between stop and record were recorded")
-    total = shown.count()
+    total = displayed.count()
     for path, (first, last, count) in zip(files, results):
-        pictures = decode(path, "I420")
+        frames = decode(path, "I420")
         base = os.path.basename(path)
-        expect(len(pictures) == count == last - first + 1, f"{base}: {len(pictures)} frames, said were {count}")
+        expect(len(frames) == count == last - first + 1, f"{base}: {len(frames)} frames, reported were {count}")
         # The displayed frames verify the numbers independently: none may be more similar to the recorded frame.
-        for number, (_, _, luma) in ((first, pictures[0]), (last, pictures[-1])):
-            expect(number <= total, f"frame {number} of {total} that were shown")
-            distances = {other: shown.distance(other, luma)
+        for number, (_, _, luma) in ((first, frames[0]), (last, frames[-1])):
+            expect(number <= total, f"frame {number} of {total} that were displayed")
+            distances = {other: displayed.distance(other, luma)
                          for other in range(max(1, number - 5), min(total, number + 5) + 1)}
             best = min(distances, key=distances.get)
             expect(distances[number] <= distances[best] + 1,
-                   f"{base}: what is said to be frame {number} is frame {best} ({distances})")
+                   f"{base}: the frame reported as {number} is frame {best} ({distances})")
     report(name)
 
 
 def check_looks(name, files):
-    pictures = [decode(path) for path in files]
+    recordings = [decode(path) for path in files]
     for number, wanted in ((0, "lego"), (2, "noir"), (3, "noir")):
-        for picture in pictures[number]:
-            expect_look(wanted, picture, f"a picture of recording {number + 1}")
+        for frame in recordings[number]:
+            expect_look(wanted, frame, f"a frame of recording {number + 1}")
     # The prompt changed in the middle of this recording.
-    expect_look("lego", pictures[1][0], "the first picture of recording 2")
-    expect_look("noir", pictures[1][-1], "the last picture of recording 2")
+    expect_look("lego", recordings[1][0], "the first frame of recording 2")
+    expect_look("noir", recordings[1][-1], "the last frame of recording 2")
     report(name)
 
 
@@ -351,27 +351,27 @@ def check_camera(name, command, url, work):
     source = f"decartsrc name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT} framerate=20"
     program = Program(command, "--sink", "fakesink sync=true", source)
     try:
-        program.hear("^state: generating$")
-        program.tell(f"record {path}")
+        program.wait_for_line("^state: generating$")
+        program.send(f"record {path}")
         seen = []
         for _ in range(2):
-            let_pass(program, 20)
-            program.tell("camera")
-            seen.append(program.hear("^camera: (.*)$")[1])
-        let_pass(program, 20)
-        program.tell("quit")
+            wait_for_frames(program, 20)
+            program.send("camera")
+            seen.append(program.wait_for_line("^camera: (.*)$")[1])
+        wait_for_frames(program, 20)
+        program.send("quit")
         count = recorded(program, path)[2]
         expect(program.end() == 0, program.lines[-3:])
     finally:
         program.kill()
     expect(sorted(seen) == ["virtual:back", "virtual:front"], f"the cameras were {seen}")
-    pictures = decode(path)
-    expect(len(pictures) == count, f"{len(pictures)} frames, said were {count}")
-    program = Program(command, "--sink", "fakesink sync=true", f"{source} source=\"{PICTURE}\"")
+    frames = decode(path)
+    expect(len(frames) == count, f"{len(frames)} frames, reported were {count}")
+    program = Program(command, "--sink", "fakesink sync=true", f"{source} source=\"{VIDEO}\"")
     try:
-        program.hear("^state: generating$")
-        program.tell("camera")
-        program.hear("^camera: there is no other$")
+        program.wait_for_line("^state: generating$")
+        program.send("camera")
+        program.wait_for_line("^camera: there is no other$")
         expect(program.end() == 0, program.lines[-3:])
     finally:
         program.kill()
@@ -400,30 +400,30 @@ def check_rtsp(name, url, control):
         return
     before = {each["number"] for each in sessions(control)}
     server = Program(os.path.join(REPO, "pipelines", "rtsp.py"), "--port", "0",
-                     f"( {PICTURE} ! decarttransform base-url={url} api-key=x prompt=Cyberpunk"
+                     f"( {VIDEO} ! decarttransform base-url={url} api-key=x prompt=Cyberpunk"
                      f" width={WIDTH} height={HEIGHT} framerate=20"
                      " ! x264enc tune=zerolatency speed-preset=ultrafast bitrate=1000 key-int-max=20"
                      " ! rtph264pay name=pay0 config-interval=-1 )")
     viewers = []
     try:
-        address = server.hear("^rtsp://127.0.0.1:.*$")[0]
+        address = server.wait_for_line("^rtsp://127.0.0.1:.*$")[0]
         for number in (1, 2):
             viewers.append(Gst.parse_launch(
                 f"rtspsrc location={address} protocols=tcp ! rtph264depay ! {decoder} ! videoconvert"
                 " ! video/x-raw,format=RGB ! appsink name=out sync=false max-buffers=2 drop=true"))
             viewers[-1].set_state(Gst.State.PLAYING)
-            server.hear("^a viewer came$")
+            server.wait_for_line("^a viewer came$")
         for number, viewer in enumerate(viewers, 1):
-            wait_until(f"a transformed picture at viewer {number}", lambda: look(pull(viewer)) == "cyberpunk")
+            wait_until(f"a transformed frame at viewer {number}", lambda: look(pull(viewer)) == "cyberpunk")
         ours = [each for each in sessions(control) if each["number"] not in before and each["prompts"]]
-        report("rtsp: two viewers see transformed pictures")
+        report("rtsp: two viewers receive transformed frames")
         viewers.pop(0).set_state(Gst.State.NULL)
-        server.hear("^a viewer left$")
+        server.wait_for_line("^a viewer left$")
         for _ in range(40):
-            picture = pull(viewers[0])
-        expect_look("cyberpunk", picture, "after one viewer has left, what the other sees")
+            frame = pull(viewers[0])
+        expect_look("cyberpunk", frame, "the other viewer's frame after one viewer has left")
         viewers.pop(0).set_state(Gst.State.NULL)
-        server.hear("^a viewer left$")
+        server.wait_for_line("^a viewer left$")
         wait_until("the end of the session", lambda: not open_sessions(control, before))
         new = {each["number"] for each in sessions(control)} - before
         expect(len(new) == 1, f"{len(new)} sessions for two viewers: {ours}")
@@ -475,9 +475,9 @@ def check_outputs(name):
 def check_two_sessions(name):
     run_script("two-sessions.sh")
     for file in ("two-sessions.webm", "two-sessions.png"):
-        picture = decode(demo(file))[-1]
-        expect_look("lego", picture, f"the left half of {file}", 0, 640)
-        expect_look("noir", picture, f"the right half of {file}", 640, 1280)
+        frame = decode(demo(file))[-1]
+        expect_look("lego", frame, f"the left half of {file}", 0, 640)
+        expect_look("noir", frame, f"the right half of {file}", 640, 1280)
     report(name)
     with open(os.path.join(REPO, ".build", "two-sessions.log"), encoding="utf-8", errors="replace") as file:
         text = file.read()
@@ -517,21 +517,21 @@ def main():
     os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work.name)
     built = subprocess.run([os.path.join(EXAMPLES, "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, timeout=200, check=False)
-    report("they compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
+    report("the programs compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
 
     standin = Program(os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0")
     try:
-        url = standin.hear(r"^listening on (ws://\S+)")[1]
-        control = standin.hear(r"(http://\S+?)/?(?:control)?$")[1]
-        side_by_side((name, check_program, command, url, work.name) for name, command in PROGRAMS.items())
+        url = standin.wait_for_line(r"^listening on (ws://\S+)")[1]
+        control = standin.wait_for_line(r"(http://\S+?)/?(?:control)?$")[1]
+        in_parallel((name, check_program, command, url, work.name) for name, command in PROGRAMS.items())
         # Not --exists, which requires the plugin's version to equal GStreamer's.
         if subprocess.run(["gst-inspect-1.0", "decartsrc"], capture_output=True, check=False).returncode == 0:
             os.environ["GST_PLUGIN_PATH"] = build_cameras(work.name)
-            side_by_side((f"{name}: camera takes the other one while it records", check_camera, command, url, work.name)
-                         for name, command in PROGRAMS.items())
+            in_parallel((f"{name}: camera switches to the other camera during a recording", check_camera, command, url,
+                         work.name) for name, command in PROGRAMS.items())
             del os.environ["GST_PLUGIN_PATH"]
         else:
-            print("skip examples: camera takes the other one: the plugin has no decartsrc", flush=True)
+            print("skip examples: camera switches to the other camera: the plugin has no decartsrc", flush=True)
         check("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, url, control)
         check("faults.py: frames come through a queue and a restart of the service", check_faults)
     finally:
@@ -543,7 +543,7 @@ def main():
     check("record.sh: recordings follow each other and show the prompts", check_record)
     check("outputs.sh: the recording and the picture of one session are transformed", check_outputs)
     check("two-sessions.sh: one capture has two looks side by side", check_two_sessions)
-    check("watch.sh: who watches a session sees what it shows", check_watch)
+    check("watch.sh: a viewer of a session receives its frames", check_watch)
     work.cleanup()
     sys.exit(failed)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The lines that the README shows, as a user types them: stand-in, environment, gst-launch-1.0, a window (in Xvfb).
+# Runs the README's pipelines as a user types them: stand-in, environment, gst-launch-1.0, a window (in Xvfb).
 # Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib.sh"
 # shellcheck source=pipelines/env.sh
 source "$repo/pipelines/env.sh"
 
-name="launch: gst-launch-1.0 shows a picture"
+name="launch: gst-launch-1.0 shows frames"
 work=$(mktemp -d)
 trap 'stop_started; rm -rf "$work"' EXIT
 export GST_REGISTRY_1_0="$work/registry"
@@ -17,8 +17,8 @@ if ! command -v Xvfb >/dev/null; then
     say "skip $name: no Xvfb"
     exit 0
 fi
-# It chooses a free display itself, and writes its number once it can be used. Left to itself it starts anew when its last
-# client has gone, and the next one may come just then.
+# It chooses a free display itself, and writes its number when the display is ready. Without -noreset it resets when its
+# last client disconnects, at which moment the next client may connect.
 Xvfb -displayfd 3 -screen 0 1280x800x24 -noreset -nolisten tcp 3>"$work/display" >"$work/xvfb.log" 2>&1 &
 started_pids+=("$!")
 for _ in $(seq 1 100); do
@@ -32,11 +32,11 @@ export DISPLAY
 port=$(free_port)
 start_standin "$port" "$work/standin.log"
 
-# shows NAME ELEMENT...: gst-launch-1.0 with these elements and a window. -e: an interrupt (one: timeout otherwise sends
-# it to the group as well, and a second one ends at once) ends the stream first, as a
-# user's Ctrl-C would with it.
+# shows NAME ELEMENT...: run gst-launch-1.0 with these elements and a window. With -e an interrupt ends the stream first,
+# as a user's Ctrl-C does. --foreground: otherwise timeout also sends the interrupt to the group, and a second one ends
+# gst-launch-1.0 at once.
 shows() {
-    local name="launch: $1 shows a picture" code=0
+    local name="launch: $1 shows frames" code=0
     shift
     timeout --foreground --signal=INT --kill-after=10 8 gst-launch-1.0 -e -v "$@" ! videoconvert ! autovideosink name=window \
         >"$work/out" 2>&1 || code=$?
@@ -60,5 +60,5 @@ service=("base-url=ws://127.0.0.1:$port" api-key=x prompt="Lego World")
 shows "the README's line" videotestsrc is-live=true ! decarttransform "${service[@]}" || status=1
 shows "decartmirror before it" videotestsrc is-live=true ! decartmirror mode=auto position=front ! decarttransform \
     "${service[@]}" || status=1
-shows "decartsrc with a test picture" decartsrc source=test mirror=on "${service[@]}" || status=1
+shows "decartsrc with a test pattern" decartsrc source=test mirror=on "${service[@]}" || status=1
 exit "$status"

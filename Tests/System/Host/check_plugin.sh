@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The built plugin as a host application meets it: what it needs, what it exports, what loading it does to a process,
-# and what gst-inspect-1.0 says of it. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
+# Checks the built plugin as a host application loads it: its dependencies, its exports, the effects of loading on the
+# process, and the output of gst-inspect-1.0. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
 #
 #   check_plugin.sh [PLUGIN.so]      default: the one in .build/release
 set -euo pipefail
@@ -21,14 +21,14 @@ not_ok() {
 check() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
 
 if [ ! -e "$plugin" ]; then
-    not_ok "is there" "$plugin"
+    not_ok "exists" "$plugin"
     exit 1
 fi
 
-# A registry and a plugin folder of this check's own: nothing of the user's has a say.
+# The check has its own registry and plugin folder, so that the user's settings have no effect.
 export GST_REGISTRY_1_0="$work/registry"
 unset GST_REGISTRY DECART_API_KEY GST_PLUGIN_SYSTEM_PATH GST_PLUGIN_SYSTEM_PATH_1_0 GST_PLUGIN_PATH GST_PLUGIN_PATH_1_0
-# What an ordinary host has: with Swift's backtraces turned off, a dynamic runtime would not touch the signals either.
+# An ordinary host does not set it: with Swift's backtraces turned off, not even a dynamic runtime touches the signals.
 unset SWIFT_BACKTRACE
 
 # --- The file ---------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ check "has no text relocations" "$(grep TEXTREL <<<"$dynamic" || true)"
 gcc -std=gnu11 -Wall -Wextra -Werror -O1 -o "$work/host_probe" "$repo/Tests/System/Host/host_probe.c" \
     $(pkg-config --cflags --libs gstreamer-1.0)
 
-# run NAME SECONDS COMMAND...: pass its lines on; a crash or a hang is a line too.
+# run NAME SECONDS COMMAND...: print its result lines, and one more for a crash or a hang.
 run() {
     local name=$1 limit=$2 code=0
     shift 2
@@ -100,12 +100,12 @@ fi
 check "inspecting it writes nothing to stderr" "$(cat "$work/err")"
 check "is not on the black list" "$(timeout 60 gst-inspect-1.0 -b 2>/dev/null | grep -i decart || true)"
 licence=$(sed -n 's/^ *License *//p' <<<"$description")
-check "says its licence" "$([ "$licence" = "Apache 2.0" ] || echo "${licence:-none}")"
+check "states its licence" "$([ "$licence" = "Apache 2.0" ] || echo "${licence:-none}")"
 for field in Version 'Source module' 'Binary package' 'Origin URL'; do
-    check "says its $field" "$(grep -qE "^ *$field +[^ ]" <<<"$description" || echo missing)"
+    check "states its $field" "$(grep -qE "^ *$field +[^ ]" <<<"$description" || echo missing)"
 done
-# No public address of the project is known: one that is named would be somebody else's.
-check "names no origin that is not ours" "$(grep -E '^ *Origin URL .*://' <<<"$description" || true)"
+# The project has no public address yet: any URL here would belong to another project.
+check "states no origin of another project" "$(grep -E '^ *Origin URL .*://' <<<"$description" || true)"
 check "lists the models" "$(inspect decarttransform | grep -E '^  model ' | grep -q 'lucy-2.6.*lucy-vton-3.6' || echo missing)"
 elements=$(sed -n 's/^  \([a-z0-9]*\): .*/\1/p' <<<"$description")
 
@@ -116,7 +116,7 @@ for element in $elements; do
     fi
     ok "gst-inspect-1.0 $element"
     check "$element has a class" "$(grep -qE '^ *Klass +[A-Z]' <<<"$text" || echo missing)"
-    # Its own properties: each has a blurb that says more than the name, and every writable one its mutability.
+    # Each of its own properties has a blurb that adds to the name, and every writable one states its mutability.
     problems=$(awk '
         /^Element Properties:/ { inside = 1; next }
         /^[A-Z]/ { inside = 0 }
@@ -142,7 +142,7 @@ while read -r element wanted; do
 done <<<'decarttransform Filter/Effect/Video/Network
 decartsrc Source/Video/Network
 mirror Filter/Effect/Video'
-# What the transform has, the camera has: the names stand in its own list or in that of the transform.
+# decartsrc must list every property of decarttransform, as its own or as one of the transform in it.
 lacking=$(comm -23 \
     <(inspect decarttransform | sed -n '/^Element Properties:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p' | sort -u) \
     <(inspect decartsrc | sed -n '/^Element Properties:/,$ s/^  \([a-z][a-z-]*\) .*/\1/p' | sort -u))

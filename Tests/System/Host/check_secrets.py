@@ -163,7 +163,7 @@ class Run:
 
 
 def search(path, canary):
-    """Where a file contains the key: the text before it in its line, without the key itself."""
+    """Returns where a file contains the key: the text before it in its line, without the key itself."""
     with open(path, "rb") as file:
         for line in file:
             found = canary.find(line)
@@ -259,7 +259,8 @@ def scenarios(folder):
             judge(f"session, {source}", run, canary, wants_error=False)
             judge(f"direct session, {source}", direct, canary, wants_error=False)
             for name, each, in_room in (("session", run, True), ("direct session", direct, False)):
-                report(f"{name}, {source}: went as it should", "" if each.was_in_room() == in_room else "it did not")
+                report(f"{name}, {source}: uses {'a room' if in_room else 'a direct connection'}",
+                       "" if each.was_in_room() == in_room else "it does not")
             report(f"session, {source}: not in the stand-in's log",
                    search(os.path.join(folder, "standin.log"), canary) or "")
 
@@ -283,15 +284,15 @@ def scenarios(folder):
         report(f"redirect, {source}: the key does not follow it",
                "it did" if canary.find(elsewhere.received) else "")
 
-        stranger = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", context)
-        run = Run(folder, "unknown certificate", canary, source, f"wss://127.0.0.1:{stranger.port}")
-        stranger.close()
+        untrusted = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", context)
+        run = Run(folder, "unknown certificate", canary, source, f"wss://127.0.0.1:{untrusted.port}")
+        untrusted.close()
         judge(f"unknown certificate, {source}", run, canary, wants_error=True)
-        why = "" if stranger.connections else "nobody connected: this proves nothing"
+        why = "" if untrusted.connections else "no connection: this proves nothing"
         report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
-               "a request was sent" if stranger.received else why)
+               "a request was sent" if untrusted.received else why)
 
-    # The same through decartsrc, which passes the key on.
+    # decartsrc passes the key on, so it gets the same check.
     for source in ("environment", "file"):
         refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
         run = Run(folder, "camera 401", canary, source, f"ws://127.0.0.1:{refusing.port}", elements=Run.CAMERA)
@@ -326,7 +327,7 @@ def watched(folder):
                 done = subprocess.run(
                     ["/usr/bin/python3", probe, f"ws://127.0.0.1:{port}", transport, token_file], env=environment,
                     stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False)
-            report(f"{name}: the viewer has pictures", "" if done.returncode == 0 else f"status {done.returncode}")
+            report(f"{name}: the viewer receives frames", "" if done.returncode == 0 else f"status {done.returncode}")
             with open(token_file, "rb") as file:
                 token = file.read().rstrip(b"=")
             places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), os.path.join(folder, "standin.log")]
@@ -348,7 +349,7 @@ def contains(path, text):
 
 def main():
     if not os.path.exists(PLUGIN):
-        report("the plugin", f"{PLUGIN} is not there")
+        report("the plugin", f"{PLUGIN} does not exist")
         sys.exit(1)
     folder = tempfile.mkdtemp(prefix="decart-secrets-")
     try:

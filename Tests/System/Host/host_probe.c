@@ -1,9 +1,10 @@
-/* A host application that looks at itself before and after it has loaded the plugin.
+/* A host application that compares its own state before and after it has loaded the plugin.
  *
- *   host_probe load PLUGIN.so       what loading and creating elements do to a process
- *   host_probe states PLUGIN.so     every element through the states, nothing set: no hang, no crash, no leak
+ *   host_probe load PLUGIN.so       checks how loading and creating elements change the process
+ *   host_probe states PLUGIN.so     takes every element, without properties, through the states: no hang, no
+ *                                   crash, no leak
  *
- * Prints "ok NAME" or "not ok NAME: why". Knows nothing of the plugin but its file. */
+ * Prints "ok NAME" or "not ok NAME: why". The program knows only the plugin's file. */
 #include <dirent.h>
 #include <gst/gst.h>
 #include <signal.h>
@@ -34,12 +35,12 @@ static void report (gboolean good, const char *name, const char *format, ...)
     fflush (stdout);
 }
 
-/* --- What a process shows of itself ------------------------------------------------------------------------------ */
+/* --- State of the process ---------------------------------------------------------------------------------------- */
 
 typedef struct {
     char *signals; /* the lines SigBlk, SigIgn, SigCgt */
     int threads;
-    char *files; /* what each open descriptor points at */
+    char *files; /* the target of each open descriptor */
 } Snapshot;
 
 static int by_text (gconstpointer one, gconstpointer other)
@@ -69,7 +70,7 @@ static char *open_files (void)
     return joined;
 }
 
-static Snapshot look (void)
+static Snapshot take_snapshot (void)
 {
     Snapshot now = { NULL, 0, open_files () };
     GString *signals = g_string_new (NULL);
@@ -92,7 +93,7 @@ static Snapshot look (void)
 
 static void compare (const Snapshot *before, const char *when)
 {
-    Snapshot after = look ();
+    Snapshot after = take_snapshot ();
     char *name = g_strdup_printf ("host: signals unchanged by %s", when);
     report (strcmp (before->signals, after.signals) == 0, name, "%s-> %s", before->signals, after.signals);
     g_free (name);
@@ -117,7 +118,7 @@ static GstPlugin *load (const char *path)
     return plugin;
 }
 
-/* Names of its elements; free with g_strfreev. */
+/* Returns the names of the plugin's elements; free with g_strfreev. */
 static char **elements_of (GstPlugin *plugin)
 {
     GPtrArray *names = g_ptr_array_new ();
@@ -153,7 +154,7 @@ static void check_fork (void)
 
 static void check_load (const char *path)
 {
-    Snapshot before = look ();
+    Snapshot before = take_snapshot ();
     GstPlugin *plugin = load (path);
     if (plugin == NULL)
         return;
@@ -187,7 +188,7 @@ static void on_alarm (int number)
 {
     (void) number;
     static const char text[] = "not ok states: a state change hangs: ";
-    /* Only what a signal handler may do. */
+    /* A signal handler may only call async-signal-safe functions. */
     if (write (STDOUT_FILENO, text, sizeof text - 1) < 0 ||
         write (STDOUT_FILENO, current_step, strlen (current_step)) < 0 || write (STDOUT_FILENO, "\n", 1) < 0)
         _exit (2);

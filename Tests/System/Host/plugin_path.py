@@ -1,4 +1,4 @@
-"""GStreamer's search path with the built plugin, in users' order: our folder last (plugins-bad has a `mirror` too)."""
+"""Builds GStreamer's search path with the plugin, in users' order: our folder is last (plugins-bad has a `mirror`)."""
 
 import os
 import subprocess

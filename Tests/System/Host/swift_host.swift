@@ -12,7 +12,7 @@ typealias Pointer = UnsafeMutableRawPointer
 
 let global = UnsafeMutableRawPointer(bitPattern: 0)
 guard let gstreamer = dlopen("libgstreamer-1.0.so.0", RTLD_NOW | RTLD_GLOBAL) else {
-    print("not ok swift host: GStreamer is not here")
+    print("not ok swift host: GStreamer is not installed")
     exit(1)
 }
 
@@ -44,19 +44,19 @@ var failed = false
     fflush(nil)
 }
 
-protocol Sound { func make() -> String }
-struct Dog: Sound { func make() -> String { "woof" } }
+protocol Animal { func make() -> String }
+struct Dog: Animal { func make() -> String { "woof" } }
 final class Box<Value> {
     let value: Value
     init(_ value: Value) { self.value = value }
 }
 struct Oops: Error {}
 
-/// Exercises what depends on the runtime's tables: casts, conformances, generics, errors, tasks, queues, JSON.
+/// Exercises features that depend on the runtime's tables: casts, conformances, generics, errors, tasks, queues, JSON.
 func ownRuntimeWorks() async -> String? {
-    let something: Any = Box([Dog() as any Sound])
-    guard let box = something as? Box<[any Sound]>, box.value.first?.make() == "woof" else { return "a cast failed" }
-    guard (something as? any Sound) == nil else { return "a cast succeeded that must not" }
+    let something: Any = Box([Dog() as any Animal])
+    guard let box = something as? Box<[any Animal]>, box.value.first?.make() == "woof" else { return "a cast failed" }
+    guard (something as? any Animal) == nil else { return "a cast succeeded that must not" }
     do { throw Oops() } catch { guard error is Oops else { return "an error lost its type" } }
     let sum = await withTaskGroup(of: Int.self) { group in
         for value in 1...100 { group.addTask { value } }
@@ -78,7 +78,7 @@ guard arguments.count >= 2 else {
     print("not ok swift host: usage: swift_host PLUGIN.so ELEMENT...")
     exit(2)
 }
-report("the runtime works before", await ownRuntimeWorks())
+report("the runtime works before loading", await ownRuntimeWorks())
 initialise(nil, nil)
 let plugin = loadFile(arguments[1], nil)
 report("the plugin loads", plugin == nil ? "gst_plugin_load_file gave NULL" : nil)

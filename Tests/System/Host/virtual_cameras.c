@@ -1,4 +1,4 @@
-/* A plugin for check_examples.py: two cameras that are test pictures, found by GstDeviceMonitor like any other. */
+/* A plugin for check_examples.py with two cameras, which produce test patterns; GstDeviceMonitor finds them. */
 #include <gst/gst.h>
 
 #define CAPS "video/x-raw,width=320,height=176,framerate=20/1"
@@ -50,7 +50,7 @@ static gboolean start(GstDeviceProvider *provider) {
 static void provider_class_init(ProviderClass *type) {
     GstDeviceProviderClass *provider = GST_DEVICE_PROVIDER_CLASS(type);
     gst_device_provider_class_set_static_metadata(provider, "Virtual cameras", "Video/Source",
-                                                  "Test pictures as cameras", "The gst-decart authors");
+                                                  "Test patterns as cameras", "The gst-decart authors");
     provider->probe = probe;
     provider->start = start;
 }

@@ -1,4 +1,4 @@
-"""A session and its viewer in one process, with the output of gst-launch-1.0 -m -v. check_secrets.py uses it.
+"""Runs a session and its viewer in one process, with the output of gst-launch-1.0 -m -v, for check_secrets.py.
 
 Usage: watch_probe.py BASE-URL TRANSPORT TOKEN-FILE. The key is in the environment. Exits with 0 if the viewer received
 frames.
@@ -28,8 +28,8 @@ def main():
         f" base-url={url} transport={transport} prompt=lego statistics-interval=500 ! fakesink")
     viewer = Gst.parse_launch(
         f"decartsrc name=viewer base-url={url} fallback=none statistics-interval=500 ! fakesink name=out signal-handoffs=true")
-    pictures = []
-    viewer.get_by_name("out").connect("handoff", lambda *_: pictures.append(1))
+    frames = []
+    viewer.get_by_name("out").connect("handoff", lambda *_: frames.append(1))
     for pipeline in (publisher, viewer):
         pipeline.connect("deep-notify", notified)
     publisher.set_state(Gst.State.PLAYING)
@@ -49,13 +49,13 @@ def main():
                     file.write(token)
                 viewer.get_by_name("viewer").set_property("subscribe-token", token)
                 viewer.set_state(Gst.State.PLAYING)
-        if len(pictures) > 5 and enough > end - 1:
+        if len(frames) > 5 and enough > end - 1:
             enough = time.monotonic() + 1.5
     for pipeline in (publisher, viewer):
         Gst.debug_bin_to_dot_file(pipeline, Gst.DebugGraphDetails.ALL, pipeline.get_name())
     for pipeline in (viewer, publisher):
         pipeline.set_state(Gst.State.NULL)
-    return 0 if len(pictures) > 5 else 1
+    return 0 if len(frames) > 5 else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A WebRTC peer on aiortc, driven by JSON lines (peer_common.py lists them). The generation-1 service is one of these.
+"""A WebRTC peer on aiortc, driven by JSON lines (peer_common.py lists them).
 
-It uses only the STUN and TURN servers of --ice-servers: aiortc's own default is a public STUN server.
+The generation-1 service is an aiortc peer too. This one uses only the STUN and TURN servers of --ice-servers: aiortc's
+own default is a public STUN server.
 """
 
 import asyncio
@@ -148,8 +149,8 @@ class Peer:
         self.options = options
         self.started = time.monotonic()
         self.frames_decoded = 0
-        self.sound_frames = 0
-        self.sound_pitch = None
+        self.audio_frames = 0
+        self.audio_pitch = None
         self.last_frame = None
         self.feedback_received = collections.Counter()
         self.feedback_sent = collections.Counter()
@@ -173,13 +174,13 @@ class Peer:
 
     # Description and candidates
 
-    def add_transceivers(self, has_sound):
+    def add_transceivers(self, has_audio):
         """Adds each transceiver once; later offers only change directions. aiortc cannot answer with extra ones."""
         kinds = {transceiver.kind for transceiver in self.connection.getTransceivers()}
         if "video" not in kinds:
             transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
             self.prefer(transceiver)
-        if self.options.tone and has_sound and "audio" not in kinds:
+        if self.options.tone and has_audio and "audio" not in kinds:
             self.connection.addTransceiver(Tone(self.options.tone), direction=self.options.direction)
 
     def prefer(self, transceiver):
@@ -189,7 +190,7 @@ class Peer:
             if codec.mimeType.lower() in (wanted, "video/rtx")])
 
     async def offer(self):
-        self.add_transceivers(has_sound=True)
+        self.add_transceivers(has_audio=True)
         await self.connection.setLocalDescription(await self.connection.createOffer())
         self.watch()
         self.send_description()
@@ -279,20 +280,20 @@ class Peer:
         return counted
 
     def consume(self, track):
-        consume = self.consume_sound if track.kind == "audio" else self.consume_frames
+        consume = self.consume_audio if track.kind == "audio" else self.consume_frames
         self.tasks.append(asyncio.ensure_future(consume(track)))
 
-    async def consume_sound(self, track):
+    async def consume_audio(self, track):
         while True:
             try:
                 frame = await track.recv()
             except MediaStreamError:
                 return
-            self.sound_frames += 1
+            self.audio_frames += 1
             samples = frame.to_ndarray()[0][::len(frame.layout.channels)].astype(int)
             if abs(samples).max() > 2000:
                 rising = ((samples[:-1] < 0) & (samples[1:] >= 0)).sum()
-                self.sound_pitch = float(rising) * frame.sample_rate / len(samples)
+                self.audio_pitch = float(rising) * frame.sample_rate / len(samples)
 
     async def consume_frames(self, track):
         while True:
@@ -331,8 +332,8 @@ class Peer:
              iceConnectionState=self.connection.iceConnectionState,
              dtlsState=dtls[0] if dtls else "new",
              framesDecoded=self.frames_decoded,
-             soundFrames=self.sound_frames,
-             soundPitch=self.sound_pitch,
+             audioFrames=self.audio_frames,
+             audioPitch=self.audio_pitch,
              framesSent=self.source.index if isinstance(self.source, Pattern) else None,
              width=frame.width if frame else 0,
              height=frame.height if frame else 0,

@@ -4,7 +4,7 @@ That SDK needs all of the service's candidates in the answer: it cannot apply on
 
 Runs in a network namespace of its own, because aiortc ignores the loopback interface, and the SDK configures a public
 STUN server that must not be contacted. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the format
-that test.sh reads.
+that scripts/test reads.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Failed(Exception):
     pass
 
 
-class Complaints(logging.Handler):
+class Problems(logging.Handler):
     """Collects all warnings and errors that the SDK logs."""
 
     def __init__(self):
@@ -38,7 +38,7 @@ class Complaints(logging.Handler):
         self.lines.append(record.getMessage())
 
     def unexpected(self):
-        """All except those about `status`, the only message of the stand-in that the SDK does not know."""
+        """Returns all except those about `status`, the only message of the stand-in that the SDK does not know."""
         return [line for line in self.lines if "Input tag 'status'" not in line]
 
 
@@ -80,9 +80,9 @@ class Screen:
         try:
             while True:
                 frame = await track.recv()
-                picture = frame.to_ndarray(format="yuv420p")
+                pixels = frame.to_ndarray(format="yuv420p")
                 luma = HEIGHT * WIDTH
-                chroma = picture.reshape(-1)[luma:].astype(int)
+                chroma = pixels.reshape(-1)[luma:].astype(int)
                 self.frames += 1
                 self.size = (frame.width, frame.height)
                 self.is_grey = bool(abs(chroma - 128).max() <= GREY)
@@ -97,7 +97,8 @@ class Screen:
                     self.changed.clear()
                     await self.changed.wait()
         except TimeoutError as error:
-            raise Failed(f"{what} did not come: {self.frames} frames, size {self.size}, grey {self.is_grey}") from error
+            raise Failed(
+                f"{what} did not arrive: {self.frames} frames, size {self.size}, grey {self.is_grey}") from error
 
     async def wait_for_more(self, count, is_grey):
         start = self.frames
@@ -161,7 +162,7 @@ async def refuse():
         except DecartSDKError:
             await screen.wait_for_more(10, is_grey=True)
         else:
-            raise Failed("the refused prompt was taken for accepted")
+            raise Failed("the refused prompt was reported as accepted")
     finally:
         await client.disconnect()
 
@@ -208,9 +209,9 @@ CHECKS = [
 
 def check(body):
     """Returns the reason of the failure, or None."""
-    complaints = Complaints()
+    problems = Problems()
     logger = logging.getLogger("decart")
-    logger.addHandler(complaints)
+    logger.addHandler(problems)
     logger.propagate = False
     standin = subprocess.Popen(
         [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT)],
@@ -219,16 +220,16 @@ def check(body):
         if not standin.stdout.readline().startswith("listening on"):
             return "the stand-in does not start"
         asyncio.run(asyncio.wait_for(body(), 60))
-        if complaints.unexpected():
-            return "the SDK complains: " + "; ".join(complaints.unexpected()).replace("\n", " ")[:1000]
+        if problems.unexpected():
+            return "the SDK logs: " + "; ".join(problems.unexpected()).replace("\n", " ")[:1000]
         if standin.poll() is not None:
             return f"the stand-in ended with {standin.returncode}"
         return None
     except Exception as error:  # pylint: disable=broad-exception-caught  # any exception of the SDK fails this check
-        complaints = "; ".join(complaints.unexpected()).replace("\n", " ")[:1000]
-        return f"{type(error).__name__}: {error} (the SDK's log: {complaints})".replace("\n", " ")
+        problems = "; ".join(problems.unexpected()).replace("\n", " ")[:1000]
+        return f"{type(error).__name__}: {error} (the SDK's log: {problems})".replace("\n", " ")
     finally:
-        logger.removeHandler(complaints)
+        logger.removeHandler(problems)
         standin.terminate()
         try:
             standin.wait(10)

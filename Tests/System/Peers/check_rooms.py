@@ -1,7 +1,7 @@
 """Tests the stand-in's room with LiveKit's own SDK: publish, subscribe, count transformed frames, then faults.
 
 Runs in a network namespace of its own, because libwebrtc ignores the loopback interface and a machine may have no other
-address. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the format that test.sh reads.
+address. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the format that scripts/test reads.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 
 def both_streams(log):
-    """True if both simulcast layers arrived; the SDK sends two at 640 x 352."""
+    """Returns True if both simulcast layers arrived; the SDK sends two at 640 x 352."""
     return "stream h of a simulcast" in log and "stream q of a simulcast" in log
 
 
@@ -34,16 +34,16 @@ CHECKS = [
     ("simulcast", TWO, ["--simulcast"], True, lambda report: both_streams(report["log"])),
     ("H.264 with simulcast", TWO, ["--codec", "h264", "--simulcast"], True, lambda report: both_streams(report["log"])),
     ("simulcast by one connection", [], ["--simulcast"], True, lambda report: both_streams(report["log"])),
-    ("sound", TWO, ["--tone", "440"], True, lambda report: report.get("heard")),
-    ("sound by one connection", [], ["--tone", "440"], True, lambda report: report.get("heard")),
+    ("audio", TWO, ["--tone", "440"], True, lambda report: report.get("tone_received")),
+    ("audio by one connection", [], ["--tone", "440"], True, lambda report: report.get("tone_received")),
     ("only rooms", ["--transport", "livekit"], [], True, None),
-    ("sent away for good", ["--fault", "room_leave_disconnect:at=2"], ["--frames", "5", "--stay", "5"], True,
+    ("leave with action DISCONNECT", ["--fault", "room_leave_disconnect:at=2"], ["--frames", "5", "--stay", "5"], True,
      lambda report: "disconnected" in report and "reconnecting" not in report),
-    ("asked to come anew", ["--fault", "room_leave_reconnect:at=1"], ["--frames", "120"], True,
+    ("leave with action RECONNECT", ["--fault", "room_leave_reconnect:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
-    ("asked to resume", [*TWO, "--fault", "room_leave_resume:at=1"], ["--frames", "120"], True,
+    ("leave with action RESUME", [*TWO, "--fault", "room_leave_resume:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
-    ("restarted", ["--fault", "room_restart:at=1"], ["--frames", "120"], True,
+    ("room restarted", ["--fault", "room_restart:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
     ("two viewers", [], ["--frames", "40", "--viewers", "2"], True,
      lambda report: [each["frames"] >= 40 and each["is_grey"] for each in report["viewers"]] == [True, True]),

@@ -1,13 +1,13 @@
-"""The official LiveKit SDK in a room of the stand-in: it publishes a picture and counts what comes back transformed.
+"""Joins a room of the stand-in with the official LiveKit SDK, publishes video and counts the transformed frames.
 
-The referee of the stand-in's room server, and so of what our own client is tested against. It opens a session on the
-control channel like the service's SDKs, sets the look, joins the room, publishes a blue picture and takes the video of
+It verifies the stand-in's room server, against which our own client is tested. It opens a session on the control
+channel like the service's SDKs, sets the prompt, joins the room, publishes blue frames and subscribes to the video of
 the participant `inference-server-...`.
 
-libwebrtc leaves the loopback interface out: the stand-in must be reached by another address of this machine.
+libwebrtc ignores the loopback interface: the stand-in needs another address of this machine.
 
 Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|h264] [--simulcast] [--prompt TEXT]
-Prints one JSON line; ends with 0 when enough pictures came and all of the last ones are transformed.
+Prints one JSON line; exits with 0 if enough frames arrived and the last one is transformed.
 """
 
 import argparse
@@ -31,11 +31,11 @@ def parse_arguments():
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--codec", choices=["vp8", "h264"], default="vp8")
     parser.add_argument("--simulcast", action="store_true")
-    parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the picture and heard again")
+    parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
     parser.add_argument("--prompt", default="Noir film")
-    parser.add_argument("--viewers", type=int, default=0, help="others that watch the session, by its watch-stream")
-    parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the pictures were counted")
-    parser.add_argument("--limit", type=float, default=60, help="seconds for everything")
+    parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
+    parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the frames were counted")
+    parser.add_argument("--limit", type=float, default=60, help="maximum duration in seconds")
     return parser.parse_args()
 
 
@@ -48,10 +48,10 @@ class Session:
         self.room = asyncio.get_running_loop().create_future()
         self.acknowledged = asyncio.get_running_loop().create_future()
 
-    async def say(self, **message):
+    async def send(self, **message):
         await self.socket.send(json.dumps(message))
 
-    async def listen(self):
+    async def read(self):
         async for text in self.socket:
             message = json.loads(text)
             self.seen.append(message["type"])
@@ -65,16 +65,16 @@ async def publish(source, until):
     """Captures blue frames with a moving white bar, 20 a second."""
     number = 0
     while not until.is_set():
-        picture = numpy.empty((HEIGHT, WIDTH, 4), numpy.uint8)
-        picture[...] = (*BLUE, 255)
+        pixels = numpy.empty((HEIGHT, WIDTH, 4), numpy.uint8)
+        pixels[...] = (*BLUE, 255)
         left = number * 8 % (WIDTH - 32)
-        picture[HEIGHT - 32:, left:left + 32] = 255
-        source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, picture.tobytes()))
+        pixels[HEIGHT - 32:, left:left + 32] = 255
+        source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, pixels.tobytes()))
         number += 1
         await asyncio.sleep(0.05)
 
 
-async def sing(source, frequency):
+async def publish_tone(source, frequency):
     """Captures a sine in frames of 10 ms; `capture_frame` keeps the pace."""
     number = 0
     while True:
@@ -95,8 +95,8 @@ def pitch(frame):
 def mean_colour(frame):
     """Returns the mean red, green and blue of the upper half, which has no bar."""
     rgb = frame.convert(rtc.VideoBufferType.RGB24)
-    picture = numpy.frombuffer(rgb.data, numpy.uint8).reshape(rgb.height, rgb.width, 3)
-    return [round(float(value)) for value in picture[: rgb.height // 2].reshape(-1, 3).mean(axis=0)]
+    pixels = numpy.frombuffer(rgb.data, numpy.uint8).reshape(rgb.height, rgb.width, 3)
+    return [round(float(value)) for value in pixels[: rgb.height // 2].reshape(-1, 3).mean(axis=0)]
 
 
 def watch_stream(options, room_name):
@@ -109,7 +109,7 @@ def watch_stream(options, room_name):
 
 async def watch(options, room_name, report):
     """Joins as a viewer, counts frames and reports whether they are grey."""
-    told = await asyncio.to_thread(watch_stream, options, room_name)
+    room_info = await asyncio.to_thread(watch_stream, options, room_name)
     room = rtc.Room()
     done = asyncio.Event()
     frames = []
@@ -123,7 +123,7 @@ async def watch(options, room_name, report):
 
     tasks = []
     room.on("track_subscribed", lambda track, *_: tasks.append(asyncio.ensure_future(count(track))))
-    await room.connect(told["livekit_url"], told["token"])
+    await room.connect(room_info["livekit_url"], room_info["token"])
     try:
         await asyncio.wait_for(done.wait(), options.limit)
     finally:
@@ -141,16 +141,16 @@ async def run(options):
     tasks = []
     started = time.monotonic()
 
-    heard = asyncio.Event()
+    tone_received = asyncio.Event()
 
-    async def listen(track):
+    async def measure_pitch(track):
         pitches = []
         async for event in rtc.AudioStream(track, sample_rate=48000, num_channels=1, frame_size_ms=100):
             pitches.append(pitch(event.frame))
             report["pitch"] = pitches[-1] and round(pitches[-1])
-            # Half a second of the tone.
+            # Half a second of the tone is required.
             if all(value and abs(value - options.tone) < 30 for value in pitches[-5:]) and len(pitches) > 5:
-                heard.set()
+                tone_received.set()
 
     async def count(track):
         async for event in rtc.VideoStream(track):
@@ -165,8 +165,8 @@ async def run(options):
     @room.on("track_subscribed")
     def subscribed(track, publication, participant):
         report["from"] = participant.identity
-        is_sound = track.kind == rtc.TrackKind.KIND_AUDIO
-        tasks.append(asyncio.ensure_future(listen(track) if is_sound else count(track)))
+        is_audio = track.kind == rtc.TrackKind.KIND_AUDIO
+        tasks.append(asyncio.ensure_future(measure_pitch(track) if is_audio else count(track)))
 
     @room.on("disconnected")
     def disconnected(reason):
@@ -183,9 +183,9 @@ async def run(options):
     url = f"{options.url}/v1/stream?api_key=x&model=lucy-restyle-2&livekit_early_room_info=true"
     async with websockets.connect(url) as socket:
         session = Session(socket)
-        tasks.append(asyncio.ensure_future(session.listen()))
-        await session.say(type="livekit_join")
-        await session.say(type="prompt", prompt=options.prompt, enhance_prompt=False)
+        tasks.append(asyncio.ensure_future(session.read()))
+        await session.send(type="livekit_join")
+        await session.send(type="prompt", prompt=options.prompt, enhance_prompt=False)
         info = await asyncio.wait_for(session.room, 15)
         report["accepted"] = await asyncio.wait_for(session.acknowledged, 15)
         await room.connect(info["livekit_url"], info["token"])
@@ -203,18 +203,18 @@ async def run(options):
             await room.local_participant.publish_track(
                 rtc.LocalAudioTrack.create_audio_track("voice", voice),
                 rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE))
-            tasks.append(asyncio.ensure_future(sing(voice, options.tone)))
+            tasks.append(asyncio.ensure_future(publish_tone(voice, options.tone)))
         try:
             await asyncio.wait_for(done.wait(), options.limit)
             if options.tone:
-                await asyncio.wait_for(heard.wait(), options.limit)
-                report["heard"] = True
+                await asyncio.wait_for(tone_received.wait(), options.limit)
+                report["tone_received"] = True
             if options.viewers:
                 report["viewers"] = []
                 await asyncio.gather(*(watch(options, info["room_name"], report) for _ in range(options.viewers)))
             await asyncio.sleep(options.stay)
         except asyncio.TimeoutError:
-            report["error"] = "too few pictures, or no sound"
+            report["error"] = "too few frames, or no audio"
         report["messages"] = sorted(set(session.seen))
         for task in tasks:
             task.cancel()

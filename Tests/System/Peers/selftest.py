@@ -1,6 +1,6 @@
-"""Connect each referee to another of its kind, so that it is known to be good before our transport meets it.
+"""Connects each independent peer to another instance of it, which proves that it works before it tests our transport.
 
-(webrtcbin 1.22 cannot talk to aiortc: it makes RSA certificates, and aiortc offers ECDSA cipher suites only.)
+(webrtcbin 1.22 cannot connect to aiortc: it makes RSA certificates, and aiortc offers ECDSA cipher suites only.)
 Prints one line a case, "ok NAME" or "not ok NAME: why".
 """
 
@@ -35,7 +35,7 @@ class Driven:
                 message = json.loads(line)
                 kind = message["type"]
                 if kind in ("offer", "answer", "candidate"):
-                    other.say(message)
+                    other.send(message)
                 elif kind == "stats":
                     self.stats.put(message)
                 elif kind == "state":
@@ -44,18 +44,18 @@ class Driven:
                     self.errors.append(message["message"])
         threading.Thread(target=run, daemon=True).start()
 
-    def say(self, message):
+    def send(self, message):
         try:
             self.process.stdin.write(json.dumps(message) + "\n")
         except (BrokenPipeError, ValueError):
             pass
 
-    def ask(self):
-        self.say({"type": "stats"})
+    def request_stats(self):
+        self.send({"type": "stats"})
         return self.stats.get(timeout=10)
 
     def quit(self):
-        self.say({"type": "quit"})
+        self.send({"type": "quit"})
         try:
             return self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -93,11 +93,11 @@ def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
     problems = []
     try:
         def flowing():
-            both = [peer.ask() for peer in (offerer, answerer)]
+            both = [peer.request_stats() for peer in (offerer, answerer)]
             return both if all(each["framesDecoded"] >= 30 for each in both) else None
         both = until(20, flowing)
         if not both:
-            return f"no media: {offerer.ask()} {answerer.ask()} {offerer.errors} {answerer.errors}"
+            return f"no media: {offerer.request_stats()} {answerer.request_stats()} {offerer.errors} {answerer.errors}"
         at_offerer, at_answerer = both
         expected = (640, 360) if echo else (320, 240)
         if (at_offerer["width"], at_offerer["height"]) != expected:
@@ -105,16 +105,16 @@ def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
         if (at_answerer["width"], at_answerer["height"]) != (640, 360):
             problems.append(f"answerer got {at_answerer['width']}x{at_answerer['height']}")
         if not near(at_answerer["meanRGB"], blue):
-            problems.append(f"answerer saw {at_answerer['meanRGB']}")
+            problems.append(f"answerer decoded {at_answerer['meanRGB']}")
         if not near(at_offerer["meanRGB"], blue if echo else red):
-            problems.append(f"offerer saw {at_offerer['meanRGB']}")
+            problems.append(f"offerer decoded {at_offerer['meanRGB']}")
         if min(at_offerer["bytesReceived"], at_answerer["bytesReceived"]) < 1000:
             problems.append("bytes are not counted")
-        for asker, asked in ((offerer, answerer), (answerer, offerer)):
-            before = asked.ask()["pli"]
-            asker.say({"type": "request-keyframe"})
-            if not until(5, lambda: asked.ask()["pli"] > before):
-                problems.append("key-frame request not seen")
+        for requester, sender in ((offerer, answerer), (answerer, offerer)):
+            before = sender.request_stats()["pli"]
+            requester.send({"type": "request-keyframe"})
+            if not until(5, lambda: sender.request_stats()["pli"] > before):
+                problems.append("keyframe request not received")
         for peer in (offerer, answerer):
             if peer.errors:
                 problems.append(f"errors {peer.errors}")
@@ -127,18 +127,19 @@ def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
     return "; ".join(problems)
 
 
-def wrong_fingerprint(script, liar):
+def wrong_fingerprint(script, wrong_role):
     """Checks that a peer accepts no media from a remote peer with a wrong fingerprint."""
     options = ["--wrong-fingerprint"]
-    offerer, answerer = connect(script, "vp8", options if liar == "offer" else (), options if liar == "answer" else ())
-    honest = answerer if liar == "offer" else offerer
+    offerer, answerer = connect(
+        script, "vp8", options if wrong_role == "offer" else (), options if wrong_role == "answer" else ())
+    honest = answerer if wrong_role == "offer" else offerer
     try:
         settled = until(8, lambda: honest.state in ("failed", "closed"))
-        seen = honest.ask()
+        seen = honest.request_stats()
         if seen["framesDecoded"] or seen["bytesReceived"]:
             return f"accepted media: {seen}"
         if not settled and "connected" == honest.state:
-            return "says connected"
+            return "its state is connected"
     except queue.Empty:
         return "a peer does not answer"
     finally:
@@ -157,8 +158,8 @@ def cases():
         yield f"{name} on loopback", lambda s=script: media(
             s, "vp8", ["--address", "127.0.0.1"], ["--address", "127.0.0.1"])
     # Not with webrtcbin: 1.22 compares no fingerprints and accepts any media. It can still send a wrong one.
-    for liar in ("offer", "answer"):
-        yield f"aiortc wrong fingerprint in the {liar}", lambda l=liar: wrong_fingerprint("aiortc_peer.py", l)
+    for role in ("offer", "answer"):
+        yield f"aiortc wrong fingerprint in the {role}", lambda r=role: wrong_fingerprint("aiortc_peer.py", r)
     yield "aiortc as DTLS server", lambda: media("aiortc_peer.py", "vp8", (), ["--dtls-role", "passive"])
 
 

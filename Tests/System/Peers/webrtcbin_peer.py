@@ -96,7 +96,7 @@ class Peer:
         self.packets_received = 0
         self.keyframe_requests = 0
         self.size = (0, 0)
-        self.last_picture = None
+        self.last_frame = None
         self.webrtc.connect("pad-added", self.on_pad_added)
         self.webrtc.connect("on-ice-candidate", self.on_candidate)
         for name in ("connection-state", "ice-connection-state", "ice-gathering-state"):
@@ -338,7 +338,7 @@ class Peer:
     def on_small(self, sink):
         buffer = sink.emit("pull-sample").get_buffer()
         content = buffer.extract_dup(0, buffer.get_size())
-        self.last_picture = content
+        self.last_frame = content
         return Gst.FlowReturn.OK
 
     def on_whole(self, sink):
@@ -365,10 +365,10 @@ class Peer:
         self.webrtc.emit("get-stats", None, Gst.Promise.new_with_change_func(changed))
 
     def emit_stats(self, counted):
-        picture = self.last_picture
+        frame = self.last_frame
         mean = None
-        if picture and len(picture) == 768:
-            mean = [round(sum(picture[channel::3]) / 256, 1) for channel in range(3)]
+        if frame and len(frame) == 768:
+            mean = [round(sum(frame[channel::3]) / 256, 1) for channel in range(3)]
         emit("stats", **self.states(), framesDecoded=self.frames_decoded, framesSent=self.frames_sent,
              width=self.size[0], height=self.size[1], meanRGB=mean,
              bytesReceived=self.bytes_received, packetsReceived=self.packets_received,

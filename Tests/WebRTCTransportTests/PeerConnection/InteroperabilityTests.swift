@@ -86,8 +86,8 @@ extension Transport {
 
         private func expectSound(_ call: Call) throws {
             #expect(call.ours.waitToHear(1000), "nothing heard here; \(call.theirs.seen.value.problems)")
-            let there = call.theirs.stats(within: .seconds(20)) { abs(($0.soundPitch ?? 0) - 440) < 60 }
-            #expect(abs((there?.soundPitch ?? 0) - 440) < 60, "nothing heard there; \(call.theirs.seen.value.problems)")
+            let there = call.theirs.stats(within: .seconds(20)) { abs(($0.audioPitch ?? 0) - 440) < 60 }
+            #expect(abs((there?.audioPitch ?? 0) - 440) < 60, "nothing heard there; \(call.theirs.seen.value.problems)")
             // Video continues alongside.
             #expect(call.ours.waitForFrames(20))
             #expect((call.theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)

@@ -14,8 +14,8 @@ struct PeerLine: Codable, Sendable {
     var connectionState: String?
     var iceConnectionState: String?
     var framesDecoded: Int?
-    var soundFrames: Int?
-    var soundPitch: Double?
+    var audioFrames: Int?
+    var audioPitch: Double?
     var width: Int?
     var height: Int?
     var meanRGB: [Double]?
