@@ -11,29 +11,28 @@ struct StandInCommand: ParsableCommand {
         commandName: "decart-standin",
         abstract: "A stand-in for Decart's realtime service, to try pipelines with and to test against.",
         discussion: """
-            Speaks the service's control channel over WebSocket and takes and returns video over WebRTC, directly or \
-            through a LiveKit room of its own. The pictures \
-            are really decoded, transformed and encoded. Prints one line, "listening on ws://127.0.0.1:PORT", once \
+            Speaks the service's control channel over WebSocket, and receives and returns video over WebRTC, directly or \
+            through a LiveKit room of its own. It decodes, transforms and encodes each frame. Prints one line, "listening on ws://127.0.0.1:PORT", once \
             clients can connect, and with --control another one; everything else goes to standard error. No key and no \
-            prompt is ever printed. SIGINT and SIGTERM say goodbye to the clients and end the program.
+            prompt is ever printed. SIGINT and SIGTERM close the sessions and end the program.
 
-            WHAT A PROMPT DOES (upper and lower case are alike, the word may be anywhere, the first of the list counts)
+            EFFECTS (case-insensitive words anywhere in the prompt; the first match in this list applies)
               lego          mosaic of bricks, 16 x 16 pixels each
               anime         posterised: few levels, strong colours, warm cast
-              cyberpunk     neon: dark inverted picture, glowing edges, violet cast
+              cyberpunk     neon: dark inverted frame, glowing edges, violet cast
               noir          grey, with darker middle tones
               anything else the hue turned by 60 to 300 degrees by its hash
-              refuse-me     the prompt is refused, as is one of more than 1000 characters
-            A reference image tints the picture; its bytes choose the tint, and it goes together with a prompt. Models \
-            that take no image refuse it. Passthrough returns the pictures as they came. So does a session that offers \
-            before a prompt, image or passthrough was accepted: a client that must not show its camera is caught.
-            Sound (Opus) goes back as it came, whether it is offered at once, later, or withdrawn in between.
+              refuse-me     the prompt is rejected, as is one of more than 1000 characters
+            A reference image tints the frames; its bytes select the tint. It combines with a prompt. Models without \
+            image support reject it. Passthrough returns the frames unchanged. So does a session that offers before a \
+            prompt, image or passthrough was accepted: this reveals a client that would show its camera.
+            Audio (Opus) is returned unchanged, whether it is offered at once, later, or withdrawn in between.
 
             FAULTS
               --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault \
-            but refuse knows count=N (for N connections) and after=N (from the Nth on, counted from 1); further keys are named below. A \
+            but refuse knows count=N (for N connections) and after=N (from the Nth on, counted from 1); the list below has further keys. A \
             client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC. \
-            docs/FAULTS.md tells what a pipeline sees of each.
+            docs/FAULTS.md describes how a pipeline reacts to each.
 
             \(FaultKind.help)
 
@@ -44,8 +43,8 @@ struct StandInCommand: ParsableCommand {
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
-              ws://127.0.0.1:PORT/rtc or /rtc/v1, with the token that livekit_room_info hands out
-            With pixel_latency=1 the latency marker is carried to the transformed picture. HTTP answers: 401 missing, \
+              ws://127.0.0.1:PORT/rtc or /rtc/v1, with the token from livekit_room_info
+            With pixel_latency=1 the latency marker is copied to the transformed frame. HTTP answers: 401 missing, \
             empty or rejected key; 400 no model; 403 a web page of another host (--allow-browser); 404 other \
             path; 426 not a WebSocket; 503 too many sessions.
 
@@ -78,13 +77,13 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Sessions at the same time; further ones get HTTP 503.", valueName: "number"))
     var maxSessions = 32
 
-    @Option(help: ArgumentHelp("Of the video that goes back, in bit/s.", valueName: "number"))
+    @Option(help: ArgumentHelp("Bitrate of the returned video, in bit/s.", valueName: "number"))
     var bitrate = 2_500_000
 
-    @Option(help: ArgumentHelp("How long a lost packet is waited for, in ms.", valueName: "number"))
+    @Option(help: ArgumentHelp("Time to wait for a retransmission, in ms (the jitter buffer).", valueName: "number"))
     var latency = 400
 
-    @Option(help: ArgumentHelp("How long the model thinks before pictures and sound go back, in ms.", valueName: "number"))
+    @Option(help: ArgumentHelp("Delay of the model before video and audio are returned, in ms.", valueName: "number"))
     var delay = 0
 
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
@@ -95,7 +94,7 @@ struct StandInCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How media may go: webrtc (a direct connection), livekit (a room), or both; then the client's first message decides.",
+            "Transport of media: webrtc (a direct connection), livekit (a room), or both; then the client's first message decides.",
             valueName: "way"))
     var transport = "both"
 

@@ -14,8 +14,8 @@ struct FlipCommand: ParsableCommand {
             the median of the rounds' ratios. Needs the plugin on GStreamer's path (pipelines/env.sh).
             """)
 
-    @Option(help: "Width of the picture; a multiple of 16.") var width = 1280
-    @Option(help: "Height of the picture; even.") var height = 720
+    @Option(help: "Width of the frames; a multiple of 16.") var width = 1280
+    @Option(help: "Height of the frames; even.") var height = 720
     @Option(help: ArgumentHelp("Times that all contenders take their turn.", valueName: "number")) var rounds = 31
 
     func validate() throws {

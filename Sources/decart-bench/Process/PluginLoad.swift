@@ -43,9 +43,9 @@ struct PluginLoad {
             )
         }
         return """
-            Fresh processes with a registry of their own and no other plugin. In the first two columns the process has \
-            GStreamer, libnice, OpenSSL and Swift's runtime mapped already, for the benchmark uses them; `gst-inspect-1.0` \
-            starts without them.
+            Each process is new, with a registry of its own and no other plugin. In the first two columns the process \
+            has GStreamer, libnice, OpenSSL and Swift's runtime mapped already, because the benchmark uses them; \
+            `gst-inspect-1.0` starts without them.
 
             \(lines.joined(separator: "\n"))
 

@@ -67,7 +67,7 @@ struct Plan {
         var rows: [[String]] = []
         for far in fars {
             for (title, name) in [
-                ("answer is there", "answered"), ("ICE connected", "ice"), ("**connected** (DTLS done)", "connected"),
+                ("answer received", "answered"), ("ICE connected", "ice"), ("**connected** (DTLS done)", "connected"),
                 ("**first decoded frame** back", "frame"), ("connected, first session of a process", "first-connected"),
             ] {
                 let ours = samples["ours \(far.rawValue) \(name)"] ?? Samples()
@@ -78,10 +78,11 @@ struct Plan {
         return """
             ## From start to connected and to the first decoded frame
 
-            ms since the near side's transport was asked for; 720p30 live, encoded, echoed by the far side's process \
-            without decoding, decoded. Median (smallest–largest). Each line holds what comes before it.
+            ms since the local transport was requested; 720p30 live video is encoded, echoed by the remote peer's \
+            process without decoding, and decoded. Median (smallest–largest). Each line includes the time of the lines \
+            before it.
 
-            \(table(["far side", "until", "ours", "webrtcbin", "ours / webrtcbin"], rows))\(notes(problems))
+            \(table(["remote peer", "until", "ours", "webrtcbin", "ours / webrtcbin"], rows))\(notes(problems))
             """
     }
 
@@ -157,9 +158,9 @@ struct Plan {
         return """
             ## CPU of a session that sends and receives
 
-            Seconds of CPU (user + system, all threads of the near process) a minute of media a session; VP8 720p30 at \
-            2.5 Mbit/s encoded beforehand, echoed, depayloaded, not decoded. "none" is source and payloader alone; net = \
-            without it.
+            Seconds of CPU (user + system, all threads of the local process) a minute of media a session; VP8 720p30 at \
+            2.5 Mbit/s is encoded beforehand, echoed, depayloaded, not decoded. "none" is source and payloader alone; \
+            net = without it.
 
             \(table(["sessions", "ours", "webrtcbin", "none", "ours net", "webrtcbin net", "net ratio", "fps back"], cpu))
             ## Threads, file descriptors, memory
@@ -167,7 +168,7 @@ struct Plan {
             A session's share, net of "none" (so one-off costs of a process weigh less with more sessions), and the \
             whole process.
 
-            \(table(["what", "sessions", "ours", "webrtcbin", "ratio", "process: ours", "webrtcbin", "none"], rest))\(notes(problems))
+            \(table(["measured", "sessions", "ours", "webrtcbin", "ratio", "process: ours", "webrtcbin", "none"], rest))\(notes(problems))
             """
     }
 
@@ -193,8 +194,8 @@ struct Plan {
         return """
             ## Latency, capture to decoded
 
-            ms from a picture's capture to its return through the echo, by a number in its luma: encoding, sending, \
-            echoing, receiving and decoding at 720p30.
+            ms from a frame's capture to its return through the echo, measured with a number in its luma: encoding, \
+            sending, echoing, receiving and decoding at 720p30.
 
             \(table(["", "ours", "webrtcbin", "ratio"], rows))\(notes(problems))
             """
@@ -220,7 +221,7 @@ struct Plan {
         return """
             ## Growth over \(cycles) connect/stream/stop cycles
 
-            \(table(["", "what", "after so many cycles"], rows))\(notes(problems))
+            \(table(["", "measured", "after so many cycles"], rows))\(notes(problems))
             """
     }
 
@@ -246,19 +247,19 @@ struct Plan {
         return """
             ## VP8 encoder at 720p, 2.5 Mbit/s
 
-            \(table(["settings", "ms CPU a frame, median", "p95", "first (key) frame", "kbit/s"], rows))\(notes(problems))
+            \(table(["settings", "ms CPU a frame, median", "p95", "first frame (keyframe)", "kbit/s"], rows))\(notes(problems))
             """
     }
 
     // MARK: Frame rate
 
     func frameRate(_ plugin: String?) -> String {
-        let head = "## Frames a second that leave\n\n"
+        let head = "## Frame rate sent\n\n"
         guard let plugin else { return head + "Left out: no `--plugin`.\n" }
         var problems: [String] = []
         var rows: [[String]] = []
-        let pictures = [("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30)]
-        for (name, pattern, framerate) in pictures {
+        let sources = [("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30)]
+        for (name, pattern, framerate) in sources {
             for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
                 for codec in ["vp8", "h264", "vp9"] {
                     let figures = measure(
@@ -274,12 +275,12 @@ struct Plan {
             }
         }
         return head + """
-            `videotestsrc` at 1280x704 with its standard picture or snow through the plugin and the stand-in on this \
-            machine, from the first frame that comes back: frames a second that the source makes, that go to the \
-            encoder, that the rate limit skips (the ladder's work), and that are dropped before the encoder because it \
-            is busy. "encoder alone" is what the encoder takes at 2.5 Mbit/s with the test source on one thread.
+            `videotestsrc` at 1280x704 with its standard pattern or snow through the plugin and the stand-in, from the \
+            first returned frame. The columns are frames a second: those that the source produces, those that the \
+            encoder gets, those that the degradation ladder skips, and those that are dropped because the encoder is \
+            busy. The last column is the frame rate of the encoder alone at 2.5 Mbit/s, with the source on one thread.
 
-            \(table(["picture", "asked for", "way", "codec", "sent", "skipped", "dropped", "kbit/s", "encoder alone"], rows))\(notes(problems))
+            \(table(["pattern", "framerate", "path", "codec", "sent", "skipped", "dropped", "kbit/s", "encoder alone"], rows))\(notes(problems))
             """
     }
 }

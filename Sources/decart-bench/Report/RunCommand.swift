@@ -3,13 +3,13 @@ import CGStreamer
 import GStreamerKit
 import Glibc
 
-/// Runs all measurements, alternating between the contenders, and prints a report in Markdown.
+/// Runs all measurements, alternating between the implementations, and prints a report in Markdown.
 struct RunCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Runs everything and prints a report in Markdown (the default).",
         discussion: """
-            Each measurement is a process of its own with the far side in another; the contenders take turns, so that \
-            a slow minute of the machine hits both. Traffic stays on this machine. Nothing is written but the report \
+            Each measurement has a process of its own and the remote peer another; the implementations alternate, so that \
+            a slow minute of the machine affects both. Traffic stays on this machine. Nothing is written but the report \
             and, while it runs, a folder in the temporary directory.
             """)
 

@@ -162,7 +162,7 @@ struct SimulcastTests {
         #expect(take(2, nil, 802).activeSSRC == 2 && take(3, nil, 900).activeSSRC == 3)
         #expect(choice.packets == ["f": 3, "h": 3, "q": 2])
         for ssrc in 20..<60 { _ = take(UInt8(ssrc), "h", 1000) }
-        #expect(take(3, "f", 1001).arrived == "f", "what was forgotten is learnt anew")
+        #expect(take(3, "f", 1001).arrived == "f", "a forgotten layer is detected again")
     }
 }
 
