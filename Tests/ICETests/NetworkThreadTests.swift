@@ -49,13 +49,18 @@ struct NetworkThreadTests {
         do {
             let token = Token()
             kept = token
-            let timer = NetworkThread.shared.schedule(after: .milliseconds(5)) {
-                log.append(-1)
-                withExtendedLifetime(token) {}
+            // Cancelled on the thread itself, so that the timer cannot fire before.
+            NetworkThread.shared.sync {
+                let timer = NetworkThread.shared.schedule(after: .milliseconds(5)) {
+                    log.append(-1)
+                    withExtendedLifetime(token) {}
+                }
+                timer.cancel()
+                timer.cancel()
             }
-            timer.cancel()
-            timer.cancel()
         }
+        // The thread has released the work above once it runs this.
+        NetworkThread.shared.sync {}
         #expect(kept == nil)
         NetworkThread.shared.schedule(after: .milliseconds(30)) { log.append(1) }
         #expect(await log.first { $0 == 1 } != nil)

@@ -1,11 +1,12 @@
+import Dispatch
 import Glibc
 package import ICE
+import Synchronization
 
 /// coturn on loopback, with its own ports and files; deinit ends it.
 package final class TurnServer: @unchecked Sendable {
     // @unchecked: `init` alone writes the properties.
     private let process: pid_t
-    private let output: Int32
     private let directory: String
     package let port: UInt16
     /// Port for TLS; 0 without a certificate.
@@ -16,7 +17,9 @@ package final class TurnServer: @unchecked Sendable {
     private static let path = "/usr/bin/turnserver"
     package static var isInstalled: Bool { access(path, X_OK) == 0 }
 
-    package struct CannotStart: Error {}
+    package struct CannotStart: Error {
+        let reason: String
+    }
 
     private let username: String
     private let credential: String
@@ -26,7 +29,7 @@ package final class TurnServer: @unchecked Sendable {
     ///   - temporaryUser: selects temporary credentials, as services issue them: expiry time and name, and an HMAC.
     package init(tls name: String? = nil, temporaryUser: String? = nil) throws {
         var template = Array("/tmp/decart-turn-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw CannotStart() }
+        guard mkdtemp(&template) != nil else { throw CannotStart(reason: "no temporary folder") }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         port = try LoopbackSocket.freePort()
         tlsPort = name == nil ? 0 : try LoopbackSocket.freePort()
@@ -34,7 +37,7 @@ package final class TurnServer: @unchecked Sendable {
             let status = system(
                 "cd '\(directory)' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem "
                     + "-out cert.pem -days 3 -subj /CN=turn -addext subjectAltName=\(name) >/dev/null 2>&1")
-            guard status == 0 else { throw CannotStart() }
+            guard status == 0 else { throw CannotStart(reason: "no certificate") }
         }
         let users: [String]
         if let temporaryUser {
@@ -60,7 +63,7 @@ package final class TurnServer: @unchecked Sendable {
             "--no-rfc5780", "-l", "stdout", "--pidfile", "\(directory)/pid", "-b", "\(directory)/db",
         ]
         var ends: [Int32] = [0, 0]
-        guard pipe(&ends) == 0 else { throw CannotStart() }
+        guard pipe(&ends) == 0 else { throw CannotStart(reason: "no pipe") }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
@@ -73,20 +76,19 @@ package final class TurnServer: @unchecked Sendable {
         posix_spawn_file_actions_destroy(&actions)
         for argument in argv { free(argument) }
         close(ends[1])
-        output = ends[0]
+        let log = ServerLog(ends[0])
         process = pid
-        guard status == 0 else { throw CannotStart() }
+        guard status == 0 else { throw CannotStart(reason: "\(Self.path): \(status)") }
         // Threads of coturn open the listeners and the database, in any order.
         let listeners = ["UDP", "TCP"].map { ($0, port) } + (tlsPort == 0 ? [] : [("TCP", tlsPort)])
         let lines = listeners.map { "\($0) listener opened on: 127.0.0.1:\($1)\n" } + ["DB connection success"]
-        guard Self.waitForLines(lines, on: output) else { throw CannotStart() }
+        guard log.wait(for: lines) else { throw CannotStart(reason: "coturn did not report \(lines): \(log.text)") }
     }
 
     deinit {
         kill(process, SIGKILL)
         var status: Int32 = 0
         waitpid(process, &status, 0)
-        close(output)
         for name in ["pid", "db", "db-shm", "db-wal", "cert.pem", "key.pem"] { unlink("\(directory)/\(name)") }
         rmdir(directory)
     }
@@ -104,28 +106,42 @@ package final class TurnServer: @unchecked Sendable {
     }
 
     private static func output(of command: String) throws -> String {
-        guard let stream = popen(command, "r") else { throw CannotStart() }
+        guard let stream = popen(command, "r") else { throw CannotStart(reason: command) }
         var line = [CChar](repeating: 0, count: 256)
         let isRead = fgets(&line, Int32(line.count), stream) != nil
-        guard pclose(stream) == 0, isRead else { throw CannotStart() }
+        guard pclose(stream) == 0, isRead else { throw CannotStart(reason: command) }
         return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.filter { $0 > 0x20 }, as: UTF8.self)
     }
+}
 
-    /// Waits until the log has all of the texts. Spaces do not count, because coturn varies them.
-    private static func waitForLines(_ texts: [String], on descriptor: Int32) -> Bool {
-        let texts = texts.map { $0.filter { $0 != " " } }
-        var seen: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4_096)
-        let deadline = ContinuousClock.now + .seconds(10)
-        while ContinuousClock.now < deadline {
-            var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            guard poll(&item, 1, 200) > 0 else { continue }
-            let count = read(descriptor, &buffer, buffer.count)
-            guard count > 0 else { return false }
-            seen += buffer.prefix(count)
-            let log = String(decoding: seen.filter { $0 != 0x20 }, as: UTF8.self)
-            if texts.allSatisfy(log.contains) { return true }
+/// Reads coturn's log to its end, because coturn blocks once the pipe is full.
+private final class ServerLog: Sendable {
+    private let start = Mutex("")
+    private let hasMore = DispatchSemaphore(value: 0)
+
+    /// - Parameter pipe: closed at the end of the log.
+    init(_ pipe: Int32) {
+        DispatchQueue(label: "coturn log").async { [self] in
+            var buffer = [UInt8](repeating: 0, count: 4_096)
+            while case let count = read(pipe, &buffer, buffer.count), count > 0 {
+                // Spaces do not count, because coturn varies them.
+                let text = String(decoding: buffer.prefix(count).filter { $0 != 0x20 }, as: UTF8.self)
+                start.withLock { if $0.utf8.count < 100_000 { $0 += text } }
+                hasMore.signal()
+            }
+            close(pipe)
         }
-        return false
+    }
+
+    var text: String { start.withLock { $0 } }
+
+    /// Waits until the log has all of the texts.
+    func wait(for texts: [String]) -> Bool {
+        let texts = texts.map { $0.filter { $0 != " " } }
+        let deadline = DispatchTime.now() + .seconds(10)
+        while !texts.allSatisfy(text.contains) {
+            guard hasMore.wait(timeout: deadline) == .success else { return false }
+        }
+        return true
     }
 }
