@@ -140,7 +140,7 @@ static void record(Live *live, const char *path) {
 
 static void prompt(Live *live, const char *text) {
     guint64 request = 0;
-    /* The element posts the result as the message prompt-result with the same id. */
+    /* The element posts the result as the message decart-prompt-result with the same id. */
     g_signal_emit_by_name(live->decart, "set-prompt", text, FALSE, &request);
     if (!request) g_print("prompt: not sent\n");
 }
@@ -219,7 +219,7 @@ static void on_element_message(Live *live, GstObject *source, const GstStructure
         g_free(live->state);
         live->state = g_strdup(state);
         g_print("state: %s\n", state);
-    } else if (gst_structure_has_name(structure, "prompt-result")) {
+    } else if (gst_structure_has_name(structure, "decart-prompt-result")) {
         gboolean accepted = FALSE;
         guint milliseconds = 0;
         gst_structure_get_boolean(structure, "accepted", &accepted);

@@ -130,7 +130,7 @@ class Live:
             say(f"recorded {recording.path}: no frame")
 
     def prompt(self, text):
-        # The element posts the result as the message prompt-result with the same id.
+        # The element posts the result as the message decart-prompt-result with the same id.
         if not self.decart.emit("set-prompt", text, False):
             say("prompt: not sent")
 
@@ -186,7 +186,7 @@ class Live:
             if structure.get_string("state") != self.state:
                 self.state = structure.get_string("state")
                 say(f"state: {self.state}")
-        elif structure.has_name("prompt-result"):
+        elif structure.has_name("decart-prompt-result"):
             if structure.get_boolean("accepted")[1]:
                 milliseconds = structure.get_uint("milliseconds")[1]
                 say(f"prompt: accepted after {milliseconds} ms: {structure.get_string('text')}")

@@ -186,7 +186,7 @@ final class Live: @unchecked Sendable {
         case "record" where !rest.isEmpty: record(rest)
         case "stop": want(nil)
         case "prompt":
-            // The element posts the result as the message prompt-result with the same id.
+            // The element posts the result as the message decart-prompt-result with the same id.
             let request = emit(decart, "set-prompt", rest, result: decart_type_uint64())
             if withUnsafePointer(to: request, g_value_get_uint64) == 0 { say("prompt: not sent") }
         case "camera": camera()
@@ -279,7 +279,7 @@ final class Live: @unchecked Sendable {
             guard state != field(structure, "state") else { return }
             state = field(structure, "state")
             say("state: \(state)")
-        case "prompt-result":
+        case "decart-prompt-result":
             var accepted: gboolean = 0
             var milliseconds: guint = 0
             gst_structure_get_boolean(structure, "accepted", &accepted)

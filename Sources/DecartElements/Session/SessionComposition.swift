@@ -216,14 +216,7 @@ extension SessionPlan {
     }
 
     private static func content(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> SessionContent {
-        var image: ReferenceImage?
-        if let path = settings.referenceImage {
-            guard model.supportsReferenceImage else {
-                throw ProtocolError(
-                    .invalidOptions, "The model \(model.name) does not support reference images. Use another model.")
-            }
-            image = try ReferenceImage(path: path)
-        }
+        let image = try settings.referenceImage?.image(for: model)
         let prompt = settings.prompt.isEmpty ? nil : try Prompt(settings.prompt, enrich: settings.enrich)
         return SessionContent(prompt: prompt, image: image)
     }

@@ -34,6 +34,8 @@ final class DecartTransform: ElementImplementation {
 
     private struct State {
         var settings = TransformSettings()
+        /// Properties of the prompt that a g_object_set has set and not yet notified.
+        var changedPromptProperties: Set<String> = []
         var session: ElementSession?
         var snapshot = SessionSnapshot()
         var input: InputChain?
@@ -205,7 +207,10 @@ final class DecartTransform: ElementImplementation {
     // MARK: Properties
 
     func setProperty(_ name: String, _ value: GValueBox) {
-        state.withLock { TransformProperties.settings.set(name, value, in: &$0.settings) }
+        state.withLock {
+            TransformProperties.settings.set(name, value, in: &$0.settings)
+            if TransformProperties.promptProperties.contains(name) { $0.changedPromptProperties.insert(name) }
+        }
         switch name {
         case "fit": applyGeometry()
         case "orientation": applyOrientation()
@@ -235,11 +240,13 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    /// Sends all prompt properties of one g_object_set as one update.
+    /// Sends all prompt properties of one g_object_set as one update. An action signal has sent its own update.
     func propertiesChanged(_ names: [String]) {
-        let changed = TransformProperties.promptProperties.intersection(names)
+        let (changed, session, settings) = state.withLock { state in
+            defer { state.changedPromptProperties.subtract(names) }
+            return (state.changedPromptProperties.intersection(names), state.session, state.settings)
+        }
         guard !changed.isEmpty else { return }
-        let (session, settings) = state.withLock { ($0.session, $0.settings) }
         session?.async { [weak self] in self?.update(settings, changed, session) }
     }
 
@@ -269,16 +276,9 @@ final class DecartTransform: ElementImplementation {
             }
             if changed.contains("reference-image") {
                 let model = try DecartModel(named: settings.model)
-                if let path = settings.referenceImage {
-                    guard model.supportsReferenceImage else {
-                        throw ProtocolError(
-                            .invalidOptions,
-                            "The model \(model.name) does not support reference images. Use another model.")
-                    }
-                    update.image = .set(try ReferenceImage(path: path))
-                } else {
-                    update.image = .removed
-                }
+                update.image = try settings.referenceImage.map { source throws(ProtocolError) in
+                    .set(try source.image(for: model))
+                } ?? .removed
             }
             session?.controller.updatePrompt(update)
         } catch {
@@ -310,9 +310,9 @@ final class DecartTransform: ElementImplementation {
     /// Returns the request's ID; 0 without a session, or if the prompt is invalid, which also posts a warning.
     private func setPrompt(_ text: String, enrich: Bool, _ session: ElementSession?) -> RequestID {
         do throws(ProtocolError) {
-            let prompt = try Prompt(text, enrich: enrich)
-            state.withLock { ($0.settings.prompt, $0.settings.enrich) = (text, enrich) }
-            return session?.controller.updatePrompt(PromptUpdate(prompt: prompt)) ?? 0
+            return request(PromptUpdate(prompt: try Prompt(text, enrich: enrich)), session) {
+                ($0.prompt, $0.enrich) = (text, enrich)
+            }
         } catch {
             warn(SessionError(error.code, error.message, stage: .configuration))
             return 0
@@ -323,21 +323,34 @@ final class DecartTransform: ElementImplementation {
     private func setImage(_ bytes: [UInt8]?, _ text: String?, enrich: Bool, _ session: ElementSession?) -> RequestID {
         do throws(ProtocolError) {
             var update = PromptUpdate(image: .removed)
+            var source: ReferenceImageSource?
             if let bytes, !bytes.isEmpty {
-                let model = try DecartModel(named: state.withLock(\.settings.model))
-                guard model.supportsReferenceImage else {
-                    throw ProtocolError(
-                        .invalidOptions,
-                        "The model \(model.name) does not support reference images. Use another model.")
-                }
-                update.image = .set(try ReferenceImage(bytes: bytes))
+                let memory = ReferenceImageSource.memory(bytes)
+                update.image = .set(try memory.image(for: DecartModel(named: state.withLock(\.settings.model))))
+                source = memory
             }
             if let text { update.prompt = try Prompt(text, enrich: enrich) }
-            return session?.controller.updatePrompt(update) ?? 0
+            return request(update, session) {
+                $0.referenceImage = source
+                if let text { ($0.prompt, $0.enrich) = (text, enrich) }
+            }
         } catch {
             warn(SessionError(error.code, error.message, stage: .configuration))
             return 0
         }
+    }
+
+    /// Stores an action signal's change in the settings, so that it also applies to the next start, and sends it.
+    private func request(
+        _ update: PromptUpdate, _ session: ElementSession?, _ change: (inout TransformSettings) -> Void
+    ) -> RequestID {
+        state.withLock { change(&$0.settings) }
+        let id = session?.controller.updatePrompt(update) ?? 0
+        handle.unowned.withFrozenNotifications { element in
+            if update.prompt != nil { ["prompt", "enrich"].forEach(element.notify) }
+            if update.image != .unchanged { element.notify("reference-image") }
+        }
+        return id
     }
 
     // MARK: State changes
@@ -654,7 +667,9 @@ final class DecartTransform: ElementImplementation {
 
     private func post(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
-        element.post(Message.element(element, SessionMessages.promptResult(result)))
+        for name in SessionMessages.promptResultNames {
+            element.post(Message.element(element, SessionMessages.promptResult(result, name: name)))
+        }
         guard !reporter.isSilent else { return }
         element.emit(
             "prompt-result",

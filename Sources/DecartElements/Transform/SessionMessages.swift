@@ -24,9 +24,12 @@ enum SessionMessages {
         return structure
     }
 
-    /// Element message `prompt-result`, one per request.
-    static func promptResult(_ result: PromptResult) -> Structure {
-        let structure = Structure("prompt-result")
+    /// `prompt-result` is the name that version 0.1 used; it goes with version 0.3.
+    static let promptResultNames = ["decart-prompt-result", "prompt-result"]
+
+    /// Element message `decart-prompt-result`, one per request.
+    static func promptResult(_ result: PromptResult, name: String) -> Structure {
+        let structure = Structure(name)
         structure["id"] = GValueBox(uint64: result.id)
         structure["text"] = GValueBox(result.text)
         structure["accepted"] = GValueBox(result.isAccepted)

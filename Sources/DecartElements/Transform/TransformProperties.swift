@@ -95,7 +95,7 @@ enum TransformProperties {
         .boolean(
             "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt", mutability: .playing),
         .optionalString(
-            "reference-image", \.referenceImage, nick: "Reference image",
+            "reference-image", \.referenceImagePath, nick: "Reference image",
             blurb: "Path of a JPEG, PNG, WebP or TIFF file, at most 10 MiB, sent to the service (unset = none)",
             mutability: .playing),
 

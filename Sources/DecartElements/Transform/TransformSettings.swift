@@ -24,7 +24,7 @@ struct TransformSettings: PropertyStorage {
     var fit = Fit.crop
     var prompt = ""
     var enrich = false
-    var referenceImage: String?
+    var referenceImage: ReferenceImageSource?
     var stunServer = Self.defaultSTUNServer
     var turnServers: [String] = []
     var icePolicy = ICEPolicy.all
@@ -61,9 +61,33 @@ struct TransformSettings: PropertyStorage {
     /// s; 0 = no limit.
     var maxSessionDuration = 0
 
+    /// The property `reference-image`; nil for an image that `set-image` has set.
+    var referenceImagePath: String? {
+        get { if case .file(let path) = referenceImage { path } else { nil } }
+        set { referenceImage = newValue.map { .file(path: $0) } }
+    }
+
     var stunServerIsDefault: Bool { stunServer == Self.defaultSTUNServer }
 
     static let defaultSTUNServer = "stun://stun.l.google.com:19302"
+}
+
+/// Where a reference image comes from. A file is read at each start and at each change.
+enum ReferenceImageSource: Sendable {
+    case file(path: String)
+    case memory([UInt8])
+
+    /// Reads and checks the image.
+    func image(for model: DecartModel) throws(ProtocolError) -> ReferenceImage {
+        guard model.supportsReferenceImage else {
+            throw ProtocolError(
+                .invalidOptions, "The model \(model.name) does not support reference images. Use another model.")
+        }
+        return switch self {
+        case .file(let path): try ReferenceImage(path: path)
+        case .memory(let bytes): try ReferenceImage(bytes: bytes)
+        }
+    }
 }
 
 // MARK: Choices

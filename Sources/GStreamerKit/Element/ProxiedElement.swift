@@ -12,6 +12,8 @@ package final class ProxiedElement: Sendable {
     private struct State {
         /// Nested notification freezes of the child, by the name of the property that was set on the parent.
         var frozen: [String: Int] = [:]
+        /// Properties of which the parent is about to emit `notify` itself, by the number of threads that do so.
+        var notifying: [String: Int] = [:]
         var answering: [SignalHandler] = []
     }
     private let state = Mutex(State())
@@ -24,15 +26,19 @@ package final class ProxiedElement: Sendable {
         let inherited = elementClass.signals(besides: own.signals)
         properties = Dictionary(specs.map { ($0.name, $0) }) { first, _ in first }
         signals = Dictionary(inherited.map { ($0.name, $0) }) { first, _ in first }
-        // GObject already notifies a writable property on the parent, where the application sets it; only the child
-        // changes a read-only one.
-        for spec in specs where spec.access == .readOnly {
+        for spec in specs where spec.access == .readOnly || spec.access == .readWrite {
             element.connect("notify::\(spec.name)") { [weak self] _ in
-                self?.carrier.unowned.notify(spec.name)
+                self?.childNotified(spec.name)
                 return nil
             }
         }
         for signal in inherited where !signal.isAction && signal.result == nil { passOn(signal) }
+    }
+
+    /// GObject notifies a property on the parent where the application sets it there; this adds the child's own changes.
+    private func childNotified(_ name: String) {
+        guard state.withLock({ $0.notifying[name, default: 0] == 0 }) else { return }
+        carrier.unowned.notify(name)
     }
 
     @discardableResult private func passOn(_ signal: SignalSpec) -> SignalHandler {
@@ -57,8 +63,12 @@ package final class ProxiedElement: Sendable {
 
     /// The parent's `propertiesChanged` must call this.
     package func propertiesChanged(_ names: [String]) {
-        let frozen = state.withLock { state in names.reduce(0) { $0 + (state.frozen.removeValue(forKey: $1) ?? 0) } }
+        let frozen = state.withLock { state in
+            for name in names { state.notifying[name, default: 0] += 1 }
+            return names.reduce(0) { $0 + (state.frozen.removeValue(forKey: $1) ?? 0) }
+        }
         for _ in 0..<frozen { element.thawNotifications() }
+        state.withLock { state in for name in names { state.notifying[name, default: 1] -= 1 } }
     }
 
     // MARK: Signals

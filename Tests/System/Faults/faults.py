@@ -308,7 +308,7 @@ def f14(run):
         shift(seconds)
         wall = client.request("clock", "clock")["wall"]
         run.expect(abs(wall - time.time() - seconds) < 5, "the client's clock did not jump: this proves nothing")
-        result = client.message("prompt-result", seconds=10, id=request["id"])
+        result = client.message("decart-prompt-result", seconds=10, id=request["id"])
         run.expect(result["accepted"] and 2500 <= result["milliseconds"] <= 4000, f"prompt during the jump: {result}")
         # Longer than the timeouts of ping, watchdog and consent.
         time.sleep(11)
@@ -562,7 +562,7 @@ def f25_twice(run):
     run.standin.inject("ack_twice")
     ids = [client.prompt(f"noir {number}")["id"] for number in range(5)]
     time.sleep(1)
-    result_ids = [message["id"] for message in client.all("prompt-result")]
+    result_ids = [message["id"] for message in client.all("decart-prompt-result")]
     run.expect(all(result_ids.count(one) == 1 for one in ids), f"results: {result_ids}")
     run.dialled(1)
     run.finish()
@@ -579,7 +579,7 @@ def f25_reconnect(run):
     run.standin.control("POST", "close?code=1012")
     run.measure("new session", run.recovered(since, session, 10) - since, 3)
     time.sleep(6)
-    results = client.all("prompt-result", id=request["id"])
+    results = client.all("decart-prompt-result", id=request["id"])
     run.expect(len(results) == 1 and results[0]["accepted"], f"results: {results}")
     run.dialled(2)
     run.finish()

@@ -22,9 +22,9 @@ def prompts(run):
     client.message("prompts", since, 60)
     requested = {message["id"]: message["text"] for message in client.all("request", since)}
     client.wait(25, "a result for each prompt", lambda: True if len(
-        {message["id"] for message in client.all("prompt-result", since)}) >= len(requested) else None)
+        {message["id"] for message in client.all("decart-prompt-result", since)}) >= len(requested) else None)
     time.sleep(2)
-    results = client.all("prompt-result", since)
+    results = client.all("decart-prompt-result", since)
     result_ids = [message["id"] for message in results]
     run.expect(len(requested) == 1000, f"{len(requested)} requests")
     run.expect(sorted(result_ids) == sorted(requested),

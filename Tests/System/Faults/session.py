@@ -211,7 +211,7 @@ class Client:
     def prompt(self, text, seconds=20):
         """Sets a prompt and waits for its only result."""
         request = self.request("prompt", "request", text=text)
-        return self.message("prompt-result", request["t"] - 1, seconds, id=request["id"])
+        return self.message("decart-prompt-result", request["t"] - 1, seconds, id=request["id"])
 
     def state(self):
         states = self.all("decart-state")
