@@ -111,7 +111,7 @@ struct SmallTypesTests {
         for name in [".", ".."] {
             #expect(throws: ProtocolError.self) { try SubscribeToken(SubscribeToken.room(name: name).encoded()) }
         }
-        #expect(token.generation == .webrtc && SubscribeToken.room(name: "r").generation == .livekit)
+        #expect(token.transport == .webrtc && SubscribeToken.room(name: "r").transport == .livekit)
     }
 
     // MARK: Session limit in a token

@@ -170,7 +170,7 @@ final class DecartSource: ElementImplementation {
             parts.camera.positionChanged(settings.position)
         case "orientation": apply(settings.orientation, parts)
         case "subscribe-token":
-            (parts.transform.element.implementation as? DecartTransform)?.watch(settings.subscribeToken)
+            (parts.transform.element.implementation as? DecartTransform)?.setSubscribeToken(settings.subscribeToken)
         case "mute-releases-camera": applyMute(parts)
         case "crop":
             if let request = CropRequest(settings.crop) {

@@ -44,7 +44,7 @@ struct MediaSettings: Sendable {
     /// Set in rooms only.
     var simulcast = false
     /// True for a viewer, which sends nothing.
-    var onlyWatches = false
+    var isViewer = false
     var label = TrackLabel()
     /// Set in rooms only.
     var room: RoomAccess?
@@ -179,7 +179,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Starts sending audio, and video unless it is withdrawn. Any thread.
     func open() {
-        guard !settings.onlyWatches else { return }
+        guard !settings.isViewer else { return }
         host.audio.gate.open(attempt: attempt)
         gate.withLock { gate in
             gate.isOpen = true

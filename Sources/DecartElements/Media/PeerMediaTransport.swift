@@ -74,7 +74,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             if isFirst {
                 try path.receive(from: connection)
-                if !path.settings.onlyWatches { try path.send(through: connection) }
+                if !path.settings.isViewer { try path.send(through: connection) }
             }
             try applyNegotiated(connection)
             if offered.audio, connection.audioDirection == nil { path.warn("The service rejected the audio m-line") }

@@ -59,7 +59,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             room: RoomConfiguration(
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
-        configuration.room.publishes = !settings.onlyWatches
+        configuration.room.publishes = !settings.isViewer
         configuration.room.trackName = settings.label.roomName
         configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust

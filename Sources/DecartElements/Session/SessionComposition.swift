@@ -22,7 +22,7 @@ struct SessionPlan: Sendable {
     var trust: TLSTrust
     var configuration: SessionConfiguration
     /// Another session to watch; nil: the element starts a session of its own.
-    var watched: SubscribeToken?
+    var subscribeToken: SubscribeToken?
     /// Media settings for a direct connection and for a room.
     var direct: MediaSettings
     var room: MediaSettings
@@ -42,7 +42,7 @@ extension SessionPlan {
     init(_ settings: TransformSettings, hasKeyHandler: Bool) throws(SessionError) {
         do throws(ProtocolError) {
             // Checked first, so that a wrong token is reported before any other fault.
-            watched = try settings.watchedToken.map { token throws(ProtocolError) in
+            subscribeToken = try settings.subscribeToken.map { token throws(ProtocolError) in
                 try SubscribeToken(token.reveal())
             }
             base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
@@ -52,13 +52,13 @@ extension SessionPlan {
             fetcher = try Self.fetcher(settings, trust)
             key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
             let asked = try Self.content(settings, model)
-            let content = watched == nil ? asked : SessionContent()
+            let content = subscribeToken == nil ? asked : SessionContent()
             configuration = SessionConfiguration(
                 initial: content, retry: settings.retryPolicy,
                 connectionTimeout: .seconds(settings.connectionTimeout))
             configuration.keepsMediaWhileReconnecting = true
             configuration.maximumDuration = settings.maximumDuration
-            configuration.transport = settings.transport.choice
+            configuration.transport = settings.transport
             // The output's format must be fixed before `auto` has found the transport. It is that of a room, which the
             // service uses today.
             let format = try Self.format(settings, model)
@@ -71,12 +71,12 @@ extension SessionPlan {
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout), prefersSingle: settings.singleConnection)
             if settings.transport == .auto { configuration.knownTransport = TransportCache.shared.transport(of: service) }
-            if let watched {
+            if let subscribeToken {
                 configuration.isViewer = true
                 // The token determines the transport, whatever `transport` is set to.
-                configuration.transport = watched.generation == .livekit ? .livekit : .webrtc
+                configuration.transport = subscribeToken.transport == .livekit ? .livekit : .webrtc
                 direct.connection.direction = .recvonly
-                (direct.onlyWatches, room.onlyWatches) = (true, true)
+                (direct.isViewer, room.isViewer) = (true, true)
                 if !asked.isPassthrough {
                     viewerWarning = "A viewer cannot change a session: prompt and reference-image are ignored."
                 }
@@ -96,28 +96,28 @@ extension SessionPlan {
     /// Service for which `auto` remembers the transport.
     var service: TransportCache.Service { TransportCache.Service(url: base.description, model: model.name) }
 
-    func media(for generation: MediaTransportKind) -> MediaSettings { generation == .webrtc ? direct : room }
+    func media(for transport: MediaTransportKind) -> MediaSettings { transport == .webrtc ? direct : room }
 
     /// Settings for the transport that is expected until the service shows which one it uses.
     var expected: MediaSettings { media(for: configuration.transport == .webrtc ? .webrtc : .livekit) }
 
     private static func media(
-        _ settings: TransformSettings, _ model: DecartModel, _ generation: MediaTransportKind, _ servers: [ICEServer],
+        _ settings: TransformSettings, _ model: DecartModel, _ transport: MediaTransportKind, _ servers: [ICEServer],
         _ size: CurrentFrameSize
     ) throws(ProtocolError) -> MediaSettings {
-        let format = try format(settings, model, generation)
-        let range = settings.bitrateRange(generation)
+        let format = try format(settings, model, transport)
+        let range = settings.bitrateRange(transport)
         var media = MediaSettings(
-            size: size, framerate: min(format.framerate, settings.maxFramerate(generation)),
-            bitrate: settings.startBitrate(generation), encoder: settings.encoder,
+            size: size, framerate: min(format.framerate, settings.maxFramerate(transport)),
+            bitrate: settings.startBitrate(transport), encoder: settings.encoder,
             followsReceived: settings.outputSize == .received)
         media.format = format
         media.label = settings.trackLabel
         // No simulcast with VP9, which has layers of its own (SVC).
-        media.simulcast = settings.simulcast && generation == .livekit && settings.videoCodec(generation) != .vp9
-        media.connection.codec = settings.videoCodec(generation)
+        media.simulcast = settings.simulcast && transport == .livekit && settings.videoCodec(transport) != .vp9
+        media.connection.codec = settings.videoCodec(transport)
         media.connection.bitrateRange = range
-        media.connection.startBitrate = settings.startBitrate(generation)
+        media.connection.startBitrate = settings.startBitrate(transport)
         media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
         media.connection.jitterBufferLatency = .milliseconds(settings.latency)
         media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
@@ -179,7 +179,7 @@ extension SessionPlan {
         _ key: APIKey, _ path: MediaTransportKind?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) -> any SignallingChannel {
         let url: ServiceURL
-        switch watched {
+        switch subscribeToken {
         case .room(let name):
             var configuration = ViewerChannel.Configuration()
             configuration.trust = trust
@@ -227,9 +227,9 @@ extension SessionPlan {
     }
 
     private static func format(
-        _ settings: TransformSettings, _ model: DecartModel, _ generation: MediaTransportKind
+        _ settings: TransformSettings, _ model: DecartModel, _ transport: MediaTransportKind
     ) throws(ProtocolError) -> VideoFormat {
-        let own = model.format(for: generation)
+        let own = model.format(for: transport)
         let width = settings.width > 0 ? settings.width : own?.width
         let height = settings.height > 0 ? settings.height : own?.height
         guard let width, let height, let framerate = settings.framerate > 0 ? settings.framerate : own?.framerate else {
@@ -273,20 +273,20 @@ extension SessionPlan {
 extension TransformSettings {
     /// An unset maximum depends on transport and codec; VP9 needs a little less. A minimum above the maximum is lowered
     /// to it.
-    func bitrateRange(_ generation: MediaTransportKind) -> ClosedRange<Int> {
-        let own = generation == .webrtc ? 2_500_000 : videoCodec(generation) == .vp9 ? 3_000_000 : 3_500_000
+    func bitrateRange(_ transport: MediaTransportKind) -> ClosedRange<Int> {
+        let own = transport == .webrtc ? 2_500_000 : videoCodec(transport) == .vp9 ? 3_000_000 : 3_500_000
         let maximum = maxBitrate > 0 ? max(maxBitrate, 10_000) : own
         return min(minBitrate, maximum)...maximum
     }
 
     /// Keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds later.
-    func startBitrate(_ generation: MediaTransportKind) -> Int {
-        let range = bitrateRange(generation)
+    func startBitrate(_ transport: MediaTransportKind) -> Int {
+        let range = bitrateRange(transport)
         return min(range.upperBound, max(range.lowerBound, 1_500_000))
     }
 
-    func maxFramerate(_ generation: MediaTransportKind) -> Int {
-        maxFramerate > 0 ? maxFramerate : generation == .webrtc ? 26 : 30
+    func maxFramerate(_ transport: MediaTransportKind) -> Int {
+        maxFramerate > 0 ? maxFramerate : transport == .webrtc ? 26 : 30
     }
 
     /// Trust for rooms and TURN servers, which may have certificates of any authority: the system's authorities and
@@ -303,9 +303,9 @@ extension TransformSettings {
 
     /// `auto` means the codec of the configured encoder, else the service's default: VP8 over a direct connection,
     /// H.264 in a room if it is installed.
-    func videoCodec(_ generation: MediaTransportKind) -> VideoCodec {
+    func videoCodec(_ transport: MediaTransportKind) -> VideoCodec {
         switch codec {
-        case .auto: encoderCodec ?? (generation == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8)
+        case .auto: encoderCodec ?? (transport == .livekit && VideoCodec.h264.isAvailable ? .h264 : .vp8)
         case .vp8: .vp8
         case .h264: .h264
         case .vp9: .vp9
@@ -319,24 +319,17 @@ extension TransformSettings {
 
     /// All codecs that a session may need.
     var videoCodecs: [VideoCodec] {
-        if let watched = watchedToken.flatMap({ try? SubscribeToken($0.reveal()) }) {
-            return [videoCodec(watched.generation)]
+        if let subscribeToken = subscribeToken.flatMap({ try? SubscribeToken($0.reveal()) }) {
+            return [videoCodec(subscribeToken.transport)]
         }
-        let codecs = transport.generations.map(videoCodec)
+        let codecs = transport.kinds.map(videoCodec)
         return codecs.first == codecs.last ? Array(codecs.prefix(1)) : codecs
     }
 }
 
-extension TransformSettings.Transport {
-    var choice: TransportChoice {
-        switch self {
-        case .auto: .auto
-        case .livekit: .livekit
-        case .webrtc: .webrtc
-        }
-    }
-
-    var generations: [MediaTransportKind] {
+extension TransportChoice {
+    /// The transports that a session may use, the expected one first.
+    var kinds: [MediaTransportKind] {
         switch self {
         case .auto: [.livekit, .webrtc]
         case .livekit: [.livekit]
@@ -393,7 +386,7 @@ final class ElementSession: @unchecked Sendable {
             },
             makeMedia: { _, start, onEvent in
                 let attempt = Self.attempts.wrappingAdd(1, ordering: .relaxed).newValue
-                let settings = plan.media(for: start.generation)
+                let settings = plan.media(for: start.transport)
                 plan.adapt(to: settings, host)
                 let onMediaEvent = { @Sendable (event: MediaEvent) in
                     if event == .stopped { slot.all.withLock { $0[attempt] = nil } }
@@ -402,7 +395,7 @@ final class ElementSession: @unchecked Sendable {
                 let path = MediaPath(
                     attempt: attempt, host: host, settings: settings, perform: { queue.async($0) }, onEvent: onMediaEvent)
                 let transport: any ElementMedia =
-                    switch start.generation {
+                    switch start.transport {
                     case .webrtc: PeerMediaTransport(path: path, onEvent: onMediaEvent)
                     case .livekit: RoomMediaTransport(path: path, scheduler: queue, onEvent: onMediaEvent)
                     }

@@ -421,7 +421,7 @@ final class DecartTransform: ElementImplementation {
             handle.unowned.postError(Self.missing("'\(lacking)'"))
             return false
         }
-        let sends = settings.watchedToken == nil
+        let sends = settings.subscribeToken == nil
         let lacking = codecs.first {
             $0.installedDecoder == nil || ($0.installedEncoder == nil && settings.encoder.isEmpty && sends)
         }
@@ -502,7 +502,7 @@ final class DecartTransform: ElementImplementation {
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
         // A viewer has no input that could decide the orientation.
-        let follows = settings.orientation == .auto && plan.watched == nil
+        let follows = settings.orientation == .auto && plan.subscribeToken == nil
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
@@ -605,7 +605,7 @@ final class DecartTransform: ElementImplementation {
     // MARK: Interface for decartsrc
 
     /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.
-    func watch(_ token: Secret?) { state.withLock { $0.settings.watchedToken = token } }
+    func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }
 
     /// Format that would be sent with the current settings; nil if they are incomplete.
     var plannedFormat: VideoFormat? {

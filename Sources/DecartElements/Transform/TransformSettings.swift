@@ -1,5 +1,6 @@
 // Properties of `decarttransform` as plain values; nothing is validated before the element starts.
 import DecartProtocol
+import DecartSession
 import GStreamerKit
 
 struct TransformSettings: PropertyStorage {
@@ -12,9 +13,9 @@ struct TransformSettings: PropertyStorage {
     /// Header names and values; the values may be secrets.
     var apiKeyHeaders: [(name: String, value: Secret)] = []
     var model = DecartModel.defaultName
-    var transport = Transport.auto
+    var transport = TransportChoice.auto
     /// Token of another session to watch; nil: the element runs a session of its own.
-    var watchedToken: Secret?
+    var subscribeToken: Secret?
     var resolution = Resolution.standard
     var speed = Speed.standard
     var width = 0
@@ -132,19 +133,6 @@ extension TransformSettings {
         }
     }
 
-    enum Transport: String, PropertyEnumeration {
-        case auto, livekit, webrtc
-
-        static let typeName = "GstDecartTransport"
-        var blurb: String {
-            switch self {
-            case .auto: "The transport that the service uses"
-            case .livekit: "A LiveKit room (the live service)"
-            case .webrtc: "A direct peer connection, negotiated over the control channel"
-            }
-        }
-    }
-
     enum Resolution: String, PropertyEnumeration {
         case standard = "default", hd = "720p", fullHD = "1080p"
 
@@ -230,6 +218,18 @@ enum Fallback: String, PropertyEnumeration {
         case .black: "Black frames, after half a second"
         case .passthrough: "The raw input, after half a second: only if viewers may see it"
         case .none: "GAP events"
+        }
+    }
+}
+
+extension TransportChoice: PropertyEnumeration {
+    package static let typeName = "GstDecartTransport"
+
+    package var blurb: String {
+        switch self {
+        case .auto: "The transport that the service uses"
+        case .livekit: "A LiveKit room (the live service)"
+        case .webrtc: "A direct peer connection, negotiated over the control channel"
         }
     }
 }

@@ -27,7 +27,7 @@ package enum SubscribeToken: Sendable, Equatable {
     }
 
     /// Media path of the session.
-    package var generation: MediaTransportKind {
+    package var transport: MediaTransportKind {
         switch self {
         case .direct: .webrtc
         case .room: .livekit

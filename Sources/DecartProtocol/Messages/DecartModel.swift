@@ -62,10 +62,10 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
 
     /// Returns nil for a custom model.
     package func format(
-        for generation: MediaTransportKind, orientation: Orientation = .landscape
+        for transport: MediaTransportKind, orientation: Orientation = .landscape
     ) -> VideoFormat? {
         guard let facts else { return nil }
-        return (generation == .webrtc ? facts.webrtc : facts.livekit).oriented(orientation)
+        return (transport == .webrtc ? facts.webrtc : facts.livekit).oriented(orientation)
     }
 
     /// True if the model accepts a reference image. A custom model is assumed to accept one.

@@ -11,7 +11,7 @@ package enum MediaStart: Sendable, Equatable {
     /// is published.
     case room(url: String, token: Secret)
 
-    package var generation: MediaTransportKind {
+    package var transport: MediaTransportKind {
         switch self {
         case .negotiate: .webrtc
         case .room: .livekit

@@ -57,7 +57,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     init(
         request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: ConnectionServices,
-        watched: Viewers? = nil
+        viewers: Viewers? = nil
     ) {
         self.request = request
         identity = rules.identity
@@ -66,7 +66,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         machine = ControlStateMachine(rules: rules)
         machine.limitAccepted(to: plan.acceptedCount)
         number = services.board.add(sessionID: rules.identity.id, request: request)
-        viewers = watched ?? Viewers()
+        self.viewers = viewers ?? Viewers()
     }
 
     // MARK: Channel
@@ -88,10 +88,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         perform(script.opened(machine.opened()), context)
     }
 
-    private var isViewer: Bool { request.watched != nil }
+    private var isViewer: Bool { request.viewedSessionID != nil }
 
     private func countViewer(_ change: Int) {
-        let session = services.board.records.first { $0.sessionID == request.watched }
+        let session = services.board.records.first { $0.sessionID == request.viewedSessionID }
         if let session { services.board.update(session.number) { $0.viewerCount += change } }
     }
 

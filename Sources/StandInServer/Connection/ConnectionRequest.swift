@@ -16,7 +16,7 @@ package struct ConnectionRequest: Sendable, Equatable {
     /// `user_agent=…`, unparsed.
     package let userAgent: String?
     /// ID of the session to watch, if this is a viewer.
-    package var watched: String?
+    package var viewedSessionID: String?
 }
 
 /// The API keys that are accepted.
@@ -74,8 +74,8 @@ enum Admission: Equatable {
             return
         }
         let path = target.prefix { $0 != "?" }
-        let watched = Self.watchedSession(path)
-        guard path.hasSuffix(DecartModel.urlPath) || watched != nil else {
+        let viewedSessionID = Self.viewedSession(path)
+        guard path.hasSuffix(DecartModel.urlPath) || viewedSessionID != nil else {
             self = .refused(HTTPAnswer(404, "unknown path: sessions are opened at \(DecartModel.urlPath)"))
             return
         }
@@ -88,12 +88,12 @@ enum Admission: Equatable {
             self = .refused(HTTPAnswer(401, "invalid api key"))
             return
         }
-        guard watched.map(isSession) ?? true else {
+        guard viewedSessionID.map(isSession) ?? true else {
             self = .refused(HTTPAnswer(404, "there is no such session"))
             return
         }
         // A viewer's URL has no model.
-        guard let model = watched == nil ? (try? DecartModel(named: items["model"] ?? ""))?.name : "" else {
+        guard let model = viewedSessionID == nil ? (try? DecartModel(named: items["model"] ?? ""))?.name : "" else {
             self = .refused(HTTPAnswer(400, "no valid model is named"))
             return
         }
@@ -104,12 +104,12 @@ enum Admission: Equatable {
         let request = ConnectionRequest(
             model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
-            speed: items["speed"], userAgent: items["user_agent"], watched: watched)
+            speed: items["speed"], userAgent: items["user_agent"], viewedSessionID: viewedSessionID)
         self = .admitted(request, faults)
     }
 
     /// Returns the ID of the session to watch from a path that ends with `/subscribe/{sid}`.
-    private static func watchedSession(_ path: Substring) -> String? {
+    private static func viewedSession(_ path: Substring) -> String? {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[parts.count - 2] == "subscribe" else { return nil }
         return parts.last.flatMap { PercentEncoding.decode($0) }

@@ -52,7 +52,7 @@ struct ChildPipeline: Sendable {
             ))
         try pipeline.addHandler(
             RefusalHandler(
-                admit: { refuseBrowser($0) ?? watch($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) },
+                admit: { refuseBrowser($0) ?? watchStream($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) },
                 log: services.log),
             name: RefusalHandler.name)
     }
@@ -66,8 +66,8 @@ struct ChildPipeline: Sendable {
     }
 
     /// Returns nil unless this is a viewer's request for a room. Even a successful answer is a refusal of the upgrade.
-    private func watch(_ head: HTTPRequestHead, _ plan: FaultPlan, _ channel: any Channel) -> Admission? {
-        guard let request = WatchRequest(head) else { return nil }
+    private func watchStream(_ head: HTTPRequestHead, _ plan: FaultPlan, _ channel: any Channel) -> Admission? {
+        guard let request = WatchStreamRequest(head) else { return nil }
         if let answer = plan.answer { return .refused(answer) }
         let url = RoomAddress.url(host: head.headers.first(name: "Host"), channel)
         return .refused(request.answer(services.rooms, configuration.keys, url: url))
@@ -96,7 +96,7 @@ struct ChildPipeline: Sendable {
         try channel.pipeline.syncOperations.addHandler(
             ConnectionHandler(
                 request: request, rules: rules(for: request, plan, channel), plan: plan, services: services,
-                watched: request.watched.flatMap { services.viewerBoard.viewers(of: $0) }))
+                viewers: request.viewedSessionID.flatMap { services.viewerBoard.viewers(of: $0) }))
     }
 
     private func installFrames(on channel: any Channel) throws {
@@ -119,7 +119,7 @@ struct ChildPipeline: Sendable {
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
             transports: configuration.transports, asksForRoom: request.asksForRoom,
-            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.watched != nil)
+            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.viewedSessionID != nil)
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {

@@ -44,7 +44,7 @@ extension ElementTests {
 
         @Test func aViewerSeesTheTransformedPictureAndSendsNothing() throws {
             try withSession { standIn, owner, token in
-                try #expect(SubscribeToken(token).generation == MediaWay.current.generation)
+                try #expect(SubscribeToken(token).transport == MediaWay.current.usedTransport)
                 try TransformPipeline.run(try viewer(standIn, token)) { viewer in
                     #expect(viewer.play() != .failure)
                     try #expect(shows(viewer))

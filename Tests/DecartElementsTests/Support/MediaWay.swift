@@ -23,8 +23,8 @@ enum MediaWay: String, CaseIterable {
     }
     var served: Set<MediaTransportKind> { self == .older ? [.webrtc] : [.webrtc, .livekit] }
     /// Transport that the session ends up with.
-    var generation: MediaTransportKind { self == .older || self == .webrtc ? .webrtc : .livekit }
-    var isRoom: Bool { generation == .livekit }
+    var usedTransport: MediaTransportKind { self == .older || self == .webrtc ? .webrtc : .livekit }
+    var isRoom: Bool { usedTransport == .livekit }
     /// Expected counts for one session: offers on the control channel, and joins of a room.
     var offerCount: Int { isRoom ? 0 : 1 }
     var roomJoinCount: Int { isRoom ? 1 : 0 }

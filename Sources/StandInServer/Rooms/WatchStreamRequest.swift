@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 
 /// A viewer's request for a room, `POST …/watch-stream/{room}`.
-struct WatchRequest {
+struct WatchStreamRequest {
     let room: String
     private let isPost: Bool
     private let key: String?
