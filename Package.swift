@@ -61,7 +61,8 @@ let package = Package(
         .target(
             name: "LiveKitTransport",
             dependencies: [
-                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "GStreamerKit", "WebRTCTransport",
+                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "GStreamerKit",
+                "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),
@@ -70,7 +71,8 @@ let package = Package(
         .target(
             name: "DecartElements",
             dependencies: [
-                "CFlipKernels", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "WebRTCTransport",
+                "CFlipKernels", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity",
+                "WebRTCTransport",
                 "Signalling", "LiveKitTransport",
             ],
             swiftSettings: swiftSettings),
@@ -91,10 +93,12 @@ let package = Package(
         // The plugin carries its own Swift runtime: a dynamic one installs crash-signal handlers in the host process.
         // Only the descriptor is exported.
         .target(
-            name: "DecartPlugin", dependencies: ["DecartElements"], exclude: ["exports.map"], swiftSettings: swiftSettings,
+            name: "DecartPlugin", dependencies: ["DecartElements"], exclude: ["exports.map"],
+            swiftSettings: swiftSettings,
             linkerSettings: [
                 .unsafeFlags([
-                    "-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-z", "-Xlinker", "defs",
+                    "-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-z", "-Xlinker",
+                    "defs",
                     "-Xlinker", "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
                 ])
             ]),
@@ -127,7 +131,8 @@ let package = Package(
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),
-        .testTarget(name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
         .testTarget(
             name: "SignallingTests",
             dependencies: [
@@ -142,7 +147,9 @@ let package = Package(
             swiftSettings: swiftSettings),
         // coturn for three of the test targets.
         .target(name: "TurnServer", dependencies: ["ICE"], path: "Tests/TurnServer", swiftSettings: swiftSettings),
-        .testTarget(name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession", "TurnServer"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession", "TurnServer"],
+            swiftSettings: swiftSettings),
         .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
         .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .testTarget(
@@ -164,7 +171,8 @@ let package = Package(
         .testTarget(
             name: "DecartElementsTests",
             dependencies: [
-                "CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol", "ICE",
+                "CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol",
+                "ICE",
                 "TurnServer",
             ],
             swiftSettings: swiftSettings),

@@ -163,6 +163,7 @@ upgrade_libssl() {
 
 # --- Build ----------------------------------------------------------------------------------------------------------
 
+# shellcheck disable=SC2120 # only other scripts pass arguments
 # build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
 build() {
     local log="$build_folder/build.log" started=$SECONDS

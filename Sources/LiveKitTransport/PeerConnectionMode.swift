@@ -45,7 +45,8 @@ package enum PeerConnectionMode: Sendable, Equatable {
                 ])
         }
         return try ServiceURL(
-            room: base, path: "/rtc/v1", token: token, allowInsecure: allowsInsecure, options: [("join_request", wrapped(join))])
+            room: base, path: "/rtc/v1", token: token, allowInsecure: allowsInsecure,
+            options: [("join_request", wrapped(join))])
     }
 
     private static func wrapped(_ join: LiveKitJoinRequest) -> String {
@@ -55,7 +56,9 @@ package enum PeerConnectionMode: Sendable, Equatable {
         }
         join.connectionSettings = .with { ($0.autoSubscribe, $0.adaptiveStream) = (false, false) }
         // Encoding cannot fail: the messages have no required fields.
-        let wrapped = LiveKitWrappedJoinRequest.with { $0.joinRequest = (try? join.serializedBytes()) ?? $0.joinRequest }
+        let wrapped = LiveKitWrappedJoinRequest.with {
+            $0.joinRequest = (try? join.serializedBytes()) ?? $0.joinRequest
+        }
         let digits = Base64.encode((try? wrapped.serializedBytes()) ?? [], alphabet: .url)
         // LiveKit's own servers require the padding.
         return digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)

@@ -92,7 +92,9 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func connect(_ join: LiveKitJoinRequest?) {
         // Cannot fail: `init` parsed the same base URL.
-        if let url = try? PeerConnectionMode.url(base, token: token, allowsInsecure: configuration.allowsInsecure, join: join) {
+        if let url = try? PeerConnectionMode.url(
+            base, token: token, allowsInsecure: configuration.allowsInsecure, join: join)
+        {
             self.url = url
         }
         var socket = WebSocketChannel.Configuration()
@@ -340,7 +342,7 @@ package final class RoomConnection: @unchecked Sendable {
         do throws(PeerConnectionError) {
             let machine = machine
             answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
-        } catch where error.code == .rejected {
+        } catch  where error.code == .rejected {
             // The offer holds other participants' media or none; the next one may hold the transformed media.
             return emit(.warning("The room's offer has no usable media: \(error.message)"))
         }

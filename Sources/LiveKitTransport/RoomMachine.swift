@@ -406,7 +406,9 @@ package struct RoomMachine: Sendable {
 
     /// The server has removed a track: publishes it again, a limited number of times.
     private mutating func lost(_ sid: String) {
-        guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else { return }
+        guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else {
+            return
+        }
         lostPublications += 1
         publications[kind] = nil
         offered?.remove(kind)

@@ -30,7 +30,8 @@ struct RoomSubscriptions: Sendable {
     /// Records the tracks of inference servers and ignores all other participants; subscribes to the wanted tracks.
     mutating func update(_ participants: [LiveKitParticipantInfo], withAudio: Bool) -> [Change] {
         var changes: [Change] = []
-        for participant in participants.prefix(Self.maximumParticipants) where participant.identity.hasPrefix(sourcePrefix) {
+        for participant in participants.prefix(Self.maximumParticipants)
+        where participant.identity.hasPrefix(sourcePrefix) {
             guard participant.state != .disconnected else {
                 let tracks = sources.removeValue(forKey: participant.sid) ?? [:]
                 let wasShown = shown.remove(participant.sid) != nil
@@ -47,7 +48,9 @@ struct RoomSubscriptions: Sendable {
             // A removed track may come back under the same SID.
             subscribed.subtract((sources[participant.sid] ?? [:]).keys.filter { tracks[$0] == nil })
             sources[participant.sid] = tracks
-            if let change = request(participant.sid, participant.tracks.map(\.sid), withAudio) { changes.append(change) }
+            if let change = request(participant.sid, participant.tracks.map(\.sid), withAudio) {
+                changes.append(change)
+            }
         }
         return changes
     }

@@ -3,6 +3,7 @@ private import COpenSSL
 package enum SRTPProfile: Sendable, CaseIterable {
     /// Preferred: with Debian's libsrtp the other profile costs 4.5 times as much per packet.
     case aeadAES128GCM
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     case aes128CMSHA1_80
 
     /// RFC 5764 §4.1.2, RFC 7714 §14.2.

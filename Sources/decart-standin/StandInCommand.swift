@@ -143,7 +143,9 @@ struct StandInCommand: ParsableCommand {
         guard (20...10_000).contains(latency) else {
             throw ValidationError("--latency is a number of milliseconds from 20 to 10000.")
         }
-        guard (0...10_000).contains(delay) else { throw ValidationError("--delay is a number of milliseconds up to 10000.") }
+        guard (0...10_000).contains(delay) else {
+            throw ValidationError("--delay is a number of milliseconds up to 10000.")
+        }
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key belong together.")
         }

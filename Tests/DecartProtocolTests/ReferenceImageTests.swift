@@ -114,19 +114,27 @@ struct ReferenceImageTests {
     /// normal duration.
     @Test func tiffDirectoriesThatAskForMuchAreRefused() {
         let (size, once) = (4, (tag: 279, type: 4, count: 1, value: 4))
-        let base = [(tag: 256, type: 3, count: 1, value: 16), (tag: 257, type: 3, count: 1, value: 16), (tag: 273, type: 4, count: 1, value: 8)]
+        let base = [
+            (tag: 256, type: 3, count: 1, value: 16), (tag: 257, type: 3, count: 1, value: 16),
+            (tag: 273, type: 4, count: 1, value: 8),
+        ]
         #expect(throws: Never.self) { try ReferenceImage(bytes: Self.tiff(fields: base + [once])) }
         let filler = [UInt8](repeating: 0, count: 10_000_000 - 70_000 * 12)
         let many = (tag: 273, type: 3, count: filler.count / 2, value: size)
         for (name, fields) in [
-            ("a tag twice", base + [once, once]), ("two widths", base + [once, (tag: 256, type: 3, count: 1, value: 16)]),
+            ("a tag twice", base + [once, once]),
+            ("two widths", base + [once, (tag: 256, type: 3, count: 1, value: 16)]),
             ("a width of two values", Array(base.dropFirst()) + [once, (tag: 256, type: 3, count: 2, value: 16)]),
-            ("strips and tiles that together claim more than the file holds",
+            (
+                "strips and tiles that together claim more than the file holds",
                 [256, 257].map { (tag: $0, type: 3, count: 1, value: 16) }
-                    + [273, 279, 324, 325].map { (tag: $0, type: 3, count: filler.count / 2, value: size) }),
+                    + [273, 279, 324, 325].map { (tag: $0, type: 3, count: filler.count / 2, value: size) }
+            ),
             ("the same huge tag all over", base + Array(repeating: many, count: 65_000)),
         ] {
-            #expect(throws: ProtocolError.self, "\(name)") { try ReferenceImage(bytes: Self.tiff(fields: fields, extra: filler)) }
+            #expect(throws: ProtocolError.self, "\(name)") {
+                try ReferenceImage(bytes: Self.tiff(fields: fields, extra: filler))
+            }
         }
     }
 
@@ -155,7 +163,8 @@ struct ReferenceImageTests {
                 accepted += 1
                 let sides = 1...ReferenceImage.maximumSide
                 #expect(image.format == format, "\(name), byte \(index) = \(value)")
-                #expect(sides.contains(image.width) && sides.contains(image.height), "\(name), byte \(index) = \(value)")
+                #expect(
+                    sides.contains(image.width) && sides.contains(image.height), "\(name), byte \(index) = \(value)")
                 #expect(
                     image.width * image.height <= ReferenceImage.maximumPixels, "\(name), byte \(index) = \(value)")
             }

@@ -128,7 +128,8 @@ struct SmallTypesTests {
         (#"{"constraints":{"realtime":{"maxSessionDuration":9223372036854775807}}}"#, 1_000_000_000),
         (#"{"constraints":{"realtime":{"maxSessionDuration":0}}}"#, nil),
         (#"{"constraints":{"realtime":{"maxSessionDuration":-5}}}"#, nil),
-        (#"{"constraints":{"realtime":[]}}"#, nil), (#"{"constraints":null}"#, nil), (#"{"exp":1}"#, nil), ("[]", nil), ("", nil),
+        (#"{"constraints":{"realtime":[]}}"#, nil), (#"{"constraints":null}"#, nil), (#"{"exp":1}"#, nil), ("[]", nil),
+        ("", nil),
     ])
     func sessionLimits(payload: String, seconds: Int?) throws {
         let limit = seconds.map { Duration.seconds($0) }
@@ -136,7 +137,7 @@ struct SmallTypesTests {
         let answer = #"{"apiKey":"ek_1","token":"\#(jwt(payload))","expiresAt":"x"}"#
         #expect(try ClientToken(decoding: [UInt8](answer.utf8)).sessionLimit == limit)
         if payload.hasPrefix("{") {
-            let beside = #"{"apiKey":"ek_1","#+payload.dropFirst()
+            let beside = #"{"apiKey":"ek_1","# + payload.dropFirst()
             #expect(try ClientToken(decoding: [UInt8](beside.utf8)).sessionLimit == limit)
         }
     }
@@ -151,7 +152,8 @@ struct SmallTypesTests {
             for _ in 0..<Int.random(in: 1...4, using: &random) {
                 switch Int.random(in: 0...3, using: &random) {
                 case 0 where bytes.count > 1: bytes.remove(at: Int.random(in: 0..<bytes.count, using: &random))
-                case 1: bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 33...126, using: &random)
+                case 1:
+                    bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 33...126, using: &random)
                 case 2: bytes.insert(UInt8(ascii: "."), at: Int.random(in: 0...bytes.count, using: &random))
                 default: bytes = Array(bytes.prefix(Int.random(in: 1...bytes.count, using: &random)))
                 }

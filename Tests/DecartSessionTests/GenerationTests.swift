@@ -182,11 +182,14 @@ struct GenerationTests {
     // MARK: Causes that must reach the user
 
     private static let causes = [
-        ("insufficient_credits", "INSUFFICIENT_CREDITS", "Top up"), ("Insufficient credits", "INSUFFICIENT_CREDITS", "Top up"),
+        ("insufficient_credits", "INSUFFICIENT_CREDITS", "Top up"),
+        ("Insufficient credits", "INSUFFICIENT_CREDITS", "Top up"),
         ("moderation_violation", "MODERATION_VIOLATION", "Change the prompt"),
     ]
 
-    @Test(arguments: causes) func aWarningAtOnceAndAnErrorWithTheClose(reason: String, code: String, remedy: String) throws {
+    @Test(arguments: causes) func aWarningAtOnceAndAnErrorWithTheClose(reason: String, code: String, remedy: String)
+        throws
+    {
         var driver = try ended(reason)
         #expect(driver.state == .connected && driver.opens() == 0 && driver.failures().isEmpty)
         let warning = try #require(driver.warnings().first)

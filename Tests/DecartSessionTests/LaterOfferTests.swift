@@ -25,7 +25,8 @@ struct LaterOfferTests {
         // A second renegotiation works alike.
         driver.media(.offer(sdp: "without"))
         driver.server(.answer(sdp: "yes again"))
-        #expect(driver.takeActions() == [.send(attempt, .offer(sdp: "without")), .applyAnswer(attempt, sdp: "yes again")])
+        #expect(
+            driver.takeActions() == [.send(attempt, .offer(sdp: "without")), .applyAnswer(attempt, sdp: "yes again")])
     }
 
     @Test func oneAtATime() throws {

@@ -44,7 +44,10 @@ struct RoomTests {
         var driver = try opened(.livekit)
         let id = driver.attempt
         // The initial state follows the join at once, without waiting for a status or an ack.
-        #expect(driver.takeActions() == [.openChannel(id, .livekit, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World"))])
+        #expect(
+            driver.takeActions() == [
+                .openChannel(id, .livekit, timeout: .seconds(15)), .send(id, join), .send(id, .text("Lego World")),
+            ])
         driver.server(info)
         #expect(driver.takeActions() == [.startMedia(id, room)])
         #expect(driver.state == .connecting)
@@ -212,7 +215,10 @@ struct RoomTests {
     @Test func autoFollowsTheRoomBeforeAnyStatus() throws {
         var driver = try opened(.auto)
         driver.server(info)
-        #expect(driver.takeActions().suffix(2) == [.startMedia(driver.attempt, room), .send(driver.attempt, .text("Lego World"))])
+        #expect(
+            driver.takeActions().suffix(2) == [
+                .startMedia(driver.attempt, room), .send(driver.attempt, .text("Lego World")),
+            ])
     }
 
     @Test(arguments: [0, 1, 2])
@@ -299,7 +305,9 @@ struct RoomTests {
     // MARK: Transport known from other sessions
 
     private func knowing(_ path: MediaTransportKind, maximumRetries: Int? = 5) throws -> MachineDriver {
-        var driver = try MachineDriver(maximumRetries: maximumRetries) { ($0.transport, $0.knownTransport) = (.auto, path) }
+        var driver = try MachineDriver(maximumRetries: maximumRetries) {
+            ($0.transport, $0.knownTransport) = (.auto, path)
+        }
         driver.handle(.start)
         #expect(driver.actions.contains(.openChannel(driver.attempt, path, timeout: .seconds(15))))
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))

@@ -307,7 +307,11 @@ struct SessionMachineTests {
         let harm = "\u{1b}]0;owned\u{7}" + String(repeating: "x", count: 60_000)
         let messages: [(TransportChoice, ServerMessage)] = [
             (.webrtc, .sessionID(SessionIdentity(id: harm, serverIP: harm, serverPort: 80))),
-            (.livekit, .livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: harm, sessionID: harm))),
+            (
+                .livekit,
+                .livekitRoomInfo(
+                    LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: harm, sessionID: harm))
+            ),
         ]
         for (transport, message) in messages {
             var driver = try MachineDriver { $0.transport = transport }
@@ -318,7 +322,9 @@ struct SessionMachineTests {
             let names = [identity?.id, identity?.serverIP, identity?.roomName].compactMap { $0 }
             #expect(!names.isEmpty, "\(message.type)")
             for name in names {
-                #expect(name.unicodeScalars.count <= 257 && !name.unicodeScalars.contains { $0.value < 0x20 }, "\(message.type)")
+                #expect(
+                    name.unicodeScalars.count <= 257 && !name.unicodeScalars.contains { $0.value < 0x20 },
+                    "\(message.type)")
             }
         }
     }

@@ -19,7 +19,10 @@ struct ViewerTests {
         driver.handle(.start)
         driver.open()
         let id = driver.attempt
-        #expect(driver.takeActions() == [.openChannel(id, .webrtc, timeout: .seconds(15)), .startMedia(id, .negotiate(relays: []))])
+        #expect(
+            driver.takeActions() == [
+                .openChannel(id, .webrtc, timeout: .seconds(15)), .startMedia(id, .negotiate(relays: [])),
+            ])
         driver.negotiate()
         #expect(driver.sent() == [.offer(sdp: "offer")])
         #expect(driver.state == .connected)

@@ -31,10 +31,14 @@ struct SDPDescriptionTests {
     }
 
     @Test(arguments: [
-        "", "v", "v=0", "v=0\r\n", "m=", "a=\r\n", head + "m=", head + "m=video", head + "m=video x y z", head + "m=video 99999999999 X 1",
-        head + "m=video -1 X 1", head + "a=:::\r\na=\r\na=:x\r\n", head + "c=IN\r\nb=\r\nr=\r\nz=\r\nk=\r\ne=\r\np=\r\nu=\r\ni=\r\n",
-        head + "t=\r\nr=1 2\r\nz=1\r\n", head + "c=IN IP4 224.2.36.42/127/3\r\nm=audio 1/70000 X 0\r\nc=\r\nc= \r\n", head + "\r\n\r\n\n\n\r",
-        head + "k=prompt\r\nm=a 1 b\r\nk=:\r\nb=AS:\r\nb=:5\r\n", "v=0\r\no=\r\ns=\r\n", "v=0\no=- \n", head + "m=\u{1F600} 1 \u{1F600} \u{1F600}\r\n",
+        "", "v", "v=0", "v=0\r\n", "m=", "a=\r\n", head + "m=", head + "m=video", head + "m=video x y z",
+        head + "m=video 99999999999 X 1",
+        head + "m=video -1 X 1", head + "a=:::\r\na=\r\na=:x\r\n",
+        head + "c=IN\r\nb=\r\nr=\r\nz=\r\nk=\r\ne=\r\np=\r\nu=\r\ni=\r\n",
+        head + "t=\r\nr=1 2\r\nz=1\r\n", head + "c=IN IP4 224.2.36.42/127/3\r\nm=audio 1/70000 X 0\r\nc=\r\nc= \r\n",
+        head + "\r\n\r\n\n\n\r",
+        head + "k=prompt\r\nm=a 1 b\r\nk=:\r\nb=AS:\r\nb=:5\r\n", "v=0\r\no=\r\ns=\r\n", "v=0\no=- \n",
+        head + "m=\u{1F600} 1 \u{1F600} \u{1F600}\r\n",
     ])
     func hostileTextNeverTraps(text: String) {
         for cut in 0...text.utf8.count {

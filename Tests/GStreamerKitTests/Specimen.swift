@@ -29,7 +29,8 @@ final class Specimen: ElementImplementation {
         author: "Tests",
         pads: [PadTemplate(name: "sink", direction: .sink, presence: .always, caps: "video/x-raw")],
         properties: [
-            PropertySpec("count", nick: "Count", blurb: "A number", .int(min: -5, max: 100, default: 7), mutability: .playing),
+            PropertySpec(
+                "count", nick: "Count", blurb: "A number", .int(min: -5, max: 100, default: 7), mutability: .playing),
             PropertySpec("size", nick: "Size", blurb: "A size", .uint(min: 0, max: Int(UInt32.max), default: 0)),
             PropertySpec("text", nick: "Text", blurb: "A text", .string(default: nil)),
             PropertySpec("secret", nick: "Secret", blurb: "Write-only", .string(default: nil), access: .writeOnly),
@@ -50,7 +51,11 @@ final class Specimen: ElementImplementation {
         seen.withLock { seen in
             if let number = value.int { seen.numbers[name] = number }
             if let flag = value.bool { seen.numbers[name] = flag ? 1 : 0 }
-            if let strings = value.strings { seen.texts[name] = strings.joined(separator: "|") } else { seen.texts[name] = value.string }
+            if let strings = value.strings {
+                seen.texts[name] = strings.joined(separator: "|")
+            } else {
+                seen.texts[name] = value.string
+            }
         }
     }
 

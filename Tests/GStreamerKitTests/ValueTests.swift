@@ -112,7 +112,8 @@ struct ValueTests {
     @Test func whatCapsAllow() throws {
         let caps = try Caps(
             "video/x-raw, format=(string){ YUY2, NV12 }, width=(int)[ 16, 640 ], height=(int){ 90, 180 }, "
-                + "framerate=(fraction){ 15/1, [ 30/1, 60/1 ] }; image/jpeg, width=(int)80, framerate=(fraction)30000/1001")
+                + "framerate=(fraction){ 15/1, [ 30/1, 60/1 ] }; image/jpeg, width=(int)80, framerate=(fraction)30000/1001"
+        )
         let (raw, jpeg) = (try #require(caps.structures.first), try #require(caps.structures.last))
         #expect(caps.structures.count == 2 && jpeg.name == "image/jpeg")
         #expect(raw.strings("format") == ["YUY2", "NV12"])

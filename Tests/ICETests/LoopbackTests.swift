@@ -136,9 +136,14 @@ struct LoopbackTests {
     @Test
     func warningsNameNoAddresses() async throws {
         let addresses = ["192.0.2.7", "2001:db8::7"]
-        let relays = try (0..<9).map { try ICEServer(url: "turn://u:canary@\(["192.0.2.7", "[2001:db8::7]"][$0 % 2]):9") }
-        let others = ["stun://192.0.2.7:9", "stun://192.0.2.7:10", "turns://u:canary@192.0.2.7:9"].compactMap { try? ICEServer(url: $0) }
-        let peer = try TestPeer(controlling: true, servers: relays + others + [ICEServer(url: "turns://u:canary@relay.invalid:9")])
+        let relays = try (0..<9).map {
+            try ICEServer(url: "turn://u:canary@\(["192.0.2.7", "[2001:db8::7]"][$0 % 2]):9")
+        }
+        let others = ["stun://192.0.2.7:9", "stun://192.0.2.7:10", "turns://u:canary@192.0.2.7:9"].compactMap {
+            try? ICEServer(url: $0)
+        }
+        let peer = try TestPeer(
+            controlling: true, servers: relays + others + [ICEServer(url: "turns://u:canary@relay.invalid:9")])
         defer { peer.agent.close() }
         peer.agent.gatherCandidates()
         _ = await peer.gathered()

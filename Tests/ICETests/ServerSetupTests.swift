@@ -50,7 +50,8 @@ struct ServerSetupTests {
         let fixture = Fixture()
         try fixture.start((1...9).map { "turn://user:canary@192.0.2.\($0):3478" })
         let calls = fixture.calls.elements
-        #expect(calls.filter { if case .turn = $0 { true } else { false } } == (1...8).map { .turn("192.0.2.\($0) 3478") })
+        #expect(
+            calls.filter { if case .turn = $0 { true } else { false } } == (1...8).map { .turn("192.0.2.\($0) 3478") })
         let warnings = calls.compactMap { if case .warning(let text) = $0 { text } else { nil } }
         #expect(warnings.count == 1, "\(warnings)")
         #expect(warnings.allSatisfy { $0.contains("8 TURN") && !$0.contains("192.0.2") && !$0.contains("canary") })

@@ -13,7 +13,8 @@ final class TestPeer: Sendable {
     ) throws {
         let (events, datagrams) = (events, datagrams)
         agent = try ICEAgent(
-            configuration: ICEConfiguration(servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel),
+            configuration: ICEConfiguration(
+                servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel),
             network: network,
             onEvent: { events.append($0) },
             onDatagram: { datagrams.append(Array($0)) })

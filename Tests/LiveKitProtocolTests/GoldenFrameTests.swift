@@ -1,9 +1,8 @@
 // Compares with bytes that LiveKit's own package wrote, which reveals a wrong field number or type.
 import FoundationEssentials
+import LiveKitProtocol
 import SwiftProtobuf
 import Testing
-
-import LiveKitProtocol
 
 @Suite("LiveKit's frames", .timeLimit(.minutes(1)))
 struct GoldenFrameTests {

@@ -48,7 +48,8 @@ struct RoomMachineTests {
     func aSimulcastIsAnnounced(count: Int) throws {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
         let all = ["f", "h", "q"].enumerated().map { index, rid in
-            RoomConfiguration.Layer(rid: rid, width: 1280 >> index, height: 704 >> index, bitrate: 2_000_000 >> (2 * index))
+            RoomConfiguration.Layer(
+                rid: rid, width: 1280 >> index, height: 704 >> index, bitrate: 2_000_000 >> (2 * index))
         }
         configuration.layers = all.suffix(count)
         var machine = RoomMachine(configuration: configuration, token: Secret("t"))
@@ -229,7 +230,8 @@ struct RoomMachineTests {
         driver.server(
             .trickle(
                 .with {
-                    $0.candidateInit = #"{"candidate":"candidate:2","sdpMid":"0","sdpMLineIndex":0,"usernameFragment":null}"#
+                    $0.candidateInit =
+                        #"{"candidate":"candidate:2","sdpMid":"0","sdpMLineIndex":0,"usernameFragment":null}"#
                     $0.target = .subscriber
                     $0.final = true
                 }))

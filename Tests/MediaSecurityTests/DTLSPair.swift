@@ -101,7 +101,10 @@ final class DTLSPair {
         for _ in 0..<10 {
             guard let left = connection.nextTimeout else { return false }
             if left == .zero { return true }
-            usleep(UInt32(clamping: left.components.seconds * 1_000_000 + left.components.attoseconds / 1_000_000_000_000 + 1))
+            usleep(
+                UInt32(
+                    clamping: left.components.seconds * 1_000_000 + left.components.attoseconds / 1_000_000_000_000 + 1)
+            )
         }
         return false
     }

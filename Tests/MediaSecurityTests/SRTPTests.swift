@@ -68,7 +68,9 @@ struct SRTPTests {
         let packets = try [UInt8(1), 2].map { ssrc in
             try #require(Self.apply(Self.rtp(1, ssrc: ssrc)) { left.protectRTP($0, length: $1) })
         }
-        func isTaken(_ packet: [UInt8]) -> Bool { Self.apply(packet, room: 0) { right.unprotectRTP($0, length: $1) } != nil }
+        func isTaken(_ packet: [UInt8]) -> Bool {
+            Self.apply(packet, room: 0) { right.unprotectRTP($0, length: $1) } != nil
+        }
         #expect(packets.map(isTaken) == [true, true])
         right.forgetInbound(1)
         right.forgetInbound(77)

@@ -11,7 +11,8 @@ struct APIKeyFetcherTests {
     static let secret = "canary-header-77aa"
 
     static func answer(_ head: String, _ body: String, extra: [String] = []) -> [UInt8] {
-        let lines = ["HTTP/1.1 \(head)", "Content-Type: application/json", "Content-Length: \(body.utf8.count)"] + extra
+        let lines =
+            ["HTTP/1.1 \(head)", "Content-Type: application/json", "Content-Length: \(body.utf8.count)"] + extra
         return [UInt8]((lines.joined(separator: "\r\n") + "\r\n\r\n" + body).utf8)
     }
 
@@ -112,7 +113,8 @@ struct APIKeyFetcherTests {
         Row(name: "cut off", bytes: answer("200 OK", "").dropLast(4) + [], code: .webSocket, closes: true),
         Row(name: "closed", bytes: [], code: .network, closes: true),
         Row(
-            name: "endless", bytes: [UInt8]("HTTP/1.1 200 OK\r\n\r\n".utf8), endless: [UInt8](repeating: 0x61, count: 4096)
+            name: "endless", bytes: [UInt8]("HTTP/1.1 200 OK\r\n\r\n".utf8),
+            endless: [UInt8](repeating: 0x61, count: 4096)
         ),
         Row(
             name: "endless 100", bytes: [],
@@ -178,7 +180,9 @@ struct APIKeyFetcherTests {
         let certificates = try Certificates()
         let reply = script(Self.answer("200 OK", "{\"apiKey\":\"ek_tls\"}"))
         try await withBackend(reply, tls: certificates) { server in
-            let trusting = try fetcher(server.port, secure: true) { $0.trust = .only(file: certificates.path("ca.pem")) }
+            let trusting = try fetcher(server.port, secure: true) {
+                $0.trust = .only(file: certificates.path("ca.pem"))
+            }
             #expect(try await fetch(trusting).get().key.reveal() == "ek_tls")
             let bytes = server.bytesReceived
             guard case .failure(let error) = try await fetch(fetcher(server.port, secure: true)) else {

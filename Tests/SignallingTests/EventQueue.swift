@@ -68,7 +68,9 @@ final class EventQueue<Element: Sendable>: Sendable {
                 return (next, state.waits)
             }
             if let next { return continuation.resume(returning: next) }
-            DispatchQueue.global().asyncAfter(deadline: .now() + limit / .seconds(1)) { [weak self] in self?.expire(wait) }
+            DispatchQueue.global().asyncAfter(deadline: .now() + limit / .seconds(1)) { [weak self] in
+                self?.expire(wait)
+            }
         }
     }
 

@@ -87,7 +87,9 @@ struct SessionOverWebSocketTests {
             #expect(controller.snapshot.sessionID == "s")
 
             let id = controller.updatePrompt(PromptUpdate(prompt: try Prompt("anime")))
-            let report = await reports.first("the prompt's result") { if case .promptResult = $0 { true } else { false } }
+            let report = await reports.first("the prompt's result") {
+                if case .promptResult = $0 { true } else { false }
+            }
             if case .promptResult(let result) = report { #expect(result.id == id && result.isAccepted) }
             await stop(controller)
             #expect(controller.snapshot.state == .disconnected)

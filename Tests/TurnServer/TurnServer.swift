@@ -54,7 +54,8 @@ package final class TurnServer: @unchecked Sendable {
             name == nil
             ? ["--no-tls"]
             : [
-                "--tls-listening-port", "\(tlsPort)", "--cert", "\(directory)/cert.pem", "--pkey", "\(directory)/key.pem",
+                "--tls-listening-port", "\(tlsPort)", "--cert", "\(directory)/cert.pem", "--pkey",
+                "\(directory)/key.pem",
             ]
         let arguments = [
             Self.path, "-v", "-n", "-L", "127.0.0.1", "-E", "127.0.0.1", "-p", "\(port)",
@@ -102,7 +103,8 @@ package final class TurnServer: @unchecked Sendable {
 
     package func tlsServer(host: String, credential: String? = nil) throws -> ICEServer {
         try ICEServer(
-            url: "turns:\(host):\(tlsPort)?transport=tcp", username: username, credential: credential ?? self.credential)
+            url: "turns:\(host):\(tlsPort)?transport=tcp", username: username, credential: credential ?? self.credential
+        )
     }
 
     private static func output(of command: String) throws -> String {
@@ -110,7 +112,8 @@ package final class TurnServer: @unchecked Sendable {
         var line = [CChar](repeating: 0, count: 256)
         let isRead = fgets(&line, Int32(line.count), stream) != nil
         guard pclose(stream) == 0, isRead else { throw CannotStart(reason: command) }
-        return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.filter { $0 > 0x20 }, as: UTF8.self)
+        return String(
+            decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }.filter { $0 > 0x20 }, as: UTF8.self)
     }
 }
 

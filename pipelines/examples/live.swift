@@ -249,7 +249,12 @@ final class Live: @unchecked Sendable {
     func quit() {
         // EOS, not a change of state: it follows the last frame through the pipeline, and files are completed.
         gst_element_send_event(pipeline, gst_event_new_eos())
-        g_timeout_add_seconds(10, { live in Live.from(live).map { g_main_loop_quit($0.loop) }; return 0 }, pointer)
+        g_timeout_add_seconds(
+            10,
+            { live in
+                Live.from(live).map { g_main_loop_quit($0.loop) }
+                return 0
+            }, pointer)
     }
 
     // MARK: Messages, on the main thread

@@ -4,7 +4,8 @@ import GStreamerKit
 enum AudioFormat {
     static let rate: UInt64 = 48_000
     /// Caps of the encoder's input: as many channels as `audio_sink` gets, at most two.
-    static let sentCaps = "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[ 1, 2 ], layout=(string)interleaved"
+    static let sentCaps =
+        "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[ 1, 2 ], layout=(string)interleaved"
     /// Caps of `audio_src`: constant, whatever the remote peer sends.
     static let returnedCaps =
         "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)2, layout=(string)interleaved, channel-mask=(bitmask)0x3"
@@ -21,7 +22,8 @@ enum AudioFormat {
 
     static func capsText(channels: Int) -> String {
         let mask = channels == 2 ? ", channel-mask=(bitmask)0x3" : ""
-        return "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)\(channels), layout=(string)interleaved\(mask)"
+        return
+            "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)\(channels), layout=(string)interleaved\(mask)"
     }
 }
 

@@ -240,7 +240,8 @@ final class AudioOutput: @unchecked Sendable {
                 return place(chunk, at: OutputTimeline.move(time, by: shift), &state)
             }
             if state.isEnding { return .eos }
-            return mayFill ? fill(&state, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(until: .distantFuture)
+            return mayFill
+                ? fill(&state, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(until: .distantFuture)
         }
     }
 

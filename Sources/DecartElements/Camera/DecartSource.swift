@@ -189,7 +189,8 @@ final class DecartSource: ElementImplementation {
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "current-device": GValueBox(parts?.camera.currentCamera?.id)
-        default: state.withLock { SourceSettings.properties.value(name, in: $0.settings) } ?? parts?.transform.value(name)
+        default:
+            state.withLock { SourceSettings.properties.value(name, in: $0.settings) } ?? parts?.transform.value(name)
         }
     }
 
@@ -316,7 +317,8 @@ final class DecartSource: ElementImplementation {
         handle.unowned.postError(
             ElementProblem(
                 .coreMissingPlugin,
-                "A GStreamer element is missing: \(error?.message ?? "unknown"). Install the package that contains it."))
+                "A GStreamer element is missing: \(error?.message ?? "unknown"). Install the package that contains it.")
+        )
     }
 
     // MARK: Events and messages

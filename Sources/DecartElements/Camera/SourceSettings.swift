@@ -40,7 +40,8 @@ struct SourceSettings: PropertyStorage {
             blurb: "Sides of cameras that do not report them: <\"camera=front\", \"/dev/video2=back\">"),
         .enumeration(
             "mirror", \.mirror, nick: "Mirror",
-            blurb: "When frames are mirrored before they are sent; auto: if the camera faces front", mutability: .playing),
+            blurb: "When frames are mirrored before they are sent; auto: if the camera faces front",
+            mutability: .playing),
         .enumeration(
             "orientation", \.orientation, nick: "Orientation",
             blurb: "Portrait swaps width and height and crops; auto follows the camera as it is displayed",
@@ -52,7 +53,8 @@ struct SourceSettings: PropertyStorage {
             get: { $0.captureCaps.map { GValueBox(caps: $0) } }, set: { $0.captureCaps = $1.caps }),
         .string(
             "crop", \.crop, nick: "Crop",
-            blurb: "left,top,width,height in camera pixels, or a display aspect ratio such as 16:9 (empty = all that fits)",
+            blurb:
+                "left,top,width,height in camera pixels, or a display aspect ratio such as 16:9 (empty = all that fits)",
             mutability: .playing),
         .string(
             "audio-source", \.audioSource, empty: noSound, nick: "Audio source",
@@ -60,7 +62,8 @@ struct SourceSettings: PropertyStorage {
         Property(
             PropertySpec(
                 "subscribe-token", nick: "Subscribe token",
-                blurb: "Set: watch that session, capture nothing. Unset: the token for viewers of this one. Keep it secret",
+                blurb:
+                    "Set: watch that session, capture nothing. Unset: the token for viewers of this one. Keep it secret",
                 .privateString),
             get: { $0.subscribeToken.map { GValueBox($0.reveal()) } },
             set: { $0.subscribeToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),

@@ -99,9 +99,12 @@ final class InputChain: @unchecked Sendable {
 
     /// Formats that videocrop can crop: it accepts all others too, and then fails.
     static let plainFormats = [
-        "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB", "xBGR",
-        "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210", "I420_10LE",
-        "I420_10BE", "I422_10LE", "I422_10BE", "Y444_10LE", "Y444_10BE", "I420_12LE", "I420_12BE", "I422_12LE", "I422_12BE",
+        "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB",
+        "xBGR",
+        "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210",
+        "I420_10LE",
+        "I420_10BE", "I422_10LE", "I422_10BE", "Y444_10LE", "Y444_10BE", "I420_12LE", "I420_12BE", "I422_12LE",
+        "I422_12BE",
         "Y444_12LE", "Y444_12BE",
     ]
 
@@ -116,7 +119,8 @@ final class InputChain: @unchecked Sendable {
     func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
         try bin.linkChain(elements)
-        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"), let last = sized.staticPad("src") else {
+        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"), let last = sized.staticPad("src")
+        else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
         }
         // This probe is behind the queue, because caps and tag events must not affect frames that are still queued in

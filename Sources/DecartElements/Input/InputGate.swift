@@ -138,10 +138,11 @@ final class InputGate: Sendable {
     /// - Returns: `dropped` if a live frame is lost, `refused` if a flush or the rate limit takes it.
     func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let time = runningTime(of: buffer)
-        let isLive = state.withLock { state in
-            state.counters.framesIn &+= 1
-            return state.isLive
-        } ?? learnLiveness(pad)
+        let isLive =
+            state.withLock { state in
+                state.counters.framesIn &+= 1
+                return state.isLive
+            } ?? learnLiveness(pad)
         guard isLive else { return admitPaced(at: time, element: element) ? .passes : .refused }
         return state.withLock { state in
             guard state.isOpen else {
@@ -174,7 +175,8 @@ final class InputGate: Sendable {
             return false
         }
         let next = (state.nextDue ?? time) &+ state.interval
-        state.nextDue = next &+ state.interval < time || next > time &+ 2 &* state.interval ? time &+ state.interval : next
+        state.nextDue =
+            next &+ state.interval < time || next > time &+ 2 &* state.interval ? time &+ state.interval : next
         return true
     }
 

@@ -21,7 +21,8 @@ final class PeriodicTimer: Sendable {
         queue.setSpecific(key: isOnQueue, value: true)
         let timer = DispatchSource.makeTimerSource(queue: queue)
         let interval = DispatchTimeInterval.milliseconds(max(1, milliseconds))
-        timer.schedule(deadline: .now() + interval, repeating: interval, leeway: .milliseconds(max(1, milliseconds / 10)))
+        timer.schedule(
+            deadline: .now() + interval, repeating: interval, leeway: .milliseconds(max(1, milliseconds / 10)))
         timer.setEventHandler(handler: fire)
         timer.resume()
         replace(by: Source(timer: timer))

@@ -50,7 +50,8 @@ final class RawFallback: @unchecked Sendable {
     private func take(_ frame: EncoderFrame, _ size: (width: Int, height: Int)) {
         if let wanted = output.negotiatedFormat, format.withLock({ $0 != wanted }) {
             format.withLock { $0 = wanted }
-            let text = "video/x-raw, width=(int)\(wanted.width), height=(int)\(wanted.height), pixel-aspect-ratio=(fraction)1/1"
+            let text =
+                "video/x-raw, width=(int)\(wanted.width), height=(int)\(wanted.height), pixel-aspect-ratio=(fraction)1/1"
             if let caps = try? Caps(text) { filter.set("caps", caps: caps) }
         }
         let changed = sent.withLock { sent in

@@ -11,7 +11,8 @@ extension MediaPath {
             let sink = connection.bin.staticPad("audio_rtp_sink")
         else { return }
         try audio.send(
-            to: sink, through: { () throws(GStreamerError) in try AudioEncoderBin.make(parameters: parameters) }, in: bin)
+            to: sink, through: { () throws(GStreamerError) in try AudioEncoderBin.make(parameters: parameters) },
+            in: bin)
     }
 
     /// Builds the decoder behind a connection that may receive audio, and adds the pad `audio_src` if it is missing.

@@ -128,7 +128,8 @@ final class MediaPath: @unchecked Sendable {
 
     init(
         attempt: Int, host: MediaHost, settings: MediaSettings,
-        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.attempt = attempt
         self.perform = perform
@@ -266,18 +267,23 @@ final class MediaPath: @unchecked Sendable {
 
     /// Builds the decoder behind a connection that has negotiated its codec.
     func receive(from connection: PeerConnection) throws {
-        guard let bin, let codec = connection.negotiatedCodec, let source = connection.bin.staticPad("rtp_src") else { return }
+        guard let bin, let codec = connection.negotiatedCodec, let source = connection.bin.staticPad("rtp_src") else {
+            return
+        }
         try buildReceiver(codec: codec, from: source, in: bin)
     }
 
     /// Builds the encoder in front of a connection that has negotiated its send parameters.
     func send(through connection: PeerConnection) throws {
-        guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink") else { return }
+        guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink")
+        else { return }
         shared.withLock { $0 = connection }
         let encoder = try makeEncoder(parameters)
         for each in encoder.encoders { host.onEncoder(each) }
         bin.add(encoder.bin)
-        guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else { return }
+        guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else {
+            return
+        }
         try encoderSource.link(sink)
         let input = Pad(name: "raw_in", direction: .source)
         input.setActive(true)
@@ -313,7 +319,8 @@ final class MediaPath: @unchecked Sendable {
                 parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
         }
         let encoder = try SimulcastEncoderBin(
-            parameters: parameters, layers: layers, allocation: settings.allocation(of: layers), size: settings.size.current,
+            parameters: parameters, layers: layers, allocation: settings.allocation(of: layers),
+            size: settings.size.current,
             bitrate: settings.bitrate, encoderDescription: settings.encoder)
         simulcast.withLock { $0 = encoder }
         return encoder
@@ -336,7 +343,8 @@ final class MediaPath: @unchecked Sendable {
     private func buildReceiver(codec: VideoCodec, from source: Pad, in bin: Bin) throws {
         let chain = ReceiveChain(codec: codec, bin: bin, followsReceived: settings.followsReceived, markers: markers)
         receiver.withLock { $0 = chain }
-        let decoded = host.output.makeInput(attempt: attempt, onFormat: { [weak chain] in chain?.set(format: $0) }) { [weak self] in
+        let decoded = host.output.makeInput(attempt: attempt, onFormat: { [weak chain] in chain?.set(format: $0) }) {
+            [weak self] in
             self?.frameArrived()
         }
         self.decoded = decoded
@@ -349,7 +357,8 @@ final class MediaPath: @unchecked Sendable {
         let now = ContinuousClock.now
         rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
         guard rebuilds.count < 3 else {
-            return onEvent(.failed(SessionError(.webRTC, "The decoder failed three times within 10 s: \(reason)", stage: .media)))
+            return onEvent(
+                .failed(SessionError(.webRTC, "The decoder failed three times within 10 s: \(reason)", stage: .media)))
         }
         do {
             try chain.rebuild { isRebuilding.store(false, ordering: .releasing) }
@@ -376,13 +385,15 @@ final class MediaPath: @unchecked Sendable {
             guard let encodedBytes = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
             if rate.ladder == nil {
                 let size = settings.size.current
-                rate.ladder = DegradationLadder(width: size.width, height: size.height, frameRate: Double(settings.framerate))
+                rate.ladder = DegradationLadder(
+                    width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }
             return (bitrate, rate.ladder?.frame(target, encodedBytes: encodedBytes, now: MonotonicTime.now))
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {
-            host.input.gate.setMaximumRate(framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
+            host.input.gate.setMaximumRate(
+                framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
             host.input.setScale(level.scale)
         }
     }

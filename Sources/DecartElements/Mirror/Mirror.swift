@@ -69,7 +69,9 @@ final class Mirror: VideoFilterImplementation {
         if changed { handle.unowned.notify("active") }
     }
 
-    func property(_ name: String) -> GValueBox? { state.withLock { MirrorSettings.properties.value(name, in: $0.settings) } }
+    func property(_ name: String) -> GValueBox? {
+        state.withLock { MirrorSettings.properties.value(name, in: $0.settings) }
+    }
 
     // MARK: Virtual methods
 

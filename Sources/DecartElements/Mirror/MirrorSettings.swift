@@ -22,7 +22,8 @@ struct MirrorSettings: PropertyStorage {
             blurb: "Side that the camera faces, for mode=auto; set by the application, for sources do not report it",
             mutability: .playing),
         .boolean(
-            "active", nick: "Active", blurb: "True if the next frame will be mirrored, by mode and position", \.isActive),
+            "active", nick: "Active", blurb: "True if the next frame will be mirrored, by mode and position", \.isActive
+        ),
     ])
 }
 

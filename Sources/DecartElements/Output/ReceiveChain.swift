@@ -129,7 +129,8 @@ final class ReceiveChain: @unchecked Sendable {
         let (format, sizing) = shared.withLock { ($0.format, $0.sizing) }
         guard let format, let sizing else { return }
         let size = followsReceived ? "" : ", width=(int)\(format.width), height=(int)\(format.height)"
-        let text = "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
+        let text =
+            "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
         if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
     }
 }

@@ -180,7 +180,9 @@ final class VideoOutput: @unchecked Sendable {
         }
         input.setActive(true)
         let format = state.withLock { state in
-            state.inputs[attempt] = Input(onFormat: onFormat) { event in event.isForceKeyUnit ? input.push(event) : false }
+            state.inputs[attempt] = Input(onFormat: onFormat) { event in
+                event.isForceKeyUnit ? input.push(event) : false
+            }
             return state.negotiated ?? state.preferred
         }
         onFormat(format)
@@ -217,10 +219,12 @@ final class VideoOutput: @unchecked Sendable {
         if active {
             state.withLock {
                 let (preferred, follows, latency, timeline, waits, fallback) = (
-                    $0.preferred, $0.followsReceived, $0.latency, $0.timeline, $0.waits, $0.fallback)
+                    $0.preferred, $0.followsReceived, $0.latency, $0.timeline, $0.waits, $0.fallback
+                )
                 $0 = State()
                 ($0.preferred, $0.followsReceived, $0.latency, $0.timeline, $0.waits, $0.fallback) = (
-                    preferred, follows, latency, timeline, waits, fallback)
+                    preferred, follows, latency, timeline, waits, fallback
+                )
                 $0.active = true
             }
             pad.startTask { [weak self] in self?.loop() }
@@ -323,7 +327,8 @@ final class VideoOutput: @unchecked Sendable {
                 if state.followsReceived, let format = frame.format, let current = state.negotiated,
                     format.width != current.width || format.height != current.height
                 {
-                    return .changeFormat(OutputFormat(width: format.width, height: format.height, framerate: current.framerate))
+                    return .changeFormat(
+                        OutputFormat(width: format.width, height: format.height, framerate: current.framerate))
                 }
                 let place = place(frame.buffer, state)
                 if place == .later, let last = state.lastFrame { return .push(stamp(last, &state, isRepeat: true)) }
@@ -447,7 +452,9 @@ final class VideoOutput: @unchecked Sendable {
         guard first else { return }
         let identity = state.withLock(\.identity)
         pad.push(Event.streamStart(id: identity.id, groupID: identity.groupID))
-        if let format = state.withLock(\.negotiated), let caps = try? Caps(format.capsText) { pad.push(Event.caps(caps)) }
+        if let format = state.withLock(\.negotiated), let caps = try? Caps(format.capsText) {
+            pad.push(Event.caps(caps))
+        }
         pad.push(Event.timeSegment())
     }
 
@@ -461,7 +468,8 @@ final class VideoOutput: @unchecked Sendable {
         let allowed = pad.queryPeerCaps(filter: ours).intersection(ours)
         guard !allowed.isEmpty,
             let fixed = allowed.fixated(
-                width: preferred.width, height: preferred.height, framerate: (preferred.framerate.0, preferred.framerate.1)),
+                width: preferred.width, height: preferred.height,
+                framerate: (preferred.framerate.0, preferred.framerate.1)),
             let info = VideoInfo(caps: fixed)
         else {
             element.unowned.postError(
@@ -486,7 +494,9 @@ final class VideoOutput: @unchecked Sendable {
         }
         guard changed else { return }
         if isDelayedOtherwise { element.unowned.post(Message.latency(element.unowned)) }
-        log(.info, element.unowned, "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
+        log(
+            .info, element.unowned,
+            "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
         if announced {
             if let caps = try? Caps(format.capsText) { pad.push(Event.caps(caps)) }
         } else {

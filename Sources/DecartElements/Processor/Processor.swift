@@ -81,7 +81,8 @@ final class Processor: @unchecked Sendable {
                 queue name=\(first) ! videoconvert ! \(text) ! videoconvert name=\(Self.ownPrefix)-converted \
                 ! videoscale name=\(Self.ownPrefix)-scaled ! capsfilter name=\(last)
                 """, ghostUnlinkedPads: false)
-        guard let queue = bin.child(named: first), let sized = bin.child(named: last), let sink = queue.staticPad("sink"),
+        guard let queue = bin.child(named: first), let sized = bin.child(named: last),
+            let sink = queue.staticPad("sink"),
             let between = queue.staticPad("src"), let source = sized.staticPad("src")
         else { throw GStreamerError(.badDescription, "it is not a chain of elements with one input and one output") }
         // A source or sink in the description must not turn the element itself into a source or sink.
@@ -160,7 +161,9 @@ final class Processor: @unchecked Sendable {
     }
     private static let ownPrefix = "decart-processor"
 
-    private func posted(_ message: Message) -> Bool { state.withLock(\.parts?.bin).map { message.isFrom(within: $0) } ?? false }
+    private func posted(_ message: Message) -> Bool {
+        state.withLock(\.parts?.bin).map { message.isFrom(within: $0) } ?? false
+    }
 
     /// A live input is never blocked, so the queue drops frames; for any other input the queue blocks and drops none.
     func set(live: Bool) {

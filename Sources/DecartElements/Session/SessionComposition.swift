@@ -70,7 +70,9 @@ extension SessionPlan {
             room.room = RoomAccess(
                 trust: settings.serverTrust, allowsInsecure: settings.insecure,
                 openTimeout: .seconds(settings.connectionTimeout), prefersSingle: settings.singleConnection)
-            if settings.transport == .auto { configuration.knownTransport = TransportCache.shared.transport(of: service) }
+            if settings.transport == .auto {
+                configuration.knownTransport = TransportCache.shared.transport(of: service)
+            }
             if let subscribeToken {
                 configuration.isViewer = true
                 // The token determines the transport, whatever `transport` is set to.
@@ -153,7 +155,9 @@ extension SessionPlan {
         }
     }
 
-    private static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust) throws(ProtocolError) -> APIKeyFetcher? {
+    private static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust) throws(ProtocolError)
+        -> APIKeyFetcher?
+    {
         guard let text = settings.apiKeyURL else { return nil }
         let url = try BackendURL(text, allowInsecure: settings.insecure)
         let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
@@ -204,7 +208,8 @@ extension SessionPlan {
         guard let path = settings.apiKeyFile, !path.isEmpty else {
             guard isRequired else { return nil }
             throw ProtocolError(
-                .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file.")
+                .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file."
+            )
         }
         do {
             let bytes = try BoundedFile.read(path: path, maximumSize: 4096)
@@ -215,7 +220,9 @@ extension SessionPlan {
         }
     }
 
-    private static func content(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> SessionContent {
+    private static func content(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError)
+        -> SessionContent
+    {
         let image = try settings.referenceImage?.image(for: model)
         let prompt = settings.prompt.isEmpty ? nil : try Prompt(settings.prompt, enrich: settings.enrich)
         return SessionContent(prompt: prompt, image: image)
@@ -393,7 +400,8 @@ final class ElementSession: @unchecked Sendable {
                     onEvent(event)
                 }
                 let path = MediaPath(
-                    attempt: attempt, host: host, settings: settings, perform: { queue.async($0) }, onEvent: onMediaEvent)
+                    attempt: attempt, host: host, settings: settings, perform: { queue.async($0) },
+                    onEvent: onMediaEvent)
                 let transport: any ElementMedia =
                     switch start.transport {
                     case .webrtc: PeerMediaTransport(path: path, onEvent: onMediaEvent)
@@ -406,7 +414,9 @@ final class ElementSession: @unchecked Sendable {
             },
             onChange: { [weak reporter] in reporter?.changed($0) },
             onEvent: { [weak reporter] report in
-                if case .transportDetected(let transport) = report { TransportCache.shared.set(transport, of: plan.service) }
+                if case .transportDetected(let transport) = report {
+                    TransportCache.shared.set(transport, of: plan.service)
+                }
                 reporter?.report(report)
             })
     }

@@ -69,7 +69,9 @@ package struct LatencyMarkerScheduler: Sendable {
 
     /// Returns the running time of the sent frame with that number; nil if it is unknown or was answered before.
     package mutating func answer(_ number: UInt16) -> ClockTime? {
-        guard let index = entries.lastIndex(where: { $0.number == number }), !entries[index].isAnswered else { return nil }
+        guard let index = entries.lastIndex(where: { $0.number == number }), !entries[index].isAnswered else {
+            return nil
+        }
         entries[index].isAnswered = true
         return entries[index].time
     }

@@ -81,7 +81,9 @@ final class LatencyMarkers: Sendable {
             if let now { state.lag = Int64(clamping: now) &- Int64(clamping: time) }
             if state.video.map({ ($0.width, $0.height) != size }) ?? true {
                 let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
-                state.video = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)).map { (size.width, size.height, $0) }
+                state.video = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)).map {
+                    (size.width, size.height, $0)
+                }
             }
             guard size.width >= LatencyMarker.width, size.height >= LatencyMarker.height, let video = state.video,
                 let number = state.ledger.number(forFrameAt: time)

@@ -233,7 +233,8 @@ final class DecartTransform: ElementImplementation {
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "stats": return GValueBox(structure: statistics())
-        default: return state.withLock {
+        default:
+            return state.withLock {
                 TransformProperties.settings.value(name, in: $0.settings)
                     ?? SessionSnapshot.properties.value(name, in: $0.snapshot)
             }
@@ -258,7 +259,8 @@ final class DecartTransform: ElementImplementation {
         let stats = TransformStatistics.structure(
             input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
             output: output?.counters ?? OutputCounters(),
-            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, transport: transport,
+            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot,
+            transport: transport,
             receivedSize: session?.receivedSize, glassToGlassTime: timing?.glassToGlassTime)
         let (facts, label) = state.withLock { ($0.facts, $0.settings.trackLabel) }
         let (publication, sid) = session?.publication ?? (.none, nil)
@@ -276,9 +278,10 @@ final class DecartTransform: ElementImplementation {
             }
             if changed.contains("reference-image") {
                 let model = try DecartModel(named: settings.model)
-                update.image = try settings.referenceImage.map { source throws(ProtocolError) in
-                    .set(try source.image(for: model))
-                } ?? .removed
+                update.image =
+                    try settings.referenceImage.map { source throws(ProtocolError) in
+                        .set(try source.image(for: model))
+                    } ?? .removed
             }
             session?.controller.updatePrompt(update)
         } catch {
@@ -416,7 +419,8 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         let codecs = settings.videoCodecs
-        let needed = ["rtpbin", "capssetter", "rtprtxsend", "rtprtxreceive"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
+        let needed =
+            ["rtpbin", "capssetter", "rtprtxsend", "rtprtxreceive"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
             handle.unowned.postError(Self.missing("'\(lacking)'"))
             return false
@@ -495,9 +499,12 @@ final class DecartTransform: ElementImplementation {
                     + "or set its bitrate in the property encoder.", stage: .configuration))
     }
 
-    private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings) {
+    private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings)
+    {
         let size = plan.size
-        audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in output?.timeline ?? OutputTimeline() }
+        audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in
+            output?.timeline ?? OutputTimeline()
+        }
         input.gate.prepare()
         input.gate.setMaximumRate(framesPerSecond: plan.expected.framerate)
         input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
@@ -506,7 +513,8 @@ final class DecartTransform: ElementImplementation {
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
-            captureLatency: settings.timestamps == .capture ? UInt64(settings.minLatency) &* 1_000_000 : nil, waits: follows)
+            captureLatency: settings.timestamps == .capture ? UInt64(settings.minLatency) &* 1_000_000 : nil,
+            waits: follows)
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
@@ -515,7 +523,9 @@ final class DecartTransform: ElementImplementation {
             let (width, height) = size.current
             if isPortrait != (height > width) { size.set(width: height, height: width) }
             let now = size.current
-            if let fit = self?.state.withLock(\.settings.fit) { input?.configure(width: now.width, height: now.height, fit: fit) }
+            if let fit = self?.state.withLock(\.settings.fit) {
+                input?.configure(width: now.width, height: now.height, fit: fit)
+            }
             output?.prefer(width: now.width, height: now.height)
         }
     }
@@ -597,7 +607,9 @@ final class DecartTransform: ElementImplementation {
         }
         guard running, settings.orientation != .auto, let input, let output, let size else { return }
         let now = size.current
-        if (now.height > now.width) != (settings.orientation == .portrait) { size.set(width: now.height, height: now.width) }
+        if (now.height > now.width) != (settings.orientation == .portrait) {
+            size.set(width: now.height, height: now.width)
+        }
         input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
         output.prefer(width: size.current.width, height: size.current.height)
     }
@@ -674,7 +686,8 @@ final class DecartTransform: ElementImplementation {
         element.emit(
             "prompt-result",
             [
-                GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted), GValueBox(result.error),
+                GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted),
+                GValueBox(result.error),
                 GValueBox(uint: SessionMessages.milliseconds(result)),
             ])
         if let error = result.error, !reporter.isSilent {

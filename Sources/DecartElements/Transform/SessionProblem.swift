@@ -15,7 +15,9 @@ extension ElementProblem {
         if let sessionID { details["session-id"] = GValueBox(sessionID) }
         var text = error.message
         if let last = text.last, !".!?".contains(last) { text.append(".") }
-        self.init(Self.code(for: error), text, debug: "\(error.code.rawValue) in stage \(error.stage.rawValue)", details: details)
+        self.init(
+            Self.code(for: error), text, debug: "\(error.code.rawValue) in stage \(error.stage.rawValue)",
+            details: details)
     }
 
     private static func code(for error: SessionError) -> Code {

@@ -5,7 +5,8 @@ import GStreamerKit
 
 extension SessionSnapshot: PropertyStorage {
     static let properties = PropertyTable<SessionSnapshot>([
-        .enumeration("service-status", nick: "Service status", blurb: "The service's last status message", \.serviceStatus),
+        .enumeration(
+            "service-status", nick: "Service status", blurb: "The service's last status message", \.serviceStatus),
         .int(
             "queue-position", in: -1...Int(Int32.max), nick: "Queue position",
             blurb: "Position in the service's queue (-1 = not in a queue)"
@@ -21,7 +22,8 @@ extension SessionSnapshot: PropertyStorage {
         Property(
             PropertySpec(
                 "subscribe-token", nick: "Subscribe token",
-                blurb: "Token for viewers of this session: keep it secret. NULL until notify::session-id; has no notify",
+                blurb:
+                    "Token for viewers of this session: keep it secret. NULL until notify::session-id; has no notify",
                 .privateString, access: .readOnly),
             get: { GValueBox(try? $0.subscribeToken?.encoded()) }),
         .uint(

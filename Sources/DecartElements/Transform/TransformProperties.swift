@@ -19,12 +19,13 @@ enum TransformProperties {
         SignalSpec(name: "extend-session", parameters: [.uint], isAction: true),
     ]
 
-    static let specs = settings.specs + SessionSnapshot.properties.specs + [
-        PropertySpec(
-            "stats", nick: "Statistics",
-            blurb: "Counters, times in ns, bitrates in bit/s; -1 = unknown. Readable in any state",
-            .structure, access: .readOnly)
-    ]
+    static let specs =
+        settings.specs + SessionSnapshot.properties.specs + [
+            PropertySpec(
+                "stats", nick: "Statistics",
+                blurb: "Counters, times in ns, bitrates in bit/s; -1 = unknown. Readable in any state",
+                .structure, access: .readOnly)
+        ]
 
     static let settings = PropertyTable<TransformSettings>([
         // MARK: Service
@@ -60,7 +61,8 @@ enum TransformProperties {
             }),
         .string(
             "model", \.model, nick: "Model",
-            blurb: "\(DecartModel.knownNames.joined(separator: ", ")), or a custom one with width, height and framerate"),
+            blurb: "\(DecartModel.knownNames.joined(separator: ", ")), or a custom one with width, height and framerate"
+        ),
         .enumeration(
             "transport", \.transport, nick: "Transport",
             blurb: "How media travel; codec, bitrate and frame rate follow it where they are unset"),
@@ -91,7 +93,8 @@ enum TransformProperties {
         // MARK: Prompt
         .string(
             "prompt", \.prompt, nick: "Prompt",
-            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)", mutability: .playing),
+            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)", mutability: .playing
+        ),
         .boolean(
             "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt", mutability: .playing),
         .optionalString(
@@ -150,7 +153,8 @@ enum TransformProperties {
         .enumeration(
             "output-size", \.outputSize, nick: "Output size", blurb: "Size of the frames that leave the element"),
         .enumeration(
-            "fallback", \.fallback, nick: "Fallback", blurb: "What leaves the element while the service sends no frames",
+            "fallback", \.fallback, nick: "Fallback",
+            blurb: "What leaves the element while the service sends no frames",
             mutability: .playing),
 
         // MARK: Tracks

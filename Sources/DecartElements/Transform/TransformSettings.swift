@@ -134,7 +134,9 @@ extension TransformSettings {
     }
 
     enum Resolution: String, PropertyEnumeration {
-        case standard = "default", hd = "720p", fullHD = "1080p"
+        case standard = "default"
+        case hd = "720p"
+        case fullHD = "1080p"
 
         static let typeName = "GstDecartResolution"
         var blurb: String {

@@ -173,7 +173,9 @@ extension ByteReader {
             // ImageWidth, ImageLength, StripOffsets, StripByteCounts, TileOffsets, TileByteCounts.
             guard [256, 257, 273, 279, 324, 325].contains(tag) else { continue }
             let most = tag == 256 || tag == 257 ? 1 : budget
-            guard fields[tag] == nil, let values = tiffValues(entry, littleEndian: littleEndian, most: most) else { return nil }
+            guard fields[tag] == nil, let values = tiffValues(entry, littleEndian: littleEndian, most: most) else {
+                return nil
+            }
             fields[tag] = values
             budget -= values.count
         }

@@ -113,7 +113,8 @@ struct PromptTracker: Sendable, Equatable {
         var results: [PromptResult] = []
         // Images are large and slow, so only the newest of the unsent ones is kept.
         if update.image != .unchanged,
-            let index = entries.lastIndex(where: { $0.inFlight == nil && $0.id != nil && $0.update.image != .unchanged })
+            let index = entries.lastIndex(where: { $0.inFlight == nil && $0.id != nil && $0.update.image != .unchanged }
+            )
         {
             let superseded = entries.remove(at: index)
             var inherits = update.prompt == nil

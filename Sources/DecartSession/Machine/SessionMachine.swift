@@ -318,7 +318,8 @@ package struct SessionMachine: Sendable {
     /// Lets `pump` send the initial state once it may go out. Passthrough waits: in a room until our track is
     /// published, with `auto` until the path is known.
     private mutating func sendInitialStateIfDue(_ attempt: inout Attempt, _ now: Duration) {
-        guard !configuration.isViewer, attempt.step >= .awaitingInitialAck, !attempt.initialStateSent, !attempt.isQueued,
+        guard !configuration.isViewer, attempt.step >= .awaitingInitialAck, !attempt.initialStateSent,
+            !attempt.isQueued,
             attempt.transport == .webrtc || attempt.step == .connected || !prompts.wanted.isPassthrough
         else { return }
         attempt.initialStateSent = true
@@ -348,7 +349,9 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func offerIfDue(_ attempt: inout Attempt) {
-        guard attempt.transport == .webrtc, attempt.step == .awaitingInitialAck, attempt.initialStateAcked else { return }
+        guard attempt.transport == .webrtc, attempt.step == .awaitingInitialAck, attempt.initialStateAcked else {
+            return
+        }
         startMedia(&attempt, .negotiate(relays: attempt.relays))
     }
 
@@ -376,7 +379,9 @@ package struct SessionMachine: Sendable {
 
     /// Chooses the path that `auto` has detected, from the service's messages or from their absence.
     private mutating func choose(_ transport: MediaTransportKind, _ attempt: inout Attempt) {
-        guard configuration.transport == .auto, attempt.transport != transport, attempt.step < .negotiating else { return }
+        guard configuration.transport == .auto, attempt.transport != transport, attempt.step < .negotiating else {
+            return
+        }
         attempt.transport = transport
         snapshot.transport = transport
         emit(.cancel(.roomInfo(attempt.id)))

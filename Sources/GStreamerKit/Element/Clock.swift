@@ -7,7 +7,9 @@ package final class Clock: GObject, @unchecked Sendable {
     package var time: ClockTime { ClockTime(gst_clock_get_time(clock)) }
 
     /// Creates a wait that another thread can cancel.
-    package func makeWait(until time: ClockTime) -> ClockWait { ClockWait(gst_clock_new_single_shot_id(clock, GstClockTime(time))) }
+    package func makeWait(until time: ClockTime) -> ClockWait {
+        ClockWait(gst_clock_new_single_shot_id(clock, GstClockTime(time)))
+    }
 }
 
 // @unchecked: GStreamer allows one thread to wait on a clock id while another unschedules it.

@@ -1,13 +1,15 @@
 internal import CGStreamer
 
 package enum ElementState: Int, Sendable, Comparable {
-    case null = 1, ready, paused, playing
+    case null = 1
+    case ready, paused, playing
     package static func < (a: ElementState, b: ElementState) -> Bool { a.rawValue < b.rawValue }
     var raw: GstState { GstState(UInt32(rawValue)) }
     init(_ raw: GstState) { self = ElementState(rawValue: Int(raw.rawValue)) ?? .null }
 }
 
-package enum StateChangeReturn: Sendable { case failure, success, async, noPreroll
+package enum StateChangeReturn: Sendable {
+    case failure, success, async, noPreroll
     init(_ raw: GstStateChangeReturn) {
         switch raw {
         case GST_STATE_CHANGE_SUCCESS: self = .success
@@ -46,7 +48,9 @@ package class Element: GObject, @unchecked Sendable {
     }
 
     package var factoryName: String? {
-        guard let factory = gst_element_get_factory(element), let text = gst_object_get_name(UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self)) else { return nil }
+        guard let factory = gst_element_get_factory(element),
+            let text = gst_object_get_name(UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self))
+        else { return nil }
         defer { g_free(text) }
         return String(cString: text)
     }
@@ -70,7 +74,9 @@ package class Element: GObject, @unchecked Sendable {
     package func setLockedState(_ locked: Bool) { gst_element_set_locked_state(element, locked ? 1 : 0) }
 
     package func staticPad(_ name: String) -> Pad? { gst_element_get_static_pad(element, name).map { Pad(taking: $0) } }
-    package func requestPad(_ name: String) -> Pad? { gst_element_request_pad_simple(element, name).map { Pad(taking: $0) } }
+    package func requestPad(_ name: String) -> Pad? {
+        gst_element_request_pad_simple(element, name).map { Pad(taking: $0) }
+    }
     package func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
     package func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
     package func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
@@ -90,7 +96,9 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
-    @discardableResult package func send(_ event: Event) -> Bool { gst_element_send_event(element, event.copyReference()) != 0 }
+    @discardableResult package func send(_ event: Event) -> Bool {
+        gst_element_send_event(element, event.copyReference()) != 0
+    }
 
     /// The pipeline's current running time; nil without a clock.
     package var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }

@@ -61,7 +61,9 @@ private func classBox(of instance: UnsafeMutableRawPointer) -> ClassBox? {
     classBox(ofClass: UnsafeMutableRawPointer(instance.assumingMemoryBound(to: GTypeInstance.self).pointee.g_class))
 }
 
-private func slot(_ instance: UnsafeMutableRawPointer, _ box: ClassBox) -> UnsafeMutablePointer<UnsafeMutableRawPointer?> {
+private func slot(_ instance: UnsafeMutableRawPointer, _ box: ClassBox) -> UnsafeMutablePointer<
+    UnsafeMutableRawPointer?
+> {
     (instance + box.implementationOffset).assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
 }
 
@@ -146,7 +148,9 @@ private let classInit: GClassInitFunc = { pointer, data in
     element.pointee.change_state = { instance, transition in
         guard let instance else { return GST_STATE_CHANGE_FAILURE }
         let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GstElementClass.self)
-        let chainUp = { StateChangeReturn(parent?.pointee.change_state?(instance, transition) ?? GST_STATE_CHANGE_FAILURE) }
+        let chainUp = {
+            StateChangeReturn(parent?.pointee.change_state?(instance, transition) ?? GST_STATE_CHANGE_FAILURE)
+        }
         guard let found = implementation(of: instance) else { return chainUp().raw }
         return found.changeState(StateChange(transition), chainUp: chainUp).raw
     }
@@ -215,7 +219,9 @@ private func install(_ signal: SignalSpec, on type: GType) {
         // The class closure's data is the signal's name, which is never freed, as the type is not.
         closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), g_strdup(signal.name))
         g_closure_set_marshal(closure) { closure, result, count, parameters, _, _ in
-            guard let name = closure?.pointee.data, let parameters, let instance = g_value_get_object(parameters) else { return }
+            guard let name = closure?.pointee.data, let parameters, let instance = g_value_get_object(parameters) else {
+                return
+            }
             let arguments = (1..<max(1, Int(count))).map { GValueBox(copying: parameters + $0) }
             let text = String(cString: name.assumingMemoryBound(to: CChar.self))
             if let value = implementation(of: instance)?.actionSignal(text, arguments), let result {

@@ -13,7 +13,8 @@ package struct ElementProblem: Sendable {
             case .resourceNotFound: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_NOT_FOUND.rawValue))
             case .resourceBusy: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_BUSY.rawValue))
             case .resourceFailed: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_FAILED.rawValue))
-            case .resourceOpenReadWrite: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_OPEN_READ_WRITE.rawValue))
+            case .resourceOpenReadWrite:
+                (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_OPEN_READ_WRITE.rawValue))
             case .resourceNotAuthorized: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_NOT_AUTHORIZED.rawValue))
             case .resourceRead: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_READ.rawValue))
             case .resourceSettings: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_SETTINGS.rawValue))
@@ -53,10 +54,12 @@ extension Element {
         // GStreamer takes ownership of the text, the debug string and the details.
         if let details {
             gst_element_message_full_with_details(
-                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0, details)
+                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session",
+                0, details)
         } else {
             gst_element_message_full(
-                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0)
+                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0
+            )
         }
     }
 }

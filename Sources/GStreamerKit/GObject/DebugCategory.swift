@@ -33,7 +33,8 @@ package struct DebugCategory: @unchecked Sendable {
                 file.withMemoryRebound(to: CChar.self) { file in
                     function.withMemoryRebound(to: CChar.self) { function in
                         gst_debug_log_literal(
-                            category, level.raw, file.baseAddress, function.baseAddress, Int32(clamping: line), instance,
+                            category, level.raw, file.baseAddress, function.baseAddress, Int32(clamping: line),
+                            instance,
                             message())
                     }
                 }

@@ -22,7 +22,10 @@ package enum GStreamerRuntime {
 
 /// A failed GStreamer call, with what was attempted.
 package struct GStreamerError: Error, CustomStringConvertible, Sendable {
-    package enum Code: Sendable, Equatable { case missingElement(String), badDescription, linkFailed, badSDP, badCaps, stateChange }
+    package enum Code: Sendable, Equatable {
+        case missingElement(String)
+        case badDescription, linkFailed, badSDP, badCaps, stateChange
+    }
     package let code: Code
     package let message: String
     package var description: String { message }

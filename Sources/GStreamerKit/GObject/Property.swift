@@ -143,7 +143,8 @@ extension Property {
 extension Property {
     package typealias Shown<Value> = @Sendable (Storage) -> Value
 
-    package static func boolean(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Bool>) -> Property {
+    package static func boolean(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Bool>) -> Property
+    {
         readOnly(name, nick, blurb, .boolean(default: shown(Storage()))) { GValueBox(shown($0)) }
     }
 
@@ -168,7 +169,9 @@ extension Property {
         return readOnly(name, nick, blurb, kind) { GValueBox(double: shown($0)) }
     }
 
-    package static func string(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<String?>) -> Property {
+    package static func string(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<String?>)
+        -> Property
+    {
         readOnly(name, nick, blurb, .string(default: shown(Storage()))) { GValueBox(shown($0)) }
     }
 

@@ -123,7 +123,11 @@ extension GValueBox {
         let found = g_type_from_name(type)
         self.init(type: found != 0 ? found : decart_type_int())
         withMutablePointer {
-            if found != 0 { g_value_set_enum($0, Int32(clamping: value)) } else { g_value_set_int($0, Int32(clamping: value)) }
+            if found != 0 {
+                g_value_set_enum($0, Int32(clamping: value))
+            } else {
+                g_value_set_int($0, Int32(clamping: value))
+            }
         }
     }
 }

@@ -36,7 +36,9 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
 
     /// Copies of all structures.
     package var structures: [Structure] {
-        (0..<gst_caps_get_size(pointer)).compactMap { gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) } }
+        (0..<gst_caps_get_size(pointer)).compactMap {
+            gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) }
+        }
     }
 
     package static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
@@ -50,7 +52,8 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
         else { return nil }
         gst_structure_fixate_field_nearest_int(structure, "width", Int32(clamping: width))
         gst_structure_fixate_field_nearest_int(structure, "height", Int32(clamping: height))
-        gst_structure_fixate_field_nearest_fraction(structure, "framerate", Int32(clamping: framerate.0), Int32(clamping: max(1, framerate.1)))
+        gst_structure_fixate_field_nearest_fraction(
+            structure, "framerate", Int32(clamping: framerate.0), Int32(clamping: max(1, framerate.1)))
         guard let fixed = gst_caps_fixate(single) else { return nil }
         return Caps(taking: fixed)
     }

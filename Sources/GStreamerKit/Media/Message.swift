@@ -15,7 +15,10 @@ package final class Message: @unchecked Sendable {
         decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
     }
 
-    package enum Kind: Sendable, Equatable { case error, warning, info, eos, element, latency, qos, progress, stateChanged, asyncDone, deviceAdded, deviceRemoved, other }
+    package enum Kind: Sendable, Equatable {
+        case error, warning, info, eos, element, latency, qos, progress, stateChanged, asyncDone, deviceAdded,
+            deviceRemoved, other
+    }
 
     package var kind: Kind {
         switch pointer.pointee.type {
@@ -48,7 +51,8 @@ package final class Message: @unchecked Sendable {
     /// True if this element or one of its descendants posted the message.
     package func isFrom(within element: Element) -> Bool {
         guard let source = pointer.pointee.src else { return false }
-        return UnsafeMutableRawPointer(source) == element.raw || gst_object_has_as_ancestor(source, element.gstObject) != 0
+        return UnsafeMutableRawPointer(source) == element.raw
+            || gst_object_has_as_ancestor(source, element.gstObject) != 0
     }
 
     /// Domain, code, text, debug details and the details structure of an error or a warning.
@@ -80,7 +84,9 @@ package final class Message: @unchecked Sendable {
     package static func element(_ source: Element, _ structure: Structure) -> Message {
         Message(taking: gst_message_new_element(source.gstObject, gst_structure_copy(structure.pointer)))
     }
-    package static func latency(_ source: Element) -> Message { Message(taking: gst_message_new_latency(source.gstObject)) }
+    package static func latency(_ source: Element) -> Message {
+        Message(taking: gst_message_new_latency(source.gstObject))
+    }
 
     package enum Progress: Sendable { case start, update, complete, cancelled, failed }
     package static func progress(_ source: Element, _ progress: Progress, code: String, text: String) -> Message {
@@ -96,7 +102,10 @@ package final class Message: @unchecked Sendable {
     }
 
     /// Reports that a live source's buffer was dropped. Times are in ns, the statistics are counted in buffers.
-    package static func qos(_ source: Element, runningTime: ClockTime?, timestamp: ClockTime?, duration: ClockTime?, processed: UInt64, dropped: UInt64) -> Message {
+    package static func qos(
+        _ source: Element, runningTime: ClockTime?, timestamp: ClockTime?, duration: ClockTime?, processed: UInt64,
+        dropped: UInt64
+    ) -> Message {
         let none = GstClockTime(ClockTime.noneValue)
         let message = gst_message_new_qos(
             source.gstObject, 1, guint64(runningTime ?? .noneValue), guint64(none), guint64(timestamp ?? .noneValue),

@@ -50,7 +50,9 @@ package struct SDPDescription: Sendable, Equatable {
         guard let message = decart_sdp_message_new() else { throw GStreamerError(.badSDP, "out of memory") }
         defer { gst_sdp_message_free(message) }
         let bytes = Array(text.utf8)
-        let parsed = bytes.withUnsafeBufferPointer { gst_sdp_message_parse_buffer($0.baseAddress, guint($0.count), message) }
+        let parsed = bytes.withUnsafeBufferPointer {
+            gst_sdp_message_parse_buffer($0.baseAddress, guint($0.count), message)
+        }
         guard parsed == GST_SDP_OK, text.hasPrefix("v=0") else {
             throw GStreamerError(.badSDP, "the text is not a session description")
         }
@@ -66,7 +68,8 @@ package struct SDPDescription: Sendable, Equatable {
 
     private static func read(_ attribute: UnsafePointer<GstSDPAttribute>) -> SDPAttribute {
         SDPAttribute(
-            attribute.pointee.key.map { String(cString: $0) } ?? "", attribute.pointee.value.map { String(cString: $0) })
+            attribute.pointee.key.map { String(cString: $0) } ?? "", attribute.pointee.value.map { String(cString: $0) }
+        )
     }
 
     private static func read(_ found: UnsafePointer<GstSDPMedia>) -> SDPMedia {

@@ -27,7 +27,8 @@ package struct VideoInfo: @unchecked Sendable {
     package var hasPlainLuma: Bool {
         guard let format = info.finfo else { return false }
         let flags = format.pointee.flags.rawValue
-        return flags & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0 && format.pointee.n_planes > 1 && format.pointee.plane.0 == 0
+        return flags & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0 && format.pointee.n_planes > 1
+            && format.pointee.plane.0 == 0
             && format.pointee.depth.0 == 8 && format.pointee.pixel_stride.0 == 1
     }
     package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
@@ -71,7 +72,8 @@ extension Buffer {
         let done: Void? = buffer.withVideoPlanes(video, writable: true) { planes in
             for (index, plane) in planes.enumerated() {
                 let rows = index == 0 ? video.height : (video.height &+ 1) / 2
-                plane.base.initializeMemory(as: UInt8.self, repeating: index == 0 ? 16 : 128, count: plane.stride &* rows)
+                plane.base.initializeMemory(
+                    as: UInt8.self, repeating: index == 0 ? 16 : 128, count: plane.stride &* rows)
             }
         }
         return done == nil ? nil : buffer

@@ -65,7 +65,8 @@ extension Pad {
             pad, GstPadProbeType(rawValue: kinds),
             { _, _, data in
                 guard let data else { return GST_PAD_PROBE_OK }
-                return Unmanaged<GateBox>.fromOpaque(data).takeUnretainedValue().isOpen() ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP
+                return Unmanaged<GateBox>.fromOpaque(data).takeUnretainedValue().isOpen()
+                    ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP
             }, Unmanaged.passRetained(GateBox(isOpen)).toOpaque(),
             { data in if let data { Unmanaged<GateBox>.fromOpaque(data).release() } })
     }

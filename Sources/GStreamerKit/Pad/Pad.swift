@@ -58,7 +58,9 @@ package class Pad: GObject, @unchecked Sendable {
     package func link(_ sink: Pad) throws(GStreamerError) {
         let result = gst_pad_link(pad, sink.pad)
         guard result == GST_PAD_LINK_OK else {
-            throw GStreamerError(.linkFailed, "could not link \(name) to \(sink.name): \(String(cString: gst_pad_link_get_name(result)))")
+            throw GStreamerError(
+                .linkFailed, "could not link \(name) to \(sink.name): \(String(cString: gst_pad_link_get_name(result)))"
+            )
         }
     }
 

@@ -5,7 +5,9 @@ package struct QueryRef {
     let pointer: UnsafeMutablePointer<GstQuery>
     init(_ pointer: UnsafeMutablePointer<GstQuery>) { self.pointer = pointer }
 
-    package enum Kind: Sendable, Equatable { case latency, caps, acceptCaps, seeking, position, duration, allocation, drain, other }
+    package enum Kind: Sendable, Equatable {
+        case latency, caps, acceptCaps, seeking, position, duration, allocation, drain, other
+    }
 
     package var kind: Kind {
         switch decart_query_type(pointer) {

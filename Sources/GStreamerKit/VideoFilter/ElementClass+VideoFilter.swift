@@ -102,8 +102,7 @@ private let prepareOutputBuffer:
         return parent(of: transform)?.prepare_output_buffer?(transform, input, output) ?? GST_FLOW_ERROR
     }
 
-private func frameSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int)
-{
+private func frameSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int) {
     if let meta = gst_buffer_get_video_meta(buffer) { return (Int(meta.pointee.width), Int(meta.pointee.height)) }
     let info = videoInfo(of: transform)
     return (Int(info.width), Int(info.height))

@@ -116,7 +116,10 @@ final class FrameHandler: ChannelInboundHandler {
             return
         }
         let data = context.channel.allocator.buffer(bytes: bytes)
-        write(context, WebSocketFrame(fin: true, opcode: messages == .text ? .text : .binary, maskKey: .random(), data: data), promise)
+        write(
+            context,
+            WebSocketFrame(fin: true, opcode: messages == .text ? .text : .binary, maskKey: .random(), data: data),
+            promise)
     }
 
     /// Starts the closing handshake, bounded by a timeout.

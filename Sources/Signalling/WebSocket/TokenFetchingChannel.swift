@@ -28,7 +28,7 @@ package final class TokenFetchingChannel: SignallingChannel {
     /// on any thread; may block briefly.
     package typealias MakeChannel =
         @Sendable (APIKey, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void) throws(SessionError)
-            -> any SignallingChannel
+        -> any SignallingChannel
 
     /// - Parameter onEvent: called on the network thread; must not block.
     package init(

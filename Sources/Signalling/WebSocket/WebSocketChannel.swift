@@ -231,7 +231,9 @@ private final class Connection: @unchecked Sendable {
         let requestedAt = requestedAt ?? now
         let timing = FrameHandler.Timing(
             pingInterval: TimeAmount(configuration.pingInterval), closeLimit: TimeAmount(configuration.closeLimit))
-        let frames = FrameHandler(timing: timing, messages: configuration.messages) { [weak self] event in self?.frames(event) }
+        let frames = FrameHandler(timing: timing, messages: configuration.messages) { [weak self] event in
+            self?.frames(event)
+        }
         let pipeline = context.pipeline.syncOperations
         try pipeline.addHandler(WebSocketFrameEncoder())
         let decoder = WebSocketFrameDecoder(maxFrameSize: MessageAssembler.maximumMessageSize)

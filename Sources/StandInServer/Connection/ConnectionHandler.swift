@@ -282,13 +282,15 @@ final class ConnectionHandler: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         // Delivers an event to the machine only while this media is the current one.
-        let update: @Sendable (@escaping @Sendable (inout ControlStateMachine) -> [ControlStateMachine.Action]) -> Void = { event in
-            eventLoop.execute {
-                let (handler, context) = bound.value
-                guard handler.mediaGeneration == generation, handler.media != nil else { return }
-                handler.perform(event(&handler.machine), context)
+        let update:
+            @Sendable (@escaping @Sendable (inout ControlStateMachine) -> [ControlStateMachine.Action]) -> Void = {
+                event in
+                eventLoop.execute {
+                    let (handler, context) = bound.value
+                    guard handler.mediaGeneration == generation, handler.media != nil else { return }
+                    handler.perform(event(&handler.machine), context)
+                }
             }
-        }
         let painter = FramePainter(
             look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
         ) { [board = services.board] count in

@@ -83,7 +83,9 @@ struct ControlStateMachine {
 
     mutating func opened() -> [Action] {
         if rules.isViewer { return [.send(.status("ready"))] }
-        guard rules.transports.contains(.webrtc), !(rules.asksForRoom && rules.transports.contains(.livekit)) else { return [] }
+        guard rules.transports.contains(.webrtc), !(rules.asksForRoom && rules.transports.contains(.livekit)) else {
+            return []
+        }
         return [.send(.status("ready")), .send(.sessionID(rules.identity))]
     }
 
@@ -173,7 +175,9 @@ struct ControlStateMachine {
         if isDirect, phase != .idle { return [.receiveOffer(sdp)] }
         guard phase == .idle else { return [.send(.error("unexpected offer: this session has its media path"))] }
         guard rules.transports.contains(.webrtc) else {
-            return [.send(.error("unexpected offer: media go through a LiveKit room here, ask for it with livekit_join"))]
+            return [
+                .send(.error("unexpected offer: media go through a LiveKit room here, ask for it with livekit_join"))
+            ]
         }
         phase = .negotiating(.webrtc)
         isDirect = true

@@ -103,9 +103,11 @@ extension FaultKind {
         case .room(.tokenRefused): "the room rejects the token of livekit_room_info with 401"
         case .room(.noCandidates): "no candidates in the room, in either direction"
         case .room(.leaveDisconnect): "the room sends leave, DISCONNECT, at= seconds (5) after the client joined"
-        case .room(.leaveResume): "the room sends leave, RESUME, at= seconds (5) after the client joined; a resumed client has to join again"
+        case .room(.leaveResume):
+            "the room sends leave, RESUME, at= seconds (5) after the client joined; a resumed client has to join again"
         case .room(.leaveReconnect): "the room sends leave, RECONNECT, at= seconds (5) after the client joined"
-        case .room(.restart): "the room resets its connection and ends its media at= seconds (5) after the client joined; it may join again"
+        case .room(.restart):
+            "the room resets its connection and ends its media at= seconds (5) after the client joined; it may join again"
         case .sessionLimit: "generation_ended (timeout) and close 1000 at= seconds (10) after opening"
         case .generationEnded:
             "generation_ended at= seconds (5), reason= (insufficient_credits); media stop, the session continues"

@@ -66,7 +66,9 @@ struct FaultScript {
         switch kind {
         case .forever:
             let n = fault.n ?? 12
-            return [entering, positionMessage(n, of: n), .every(seconds: max(interval, 0.01), [positionMessage(n, of: n)])]
+            return [
+                entering, positionMessage(n, of: n), .every(seconds: max(interval, 0.01), [positionMessage(n, of: n)]),
+            ]
         case .n:
             let n = min(fault.n ?? 3, 1000)
             let positions = (0..<n).map { index in
@@ -93,8 +95,10 @@ struct FaultScript {
     private mutating func applyFaults(_ action: ControlStateMachine.Action) -> [Step] {
         switch action {
         case .send(.promptAck), .send(.setImageAck): return acknowledged(action)
-        case .send(.answer(let sdp)): return [.action(.send(.answer(sdp: DescriptionFault.applyFaults(answer: sdp, plan))))]
-        case .startMedia(let offer): return [.action(.startMedia(offer: DescriptionFault.applyFaults(offer: offer, plan)))]
+        case .send(.answer(let sdp)):
+            return [.action(.send(.answer(sdp: DescriptionFault.applyFaults(answer: sdp, plan))))]
+        case .startMedia(let offer):
+            return [.action(.startMedia(offer: DescriptionFault.applyFaults(offer: offer, plan)))]
         case .send(.iceCandidate(let candidate)): return CandidateFault.applyFaults(sent: candidate, plan)
         case .addRemoteCandidate: return CandidateFault.applyFaults(received: action, plan)
         case .send(.livekitRoomInfo): return roomInfo(action)
@@ -110,7 +114,9 @@ struct FaultScript {
         if let fault = plan.first(.queue(.n)) {
             return [.later(seconds: Double(min(fault.n ?? 3, 1000)) * (fault.interval ?? 1), [.action(action)])]
         }
-        if let fault = plan.first(.queue(.jump)) { return [.later(seconds: 7 * (fault.interval ?? 1), [.action(action)])] }
+        if let fault = plan.first(.queue(.jump)) {
+            return [.later(seconds: 7 * (fault.interval ?? 1), [.action(action)])]
+        }
         return [.action(action)]
     }
 

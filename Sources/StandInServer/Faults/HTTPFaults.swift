@@ -34,7 +34,8 @@ extension HTTPAnswer {
     private init(page status: Int) {
         self.init(status, "a login page")
         contentType = "text/html"
-        body = "<!doctype html><html><head><title>Login</title></head><body><form>Log in to use this network"
+        body =
+            "<!doctype html><html><head><title>Login</title></head><body><form>Log in to use this network"
             + "</form></body></html>"
     }
 

@@ -35,7 +35,9 @@ struct BareOffer {
         refusals = zip(sections, sections.dropFirst() + [lines.count]).flatMap { start, end -> [String] in
             let words = lines[start].split(separator: " ")
             guard words.count > 3 else { return [] }
-            return ["\(words[0]) 0 \(words[2]) \(words[3])"] + lines[start..<end].filter { $0.hasPrefix("a=mid:") } + ["a=inactive"]
+            return ["\(words[0]) 0 \(words[2]) \(words[3])"] + lines[start..<end].filter { $0.hasPrefix("a=mid:") } + [
+                "a=inactive"
+            ]
         }
         codecLines = lines.filter { line in
             ["rtpmap", "fmtp", "rtcp-fb"].contains { line.hasPrefix("a=\($0):\(payloadType) ") }

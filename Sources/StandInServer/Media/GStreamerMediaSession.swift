@@ -29,7 +29,8 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var isOver = false
 
     init(
-        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults,
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.bitrate = bitrate
         self.latency = latency

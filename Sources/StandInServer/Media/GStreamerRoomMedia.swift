@@ -82,7 +82,9 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             }
             try send(to: connection)
             var lines = RoomLines()
-            for (kind, direction) in [(MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection)] {
+            for (kind, direction) in [
+                (MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection),
+            ] {
                 if direction?.receives ?? false { lines.comes.insert(kind) }
                 if direction?.sends ?? false { lines.goes.insert(kind) }
                 lines.takers[kind] = connection.sendMid(kind)
@@ -104,7 +106,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         if encoder == nil, connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters {
             try sendVideo(parameters, to: connection)
         }
-        if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters, let echo,
+        if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters,
+            let echo,
             let pipeline
         {
             echoIsSent = true

@@ -227,7 +227,9 @@ final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
     func show(_ frame: Buffer, _ caps: Caps) {
         guard let now = queue.currentRunningTime else { return }
         let before = pad.currentCaps
-        if before == nil { pad.push(GStreamerKit.Event.streamStart(id: "standin/viewer", groupID: Event.nextGroupID())) }
+        if before == nil {
+            pad.push(GStreamerKit.Event.streamStart(id: "standin/viewer", groupID: Event.nextGroupID()))
+        }
         if before != caps { pad.push(Event.caps(caps)) }
         if before == nil { pad.push(Event.timeSegment()) }
         frame.pts = now

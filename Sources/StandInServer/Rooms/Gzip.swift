@@ -17,7 +17,9 @@ enum Gzip {
                         G_CONVERTER_INPUT_AT_END, &read, &written, nil)
                 }
             }
-            guard state != G_CONVERTER_ERROR, read + written > 0, Int(written) <= limit - result.count else { return nil }
+            guard state != G_CONVERTER_ERROR, read + written > 0, Int(written) <= limit - result.count else {
+                return nil
+            }
             result += part.prefix(Int(written))
             if state == G_CONVERTER_FINISHED { return result }
             rest = rest.dropFirst(Int(read))

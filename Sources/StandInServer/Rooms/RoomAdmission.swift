@@ -96,7 +96,8 @@ enum RoomAdmission {
             return .refused(HTTPAnswer(400, "cannot decode the join request"))
         }
         return .admitted(
-            room, RoomJoin(autoSubscribe: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join))
+            room, RoomJoin(autoSubscribe: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join)
+        )
     }
 }
 

@@ -301,7 +301,9 @@ struct RoomStateMachine {
         // The participant offers even if it has enough m-lines; our answer then carries the tracks.
         let needed = due.subtracting(takers)
         var requirement = LiveKitMediaSectionsRequirement()
-        (requirement.numVideos, requirement.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
+        (requirement.numVideos, requirement.numAudios) = (
+            needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0
+        )
         return [.offer(due), .send(.with { $0.mediaSectionsRequirement = requirement })]
     }
 

@@ -119,7 +119,8 @@ struct ChildPipeline: Sendable {
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
             transports: configuration.transports, asksForRoom: request.asksForRoom,
-            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.viewedSessionID != nil)
+            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.viewedSessionID != nil
+        )
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {

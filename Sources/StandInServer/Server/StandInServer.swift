@@ -21,7 +21,9 @@ package final class StandInServer: Sendable {
 
     /// Opens no socket until `start()`.
     package convenience init(configuration: StandInConfiguration) {
-        self.init(configuration: configuration, engine: GStreamerMediaEngine(bitrate: configuration.bitrate, latency: configuration.latency))
+        self.init(
+            configuration: configuration,
+            engine: GStreamerMediaEngine(bitrate: configuration.bitrate, latency: configuration.latency))
     }
 
     /// Uses another media engine than GStreamer's, as tests do.
@@ -30,7 +32,8 @@ package final class StandInServer: Sendable {
         services = ConnectionServices(
             board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
             roomICE: configuration.roomICE, servesSingleConnections: configuration.servesSingleConnections,
-            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker, log: configuration.log)
+            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker, log: configuration.log
+        )
     }
 
     /// Blocks until connections are accepted.

@@ -8,7 +8,9 @@ package enum AudioEncoderBin {
         let resample = try Element(factory: "audioresample")
         let format = try Element(factory: "capsfilter")
         format.set(
-            "caps", caps: try Caps("audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[1, 2], layout=(string)interleaved"))
+            "caps",
+            caps: try Caps(
+                "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[1, 2], layout=(string)interleaved"))
         let encoder = try Element(factory: "opusenc")
         // `generic` instead of `voice`: the input may be speech, music or ambient noise.
         encoder.set("audio-type", "generic")

@@ -11,7 +11,8 @@ package struct FrameSize: Sendable, Equatable {
     package static let maximumPixels = 4096 * 2304
 
     package var isAcceptable: Bool {
-        width > 0 && height > 0 && width <= Self.maximumSide && height <= Self.maximumSide && width * height <= Self.maximumPixels
+        width > 0 && height > 0 && width <= Self.maximumSide && height <= Self.maximumSide
+            && width * height <= Self.maximumPixels
     }
 }
 
@@ -32,7 +33,8 @@ extension VideoCodec {
         guard frame.count >= 10 else { return nil }
         return [
             FrameSize(
-                width: (Int(frame[6]) | Int(frame[7]) << 8) & 0x3fff, height: (Int(frame[8]) | Int(frame[9]) << 8) & 0x3fff)
+                width: (Int(frame[6]) | Int(frame[7]) << 8) & 0x3fff,
+                height: (Int(frame[8]) | Int(frame[9]) << 8) & 0x3fff)
         ]
     }
 
@@ -43,7 +45,9 @@ extension VideoCodec {
         for length in Self.vp9Frames(frame) {
             guard length <= frame.count - start else { return nil }
             if length > 0 {
-                guard let size = Self.vp9Size(UnsafeRawBufferPointer(rebasing: frame[start..<(start + length)])) else { return nil }
+                guard let size = Self.vp9Size(UnsafeRawBufferPointer(rebasing: frame[start..<(start + length)])) else {
+                    return nil
+                }
                 sizes += size
             }
             start += length
@@ -70,7 +74,9 @@ extension VideoCodec {
         // show_existing_frame: no new frame is decoded.
         guard let repeats = bits.number(1) else { return nil }
         if repeats == 1 { return [] }
-        guard let isDelta = bits.number(1), let isShown = bits.number(1), let isResilient = bits.number(1) else { return nil }
+        guard let isDelta = bits.number(1), let isShown = bits.number(1), let isResilient = bits.number(1) else {
+            return nil
+        }
         if isDelta == 0 {
             guard bits.number(24) == 0x498342, skipColors(&bits, profile) else { return nil }
             return size(&bits)
@@ -156,12 +162,16 @@ extension VideoCodec {
                 guard bits.golomb() != nil else { return nil }
             } else if order == 1 {
                 bits.skip(1)
-                guard bits.golomb() != nil, bits.golomb() != nil, let count = bits.golomb(), count <= 255 else { return nil }
+                guard bits.golomb() != nil, bits.golomb() != nil, let count = bits.golomb(), count <= 255 else {
+                    return nil
+                }
                 for _ in 0..<count { guard bits.golomb() != nil else { return nil } }
             }
             guard bits.golomb() != nil else { return nil }
             bits.skip(1)
-            guard let width = bits.golomb(), let height = bits.golomb(), let isProgressive = bits.number(1) else { return nil }
+            guard let width = bits.golomb(), let height = bits.golomb(), let isProgressive = bits.number(1) else {
+                return nil
+            }
             return FrameSize(width: (width + 1) * 16, height: (height + 1) * 16 * (2 - isProgressive))
         }
     }

@@ -150,8 +150,10 @@ enum EncoderTuning {
     ]
 
     private static let libvpx: [(String, String)] = [
-        ("deadline", "1"), ("threads", "1"), ("lag-in-frames", "0"), ("end-usage", "cbr"), ("keyframe-max-dist", "2000"),
-        ("keyframe-mode", "auto"), ("buffer-size", "600"), ("buffer-initial-size", "300"), ("buffer-optimal-size", "400"),
+        ("deadline", "1"), ("threads", "1"), ("lag-in-frames", "0"), ("end-usage", "cbr"),
+        ("keyframe-max-dist", "2000"),
+        ("keyframe-mode", "auto"), ("buffer-size", "600"), ("buffer-initial-size", "300"),
+        ("buffer-optimal-size", "400"),
         ("undershoot", "95"), ("overshoot", "15"), ("max-intra-bitrate", "300"), ("error-resilient", "default"),
     ]
 

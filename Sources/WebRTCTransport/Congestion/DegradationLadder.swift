@@ -52,7 +52,9 @@ package struct DegradationLadder: Sendable {
         let area = Double(min(max(width, 16), 16_384)) * Double(min(max(height, 16), 16_384))
         let slow = [15, 10, 5].filter { $0 >= floor && Double($0) < full * 0.9 }
         var steps = [Step(level: Level(), minimumBitrate: Self.minimumBitrate(area, full))]
-        for rate in slow { steps.append(Step(level: Level(frameRate: rate), minimumBitrate: Self.minimumBitrate(area, Double(rate)))) }
+        for rate in slow {
+            steps.append(Step(level: Level(frameRate: rate), minimumBitrate: Self.minimumBitrate(area, Double(rate))))
+        }
         let slowest = slow.last
         for scale in [Scale.threeQuarters, .half] {
             let ratio = Double(scale.numerator) / Double(scale.denominator)

@@ -52,7 +52,11 @@ struct Negotiation: Sendable {
     private enum SignalingState { case new, haveLocalOffer, stable }
     /// An m-line of the session. It keeps its index in `lines`.
     private struct MediaSection {
-        enum Content: Equatable { case media(MediaKind), application, other(String) }
+        enum Content: Equatable {
+            case media(MediaKind)
+            case application
+            case other(String)
+        }
         var content: Content
         var mid: String
         /// The directions that it may be used for.
@@ -226,7 +230,9 @@ struct Negotiation: Sendable {
         if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
         try checkTransport(remote)
         var (negotiatedVideo, negotiatedAudio): (NegotiatedVideo?, NegotiatedAudio?)
-        func negotiatedDirection(_ line: MediaSection, _ remoteDirection: MediaDirection, _ msid: String?) -> MediaDirection {
+        func negotiatedDirection(_ line: MediaSection, _ remoteDirection: MediaDirection, _ msid: String?)
+            -> MediaDirection
+        {
             if line.role == .recvonly, !wants(line.mid, msid) { return .inactive }
             return line.direction.limited(to: remoteDirection.reversed)
         }
@@ -242,7 +248,8 @@ struct Negotiation: Sendable {
                     ? try remote.video(at: index, preferring: type, available: offered)
                     : try? remote.video(at: index, preferring: type, available: offered)
                 if let found {
-                    negotiatedVideo = NegotiatedVideo(found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedVideo)
+                    negotiatedVideo = NegotiatedVideo(
+                        found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedVideo)
                     if line.role.sends, found.extensions.rid != nil {
                         negotiatedVideo?.sentLayers = simulcast.filter(found.receivedLayers.contains)
                     }
@@ -251,7 +258,8 @@ struct Negotiation: Sendable {
                 }
             case .media(.audio):
                 if let found = remote.audio(at: index) {
-                    negotiatedAudio = NegotiatedAudio(found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedAudio)
+                    negotiatedAudio = NegotiatedAudio(
+                        found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedAudio)
                 } else {
                     lines[index].isRefused = true
                 }
@@ -274,7 +282,9 @@ struct Negotiation: Sendable {
 
     var mayAnswer: Bool { signalingState != .haveLocalOffer }
 
-    func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError) -> RemoteDescription {
+    func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError)
+        -> RemoteDescription
+    {
         guard mayAnswer else { throw Self.wrongState }
         var choice = RemoteDescription.Choice()
         choice.requiresVideo = !hasDataChannels
@@ -378,7 +388,9 @@ struct Negotiation: Sendable {
                 return kept
             }
             let content: MediaSection.Content =
-                if isTaken { MediaKind(rawValue: kind).map(MediaSection.Content.media) ?? .application } else { .other(kind) }
+                if isTaken { MediaKind(rawValue: kind).map(MediaSection.Content.media) ?? .application } else {
+                    .other(kind)
+                }
             let role: MediaDirection = content == .media(.video) && mid != video?.mid ? .recvonly : .sendrecv
             return MediaSection(content: content, mid: mid, role: role, isRefused: !isTaken)
         }
@@ -403,7 +415,9 @@ struct Negotiation: Sendable {
         let type =
             video?.codec.payloadType
             ?? coming.flatMap { try? remote.video(at: $0, available: { $0.isAvailable }) }?.codec.payloadType
-        for index in all.filter({ remote.direction(at: $0).receives }) + all.filter({ !remote.direction(at: $0).receives }) {
+        for index in all.filter({ remote.direction(at: $0).receives })
+            + all.filter({ !remote.direction(at: $0).receives })
+        {
             switch MediaKind(rawValue: remote.kinds[index]) {
             case .video:
                 guard let found = try? remote.video(at: index, preferring: type, available: { $0.isAvailable }),
@@ -415,11 +429,14 @@ struct Negotiation: Sendable {
                 var all = NegotiatedVideo(found, line.direction, beside: negotiatedVideo)
                 all.receivedLayers = (negotiatedVideo?.receivedLayers ?? []) + line.receivedLayers
                 if !line.receivedLayers.isEmpty {
-                    (all.extensions.rid, all.extensions.repairedRID) = (found.extensions.rid, found.extensions.repairedRID)
+                    (all.extensions.rid, all.extensions.repairedRID) = (
+                        found.extensions.rid, found.extensions.repairedRID
+                    )
                 }
                 negotiatedVideo = all
             case .audio:
-                guard let found = remote.audio(at: index), (negotiatedAudio ?? audio).map({ $0.payloadType == found.payloadType }) ?? true
+                guard let found = remote.audio(at: index),
+                    (negotiatedAudio ?? audio).map({ $0.payloadType == found.payloadType }) ?? true
                 else { continue }
                 let line = NegotiatedAudio(found, direction(.audio, found.mid, found.direction))
                 answers[index] = .audio(answered(line))

@@ -14,7 +14,9 @@ extension PeerConnection {
     }
 
     /// Adds this many m-lines for receiving to the next offer and all later ones; see `unidirectionalSections`.
-    package func addReceiveSections(_ count: [MediaKind: Int]) { negotiation.withLock { $0.value.addReceiveSections(count) } }
+    package func addReceiveSections(_ count: [MediaKind: Int]) {
+        negotiation.withLock { $0.value.addReceiveSections(count) }
+    }
 
     /// Sends our video on a new m-line from the next offer on.
     package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
@@ -71,7 +73,8 @@ extension PeerConnection {
             let agent = try makeAgent(isControlling: remote.isLite)
             // The answerer is the DTLS client (RFC 8842 5.3), unless the offer says `active`.
             let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
-            let text = try negotiation.answer(remote, localTransport(agent, setup: role == .client ? "active" : "passive"))
+            let text = try negotiation.answer(
+                remote, localTransport(agent, setup: role == .client ? "active" : "passive"))
             try apply(negotiation)
             try setUp(remote, role: role)
             try start(agent)

@@ -85,7 +85,8 @@ package final class PeerConnection: @unchecked Sendable {
         let audioNumber = UInt32.random(in: 1...(UInt32.max - LocalIdentity.videoSSRCs))
         let number = audioNumber + 1
         rateControl = SendRateControl(
-            range: configuration.bitrateRange, start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
+            range: configuration.bitrateRange,
+            start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
             ssrc: number)
         let cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
         let name = configuration.msid ?? "\(cname) \(cname)-video"
@@ -242,7 +243,9 @@ package final class PeerConnection: @unchecked Sendable {
             return
         }
         // All media share one BUNDLE transport: candidates of other m-lines do not apply.
-        if let index = candidate.sdpMLineIndex, index != 0, index != transportIndex, candidate.sdpMid != transportMid { return }
+        if let index = candidate.sdpMLineIndex, index != 0, index != transportIndex, candidate.sdpMid != transportMid {
+            return
+        }
         agent?.addRemoteCandidate(candidate.candidate)
     }
 
@@ -301,7 +304,9 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func advance(_ status: DTLSStatus) {
         if case .failed(let error) = status {
-            fail(PeerConnectionError(error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
+            fail(
+                PeerConnectionError(
+                    error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
             // Send the alert after the event: the remote peer closes its signalling channel on the alert, and that must
             // not overtake the reason.
             return network.async { [self] in flushDTLS() }
@@ -376,7 +381,9 @@ package final class PeerConnection: @unchecked Sendable {
                 counters.remoteEstimate.store(bitrate, ordering: .relaxed)
                 onEvent(.remoteBitrateEstimate(bitrate))
             }
-            if let target = rateControl.received(rtcp: packet, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds) {
+            if let target = rateControl.received(
+                rtcp: packet, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds)
+            {
                 onEvent(.bitrateTarget(target))
             }
             if admits(reportersOf: packet, now) { receive(rtcp: packet) }
@@ -434,7 +441,8 @@ package final class PeerConnection: @unchecked Sendable {
         rtpBin.video.received(rtp: packet)
     }
 
-    private func hasPlace(_ ssrc: UInt32, in streams: inout InboundSources, _ kind: MediaKind, _ now: Duration) -> Bool {
+    private func hasPlace(_ ssrc: UInt32, in streams: inout InboundSources, _ kind: MediaKind, _ now: Duration) -> Bool
+    {
         guard streams.admits(ssrc, now: now) else {
             counters.refused.wrappingAdd(1, ordering: .relaxed)
             return false
@@ -448,7 +456,8 @@ package final class PeerConnection: @unchecked Sendable {
         guard case .connected = state else { return }
         estimator.update()
         if let remoteSSRC {
-            let packet = RTCPFeedback.makeREMB(bitrate: estimator.estimate, senderSSRC: identity.ssrc, mediaSSRC: remoteSSRC)
+            let packet = RTCPFeedback.makeREMB(
+                bitrate: estimator.estimate, senderSSRC: identity.ssrc, mediaSSRC: remoteSSRC)
             packet.withUnsafeBytes { send(rtcp: $0, of: .video) }
         }
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
@@ -504,7 +513,8 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func send(
-        _ buffer: UnsafeMutableRawBufferPointer, length: Int, _ agent: ICEAgent, _ srtp: SRTPTransform, _ counters: Counters
+        _ buffer: UnsafeMutableRawBufferPointer, length: Int, _ agent: ICEAgent, _ srtp: SRTPTransform,
+        _ counters: Counters
     ) {
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { counters.sent(protected) }

@@ -20,7 +20,8 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
     package init(extmap values: [String] = []) {
         for value in values {
             let parts = value.split(separator: " ", maxSplits: 1)
-            guard parts.count == 2, let id = UInt8(parts[0].split(separator: "/").first ?? ""), (1...14).contains(id) else { continue }
+            guard parts.count == 2, let id = UInt8(parts[0].split(separator: "/").first ?? ""), (1...14).contains(id)
+            else { continue }
             switch parts[1].trimmedASCII.split(separator: " ").first.map(String.init) {
             case Self.midURI: mid = id
             case Self.absoluteSendTimeURI: absoluteSendTime = id
@@ -137,7 +138,9 @@ package final class HeaderExtensionWriter {
         return (scratch, total)
     }
 
-    private func copy(_ packet: UnsafeRawBufferPointer, reserve: Int) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
+    private func copy(_ packet: UnsafeRawBufferPointer, reserve: Int) -> (
+        buffer: UnsafeMutableRawBufferPointer, length: Int
+    )? {
         guard packet.count + reserve <= scratch.count else { return nil }
         scratch.copyMemory(from: packet)
         return (scratch, packet.count)

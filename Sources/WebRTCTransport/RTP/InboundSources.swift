@@ -9,7 +9,9 @@ package struct InboundSources {
 
     /// The defaults suit all SSRCs of a connection: a room's simulcast with RTX, audio and the reporters of RTCP are
     /// ten, and a restart of all of them doubles that.
-    package init(capacity: Int = 32, silence: Duration = .seconds(2)) { (self.capacity, self.silence) = (capacity, silence) }
+    package init(capacity: Int = 32, silence: Duration = .seconds(2)) {
+        (self.capacity, self.silence) = (capacity, silence)
+    }
 
     package var count: Int { lastPacket.count }
 

@@ -10,7 +10,8 @@ package enum RTCPFeedback {
             guard compound[at] >> 6 == 2, length <= compound.count - at else { return found }
             // PSFB (206), application layer feedback (FMT 15), "REMB" after two SSRCs.
             if compound[at + 1] == 206, compound[at] & 0x1f == 15, length >= 20,
-                compound[at + 12] == 0x52, compound[at + 13] == 0x45, compound[at + 14] == 0x4d, compound[at + 15] == 0x42
+                compound[at + 12] == 0x52, compound[at + 13] == 0x45, compound[at + 14] == 0x4d,
+                compound[at + 15] == 0x42
             {
                 let exponent = Int(compound[at + 17] >> 2)
                 let mantissa = Int(compound[at + 17] & 3) << 16 | Int(compound[at + 18]) << 8 | Int(compound[at + 19])

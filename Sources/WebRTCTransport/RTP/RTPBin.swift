@@ -198,7 +198,9 @@ final class RTPBin: @unchecked Sendable {
         guard let request = event.structure, request.name == "GstRTPRetransmissionRequest" else { return true }
         guard let sequence = request.int("seqnum"), let ssrc = request.int("ssrc") else { return false }
         return budget.withLock {
-            $0.allows(ssrc: UInt32(truncatingIfNeeded: ssrc), sequence: UInt16(truncatingIfNeeded: sequence), now: MonotonicTime.now)
+            $0.allows(
+                ssrc: UInt32(truncatingIfNeeded: ssrc), sequence: UInt16(truncatingIfNeeded: sequence),
+                now: MonotonicTime.now)
         }
     }
 

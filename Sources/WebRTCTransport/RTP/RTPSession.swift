@@ -26,9 +26,11 @@ extension RTPSessionParameters {
         let codec = video.codec
         let type = codec.payloadType
         var text = "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(type), "
-        text += "encoding-name=(string)\(codec.codec.encodingName), rtcp-fb-nack=(boolean)true, rtcp-fb-nack-pli=(boolean)true"
+        text +=
+            "encoding-name=(string)\(codec.codec.encodingName), rtcp-fb-nack=(boolean)true, rtcp-fb-nack-pli=(boolean)true"
         if codec.usesTransportCC, let id = video.extensions.transportWideCC {
-            text += ", rtcp-fb-transport-cc=(boolean)true, extmap-\(id)=(string)\"\(HeaderExtensionIDs.transportWideCCURI)\""
+            text +=
+                ", rtcp-fb-transport-cc=(boolean)true, extmap-\(id)=(string)\"\(HeaderExtensionIDs.transportWideCCURI)\""
         }
         if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
         caps = [:]
@@ -129,7 +131,9 @@ final class RTPSession: @unchecked Sendable {
     /// is right.
     private func linkShown() -> ErrorIsolator? {
         var linked: ErrorIsolator?
-        while let isolator = streams.withLock({ streams in streams.shown.flatMap { streams.isolators[$0] } }), isolator !== linked {
+        while let isolator = streams.withLock({ streams in streams.shown.flatMap { streams.isolators[$0] } }),
+            isolator !== linked
+        {
             receivePad.setTarget(isolator.inside)
             linked = isolator
         }

@@ -35,10 +35,14 @@ package struct RetransmissionBudget {
     }
 
     package mutating func allows(ssrc: UInt32, sequence: UInt16, now: Duration) -> Bool {
-        if let updated, now > updated { bytes = min(capacity, bytes + bytesPerSecond * ((now - updated) / .seconds(1))) }
+        if let updated, now > updated {
+            bytes = min(capacity, bytes + bytesPerSecond * ((now - updated) / .seconds(1)))
+        }
         updated = max(updated ?? now, now)
         let slot = Int(sequence) % requests.count
-        if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < roundTrip { return false }
+        if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < roundTrip {
+            return false
+        }
         guard bytes >= Double(Self.packetSize) else { return false }
         bytes -= Double(Self.packetSize)
         requests[slot] = Request(ssrc: ssrc, sequence: sequence, time: now)

@@ -125,7 +125,8 @@ struct LocalDescription: Sendable {
             + [SDPAttribute("setup", transport.setup), SDPAttribute("mid", mid)]
     }
 
-    private func rtpLines(mid: String, _ extensions: HeaderExtensionIDs, _ direction: MediaDirection) -> [SDPAttribute] {
+    private func rtpLines(mid: String, _ extensions: HeaderExtensionIDs, _ direction: MediaDirection) -> [SDPAttribute]
+    {
         [SDPAttribute("rtcp", "9 IN IP4 0.0.0.0")] + transportLines(mid: mid)
             + extensions.extmap.map { SDPAttribute("extmap", $0) }
             + [SDPAttribute(direction.rawValue), SDPAttribute("rtcp-mux")]
@@ -145,7 +146,8 @@ struct LocalDescription: Sendable {
 
     private func media(_ video: Video) -> SDPMedia {
         let codec = video.codec
-        var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(codec.payloadType)])
+        var media = SDPMedia(
+            kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(codec.payloadType)])
         if let retransmission = codec.retransmissionPayloadType { media.formats.append(String(retransmission)) }
         var lines = rtpLines(mid: video.mid, video.extensions, video.direction)
         let type = codec.payloadType
@@ -176,7 +178,8 @@ struct LocalDescription: Sendable {
         var media = SDPMedia(kind: "audio", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(type)])
         media.attributes =
             rtpLines(mid: audio.mid, audio.extensions, audio.direction) + [
-                SDPAttribute("rtpmap", "\(type) opus/48000/2"), SDPAttribute("fmtp", "\(type) minptime=10;useinbandfec=1"),
+                SDPAttribute("rtpmap", "\(type) opus/48000/2"),
+                SDPAttribute("fmtp", "\(type) minptime=10;useinbandfec=1"),
             ]
         if audio.direction.sends { media.attributes += sourceLines(identity.audioName, [identity.audioSSRC]) }
         return media

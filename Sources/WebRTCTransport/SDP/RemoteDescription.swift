@@ -89,7 +89,8 @@ package struct RemoteDescription: Sendable {
     ///   - wants: Selects tracks by `msid`.
     ///   - available: True for codecs that we can use.
     package init(
-        parsing text: String, isOffer: Bool, choice: Choice = Choice(), wants: (_ msid: String?) -> Bool = { _ in true },
+        parsing text: String, isOffer: Bool, choice: Choice = Choice(),
+        wants: (_ msid: String?) -> Bool = { _ in true },
         available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) {
         let sdp = try Self.parse(text)
@@ -115,7 +116,8 @@ package struct RemoteDescription: Sendable {
         } else if choice.requiresVideo, !choice.mayHoldNothing {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
-        guard let index = videoIndex ?? audio?.mediaIndex ?? others ?? (choice.mayHoldNothing ? usable.first : nil) else {
+        guard let index = videoIndex ?? audio?.mediaIndex ?? others ?? (choice.mayHoldNothing ? usable.first : nil)
+        else {
             throw PeerConnectionError(.rejected, "the remote description has no usable m-line")
         }
         try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio)
@@ -175,7 +177,9 @@ package struct RemoteDescription: Sendable {
 
     private static func parse(_ text: String) throws(PeerConnectionError) -> SDPDescription {
         let sdp: SDPDescription
-        do { sdp = try SDPDescription(parsing: text) } catch { throw PeerConnectionError(.badDescription, error.message) }
+        do { sdp = try SDPDescription(parsing: text) } catch {
+            throw PeerConnectionError(.badDescription, error.message)
+        }
         guard sdp.media.reduce(sdp.attributes.count, { $0 + $1.attributes.count }) <= maximumAttributes else {
             throw PeerConnectionError(
                 .badDescription, "the session description has more than \(maximumAttributes) attributes")
@@ -324,13 +328,17 @@ private struct PayloadTypes {
 
     /// Up to 16 names for an error message; letters and digits only, because the remote peer chooses them.
     var encodingNames: [String] {
-        types.compactMap(name).filter { !$0.isEmpty && $0.utf8.count <= 32 && $0.utf8.allSatisfy(Self.isTokenCharacter) }
-            .prefix(16).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+        types.compactMap(name).filter {
+            !$0.isEmpty && $0.utf8.count <= 32 && $0.utf8.allSatisfy(Self.isTokenCharacter)
+        }
+        .prefix(16).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
     }
 
     private static func isTokenCharacter(_ byte: UInt8) -> Bool {
         switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."): true
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
+            UInt8(ascii: "."):
+            true
         default: false
         }
     }
@@ -338,7 +346,9 @@ private struct PayloadTypes {
     /// RTX payload types by the type that they retransmit; the first one in the m-line wins.
     private var retransmissionTypes: [String: Int] {
         types.reduce(into: [:]) { found, type in
-            guard name(type) == "RTX", let of = FormatParameters(parameters[type] ?? "")["apt"], found[of] == nil else { return }
+            guard name(type) == "RTX", let of = FormatParameters(parameters[type] ?? "")["apt"], found[of] == nil else {
+                return
+            }
             found[of] = type
         }
     }

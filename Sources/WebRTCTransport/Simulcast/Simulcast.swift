@@ -28,12 +28,16 @@ package struct SimulcastLayer: Sendable, Equatable {
         let longer = max(width, height)
         let count = longer >= 960 ? 3 : longer >= 480 ? 2 : 1
         guard count > 1 else { return [] }
-        return ["q", "h", "f"].prefix(count).reversed().enumerated().map { SimulcastLayer(rid: $1, scaleResolutionDownBy: 1 << $0) }
+        return ["q", "h", "f"].prefix(count).reversed().enumerated().map {
+            SimulcastLayer(rid: $1, scaleResolutionDownBy: 1 << $0)
+        }
     }
 
     /// The layer's frame size. A scaled length is even, as 4:2:0 requires, and at least 16.
     package func size(of frame: (width: Int, height: Int)) -> (width: Int, height: Int) {
-        func part(_ length: Int) -> Int { scaleResolutionDownBy == 1 ? length : max(16, (length / max(scaleResolutionDownBy, 1)) & ~1) }
+        func part(_ length: Int) -> Int {
+            scaleResolutionDownBy == 1 ? length : max(16, (length / max(scaleResolutionDownBy, 1)) & ~1)
+        }
         return (part(frame.width), part(frame.height))
     }
 }
@@ -49,7 +53,10 @@ package struct SimulcastAllocation: Sendable {
     package init(_ layers: [SimulcastLayer], width: Int, height: Int, frameRate: Double) {
         needs = layers.map { layer in
             let size = layer.size(of: (width, height))
-            return max(1, DegradationLadder(width: size.width, height: size.height, frameRate: frameRate).steps.first?.minimumBitrate ?? 1)
+            return max(
+                1,
+                DegradationLadder(width: size.width, height: size.height, frameRate: frameRate).steps.first?
+                    .minimumBitrate ?? 1)
         }
         count = needs.count
     }

@@ -86,7 +86,8 @@ package final class SimulcastEncoderBin: VideoSender {
     package func setSize(width: Int, height: Int) {
         for branch in branches {
             let size = branch.layer.size(of: (width, height))
-            let caps = "video/x-raw, width=(int)\(size.width), height=(int)\(size.height), pixel-aspect-ratio=(fraction)1/1"
+            let caps =
+                "video/x-raw, width=(int)\(size.width), height=(int)\(size.height), pixel-aspect-ratio=(fraction)1/1"
             if let caps = try? Caps(caps) { branch.filter?.set("caps", caps: caps) }
         }
     }

@@ -17,7 +17,9 @@ package struct SimulcastSelector {
         package var arrived: String?
         /// The SSRC of the layer that is forwarded from now on.
         package var activeSSRC: UInt32?
-        package init(arrived: String? = nil, activeSSRC: UInt32? = nil) { (self.arrived, self.activeSSRC) = (arrived, activeSSRC) }
+        package init(arrived: String? = nil, activeSSRC: UInt32? = nil) {
+            (self.arrived, self.activeSSRC) = (arrived, activeSSRC)
+        }
     }
 
     /// - Parameters:
@@ -30,7 +32,9 @@ package struct SimulcastSelector {
 
     /// Received packets by rid.
     package var packets: [String: UInt64] {
-        streams.values.reduce(into: [:]) { $0[String(decoding: rids[$1.layer], as: UTF8.self), default: 0] &+= $1.count }
+        streams.values.reduce(into: [:]) {
+            $0[String(decoding: rids[$1.layer], as: UTF8.self), default: 0] &+= $1.count
+        }
     }
 
     /// - Parameters:
@@ -47,7 +51,11 @@ package struct SimulcastSelector {
         }
         streams[ssrc] = (layer, (streams[ssrc]?.count ?? 0) &+ 1, now)
         guard ssrc != activeSSRC else { return update }
-        if let activeSSRC, let current = streams[activeSSRC], current.layer < layer, now - current.last < Self.layerTimeout { return update }
+        if let activeSSRC, let current = streams[activeSSRC], current.layer < layer,
+            now - current.last < Self.layerTimeout
+        {
+            return update
+        }
         (activeSSRC, update.activeSSRC) = (ssrc, ssrc)
         return update
     }

@@ -29,7 +29,8 @@ final class Call: @unchecked Sendable {
 
     /// - Parameter send: Sends a message to the remote peer.
     init(
-        _ implementation: Implementation, sending: Sending, receiving: Receiving, send: @escaping @Sendable (PeerMessage) -> Void
+        _ implementation: Implementation, sending: Sending, receiving: Receiving,
+        send: @escaping @Sendable (PeerMessage) -> Void
     ) throws {
         self.sending = sending
         self.receiving = receiving

@@ -25,13 +25,16 @@ struct FrameRate {
         return figures
     }
 
-    private var source: String { "pattern=\(pattern) ! video/x-raw,format=I420,width=1280,height=704,framerate=\(framerate)/1" }
+    private var source: String {
+        "pattern=\(pattern) ! video/x-raw,format=I420,width=1280,height=704,framerate=\(framerate)/1"
+    }
 
     private func session() throws -> [String: Double] {
         let standIn = try StandInProcess()
         defer { standIn.end() }
         let pipeline = try Pipeline(
-            description: "videotestsrc is-live=true \(source) ! decarttransform name=t base-url=\(standIn.url) api-key=bench "
+            description:
+                "videotestsrc is-live=true \(source) ! decarttransform name=t base-url=\(standIn.url) api-key=bench "
                 + "transport=\(transport) codec=\(codec) width=1280 height=704 "
                 + "framerate=\(framerate) max-framerate=\(framerate) ! fakesink sync=false")
         guard let element = pipeline.child(named: "t") else { throw BenchError("no decarttransform") }

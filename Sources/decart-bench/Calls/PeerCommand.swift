@@ -7,7 +7,8 @@ import Synchronization
 /// input, one per line.
 struct PeerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "peer", abstract: "The remote peer of a measurement; started by the other commands.", shouldDisplay: false)
+        commandName: "peer", abstract: "The remote peer of a measurement; started by the other commands.",
+        shouldDisplay: false)
 
     @Option var far = Implementation.ours
 

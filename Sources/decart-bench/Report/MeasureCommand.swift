@@ -35,7 +35,8 @@ struct MeasureCommand: ParsableCommand {
         case .encoder: try encoder()
         case .rate:
             let rate = FrameRate(
-                plugin: plugin, transport: transport, codec: codec, pattern: pattern, framerate: framerate, seconds: seconds)
+                plugin: plugin, transport: transport, codec: codec, pattern: pattern, framerate: framerate,
+                seconds: seconds)
             for (name, value) in try rate.measure() { report(name, value) }
         }
     }

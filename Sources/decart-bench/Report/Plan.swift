@@ -112,8 +112,11 @@ struct Plan {
         func sample(_ implementation: Implementation, _ count: Int, _ name: String) -> Samples {
             samples["\(implementation.rawValue) \(count) \(name)"] ?? Samples()
         }
-        func net(_ implementation: Implementation, _ count: Int, _ name: String, per scaleResolutionDownBy: Double) -> Double? {
-            guard let value = sample(implementation, count, name).median, let base = sample(.none, count, name).median else {
+        func net(_ implementation: Implementation, _ count: Int, _ name: String, per scaleResolutionDownBy: Double)
+            -> Double?
+        {
+            guard let value = sample(implementation, count, name).median, let base = sample(.none, count, name).median
+            else {
                 return nil
             }
             return (value - base) / scaleResolutionDownBy
@@ -144,7 +147,8 @@ struct Plan {
         if counts.contains(4), counts.contains(16) {
             for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
                 func further(_ implementation: Implementation) -> Double? {
-                    guard let many = net(implementation, 16, name, per: unit), let few = net(implementation, 4, name, per: unit)
+                    guard let many = net(implementation, 16, name, per: unit),
+                        let few = net(implementation, 4, name, per: unit)
                     else { return nil }
                     return (many - few) / 12
                 }
@@ -181,7 +185,8 @@ struct Plan {
         for _ in 0..<(quick ? 1 : 3) {
             for implementation in [Implementation.ours, .webrtcbin] {
                 let figures = measure(
-                    ["latency", "--implementation", implementation.rawValue, "--seconds", quick ? "4" : "6"], problems: &problems)
+                    ["latency", "--implementation", implementation.rawValue, "--seconds", quick ? "4" : "6"],
+                    problems: &problems)
                 for value in figures["p50"] ?? [] { median[implementation, default: Samples()].add(value) }
                 for value in figures["p95"] ?? [] { late[implementation, default: Samples()].add(value) }
             }
@@ -258,13 +263,16 @@ struct Plan {
         guard let plugin else { return head + "Left out: no `--plugin`.\n" }
         var problems: [String] = []
         var rows: [[String]] = []
-        let sources = [("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30)]
+        let sources = [
+            ("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30),
+        ]
         for (name, pattern, framerate) in sources {
             for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
                 for codec in ["vp8", "h264", "vp9"] {
                     let figures = measure(
                         [
-                            "rate", "--plugin", plugin, "--transport", transport, "--codec", codec, "--pattern", pattern,
+                            "rate", "--plugin", plugin, "--transport", transport, "--codec", codec, "--pattern",
+                            pattern,
                             "--framerate", String(framerate), "--seconds", quick ? "5" : "10",
                         ], problems: &problems)
                     let values = FrameRate.names.map { name in

@@ -20,7 +20,9 @@ struct RunCommand: ParsableCommand {
     var cycles: Int?
 
     @Option(
-        help: ArgumentHelp("The plugin whose loading and frame rate are measured; without it these parts are left out.", valueName: "file")
+        help: ArgumentHelp(
+            "The plugin whose loading and frame rate are measured; without it these parts are left out.",
+            valueName: "file")
     )
     var plugin: String?
 
@@ -30,7 +32,9 @@ struct RunCommand: ParsableCommand {
             valueName: "part"))
     var only: [Part] = []
 
-    enum Part: String, CaseIterable, ExpressibleByArgument { case connect, load, latency, growth, plugin, encoder, rate }
+    enum Part: String, CaseIterable, ExpressibleByArgument {
+        case connect, load, latency, growth, plugin, encoder, rate
+    }
 
     private static var library: String {
         guard let text = gst_version_string() else { return "GStreamer" }

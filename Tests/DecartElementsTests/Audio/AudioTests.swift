@@ -42,7 +42,8 @@ extension ElementTests {
                     let now = try #require(pipeline.pipeline.currentRunningTime)
                     let delay = Int64(now) - Int64(try #require(seen.end))
                     #expect(delay < 1_000_000_000 && delay > -200_000_000, "\(delay) ns")
-                    let latency = try #require(pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.queryPeerLatency())
+                    let latency = try #require(
+                        pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.queryPeerLatency())
                     #expect(latency.live && latency.minimum >= 120_000_000 && latency.minimum < 200_000_000)
                 }
             }
@@ -75,7 +76,8 @@ extension ElementTests {
                         if round == 0 {
                             threads = Process.threadCount
                         } else {
-                            #expect(eventually { Process.threadCount <= threads }, "\(Process.threadCount), not \(threads)")
+                            #expect(
+                                eventually { Process.threadCount <= threads }, "\(Process.threadCount), not \(threads)")
                         }
                     }
                     let longest = picture.longestGap(since: start)
@@ -120,9 +122,12 @@ extension ElementTests {
                     let id = pipeline.transform.string("session-id")
                     pipeline.transform.set("mute-audio", true)
                     #expect(sound.waitForSilence())
-                    let (sent, received) = (pipeline.count("audio-buffers-sent"), pipeline.count("audio-buffers-received"))
+                    let (sent, received) = (
+                        pipeline.count("audio-buffers-sent"), pipeline.count("audio-buffers-received")
+                    )
                     let isSent = eventually {
-                        pipeline.count("audio-buffers-sent") > sent && pipeline.count("audio-buffers-received") > received
+                        pipeline.count("audio-buffers-sent") > sent
+                            && pipeline.count("audio-buffers-received") > received
                     }
                     #expect(isSent)
                     #expect(pipeline.waitForFrames(20))
@@ -233,7 +238,11 @@ extension ElementTests {
                     pad.send(Event.flushStart())
                     pad.send(Event.flushStop())
                     pad.send(Event.streamStart(id: "another", groupID: Event.nextGroupID()))
-                    pad.send(Event.caps(try Caps("audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)1, layout=(string)interleaved")))
+                    pad.send(
+                        Event.caps(
+                            try Caps(
+                                "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)1, layout=(string)interleaved"
+                            )))
                     pad.send(Event.timeSegment())
                     // The source may have pushed during the flush, got FLUSHING and ended its task.
                     branch.source.setState(.ready)
@@ -357,7 +366,8 @@ extension ElementTests {
                     }
                 }
                 let played = try Pipeline(
-                    description: "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=sound sync=false")
+                    description:
+                        "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=sound sync=false")
                 let sound = AudioWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
                 played.setState(.playing)
                 defer { played.setState(.null) }
@@ -369,7 +379,8 @@ extension ElementTests {
         // MARK: Inputs
 
         @Test(arguments: [
-            "format=F32LE,rate=44100,channels=2", "format=U8,rate=8000,channels=1", "format=S24_32BE,rate=96000,channels=6",
+            "format=F32LE,rate=44100,channels=2", "format=U8,rate=8000,channels=1",
+            "format=S24_32BE,rate=96000,channels=6",
             "format=F64LE,rate=11025,channels=8", "format=S16LE,rate=48000,channels=2,layout=non-interleaved",
         ])
         func everyFormatIsTaken(caps: String) throws {

@@ -28,14 +28,17 @@ extension ElementTests {
                     try .withSound(standIn, properties, prompt: "", sound: Self.beep, source: Self.dark)
                 ) { pipeline in
                     try onlyAtTheSecond(pipeline)
-                    let flashes = Watched<[UInt64]>([]), beeps = Watched<[UInt64]>([])
+                    let flashes = Watched<[UInt64]>([])
+                    let beeps = Watched<[UInt64]>([])
                     try watchFlashes(pipeline, flashes)
                     try watchBeeps(pipeline, beeps)
                     pipeline.play()
                     #expect(flashes.wait(seconds: 40) { $0.count >= count + 2 })
                     #expect(beeps.wait(seconds: 5) { $0.count >= count })
                     for flash in flashes.value.dropFirst(2) {
-                        let nearest = beeps.value.map { Double(Int64(flash) - Int64($0)) / 1e6 }.min { abs($0) < abs($1) }
+                        let nearest = beeps.value.map { Double(Int64(flash) - Int64($0)) / 1e6 }.min {
+                            abs($0) < abs($1)
+                        }
                         if let nearest, abs(nearest) < 500 { found.apart.append(nearest) }
                         let since = Double(flash % Self.period) / 1e6
                         found.flashes.append(since > 900 ? since - 1000 : since)
@@ -51,7 +54,8 @@ extension ElementTests {
             let video = try #require(pipeline.pipeline.child(named: "source")?.staticPad("src"))
             let sound = try #require(pipeline.pipeline.child(named: "tone")?.staticPad("src"))
             video.addProbe(.buffer) { item in
-                guard case .buffer(let buffer) = item, let time = buffer.pts, Self.isOn(time), let copy = buffer.copyOfMetadata()
+                guard case .buffer(let buffer) = item, let time = buffer.pts, Self.isOn(time),
+                    let copy = buffer.copyOfMetadata()
                 else { return .pass }
                 let luma = TransformPipeline.width * TransformPipeline.height
                 _ = copy.withMutableBytes { bytes in
@@ -60,7 +64,8 @@ extension ElementTests {
                 return .replace(copy)
             }
             sound.addProbe(.buffer) { item in
-                guard case .buffer(let buffer) = item, let time = buffer.pts, !Self.isOn(time), let copy = buffer.copyOfMetadata()
+                guard case .buffer(let buffer) = item, let time = buffer.pts, !Self.isOn(time),
+                    let copy = buffer.copyOfMetadata()
                 else { return .pass }
                 _ = copy.withMutableBytes { $0.initializeMemory(as: UInt8.self, repeating: 0) }
                 return .replace(copy)
@@ -72,7 +77,8 @@ extension ElementTests {
             var wasOn = true
             try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                 if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
-                guard case .buffer(let buffer) = item, let video, let time = buffer.pts, let picture = Picture(buffer, video)
+                guard case .buffer(let buffer) = item, let video, let time = buffer.pts,
+                    let picture = Picture(buffer, video)
                 else { return .pass }
                 let isOn = picture.mean(x: 0.5, y: 0.5).luma > 126
                 if isOn, !wasOn { flashes.change { $0.append(time) } }
@@ -102,11 +108,16 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: ["arrival", "capture"], [0, 320]) func flashAndBeepLeaveInStep(timestamps: String, delay: Int) throws {
+        @Test(arguments: ["arrival", "capture"], [0, 320]) func flashAndBeepLeaveInStep(timestamps: String, delay: Int)
+            throws
+        {
             let found = try run("timestamps=\(timestamps)", delay: delay, flashes: 8)
-            let apart = spread(found.apart), flashes = spread(found.flashes)
+            let apart = spread(found.apart)
+            let flashes = spread(found.flashes)
             print("flash and beep, \(timestamps), model \(delay) ms: \(found.apart.map { Int($0) })")
-            print("  apart: median \(apart.median) ms, worst \(apart.worst) ms of \(found.apart.count); flash at \(flashes.median) ms")
+            print(
+                "  apart: median \(apart.median) ms, worst \(apart.worst) ms of \(found.apart.count); flash at \(flashes.median) ms"
+            )
             #expect(found.apart.count >= 7)
             #expect(abs(apart.median) <= Self.limit)
             #expect(found.apart.count { abs($0) > Self.limit } <= 1, "\(found.apart)")

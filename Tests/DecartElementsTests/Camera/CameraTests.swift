@@ -121,7 +121,8 @@ extension ElementTests {
             for (name, property) in carried {
                 let found = try #require(own[name], "decartsrc has no \(name)")
                 // `subscribe-token` is also writable here, up to READY (1 << 10): decartsrc can watch another session.
-                let flags = property.flags | (name == "subscribe-token" ? UInt32(G_PARAM_WRITABLE.rawValue) | 1 << 10 : 0)
+                let flags =
+                    property.flags | (name == "subscribe-token" ? UInt32(G_PARAM_WRITABLE.rawValue) | 1 << 10 : 0)
                 #expect(found.type == property.type && found.flags == flags, "\(name)")
             }
             let source = try Element(factory: "decartsrc")

@@ -16,13 +16,18 @@ extension ElementTests {
             VirtualCameras.set(cameras)
             defer { VirtualCameras.set([]) }
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir")) { try body($0, standIn) }
+                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir")) {
+                    try body($0, standIn)
+                }
                 standIn.expectGoodConduct()
             }
         }
 
         private func isShown(_ camera: VirtualCamera, _ pipeline: TransformPipeline) -> Bool {
-            guard let raw = try? Reference.picture("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.caps)") else {
+            guard
+                let raw = try? Reference.picture(
+                    "videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.caps)")
+            else {
                 return false
             }
             return pipeline.waitForPicture(raw.applying(prompt: "film noir"))

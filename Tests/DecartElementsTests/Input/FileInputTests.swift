@@ -8,7 +8,8 @@ extension ElementTests {
         private static let frameCount = 40
 
         private func expectAllSent(
-            _ pipeline: TransformPipeline, _ standIn: StandIn, count: Int, sourceLocation: SourceLocation = #_sourceLocation
+            _ pipeline: TransformPipeline, _ standIn: StandIn, count: Int,
+            sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             let clock = ContinuousClock()
             pipeline.play()
@@ -30,7 +31,9 @@ extension ElementTests {
             #expect(pipeline.frames >= count - 2, "\(pipeline.frames) came back", sourceLocation: sourceLocation)
             #expect(pipeline.frames <= count, sourceLocation: sourceLocation)
             let session = try #require(standIn.sessions.first, sourceLocation: sourceLocation)
-            #expect(session.frameCount >= count - 1 && session.frameCount <= count, "\(session.frameCount)", sourceLocation: sourceLocation)
+            #expect(
+                session.frameCount >= count - 1 && session.frameCount <= count, "\(session.frameCount)",
+                sourceLocation: sourceLocation)
             #expect(pipeline.takeProblems().isEmpty, sourceLocation: sourceLocation)
         }
 
@@ -38,7 +41,8 @@ extension ElementTests {
             let raw = try Reference.input()
             try StandIn.run { standIn in
                 let source = TransformPipeline.source("num-buffers=\(Self.frameCount)")
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source, forbidden: raw)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source, forbidden: raw)) {
+                    pipeline in
                     try expectAllSent(pipeline, standIn, count: Self.frameCount)
                     #expect(pipeline.current.leaks == 0)
                 }
@@ -74,7 +78,8 @@ extension ElementTests {
 
         @Test func aFasterInputIsThinnedToTheLimit() throws {
             try StandIn.run { standIn in
-                let source = TransformPipeline.source("num-buffers=90", caps: "format=I420,\(TransformPipeline.size),framerate=60/1")
+                let source = TransformPipeline.source(
+                    "num-buffers=90", caps: "format=I420,\(TransformPipeline.size),framerate=60/1")
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.wait { $0.isEnded })
@@ -91,7 +96,8 @@ extension ElementTests {
 
         @Test func aSlowerInputIsNotFilledUp() throws {
             try StandIn.run { standIn in
-                let source = TransformPipeline.source("num-buffers=10", caps: "format=I420,\(TransformPipeline.size),framerate=10/1")
+                let source = TransformPipeline.source(
+                    "num-buffers=10", caps: "format=I420,\(TransformPipeline.size),framerate=10/1")
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.wait { $0.isEnded })

@@ -31,7 +31,8 @@ extension ElementTests {
 
         @Test func cropCutsOff() throws {
             try expect(
-                "orientation=landscape fit=crop", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88"))
+                "orientation=landscape fit=crop", source: Self.tall,
+                reference: Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88"))
         }
 
         @Test func letterboxAddsBlackBorders() throws {
@@ -42,15 +43,21 @@ extension ElementTests {
         }
 
         @Test func stretchChangesTheShape() throws {
-            try expect("orientation=landscape fit=stretch", source: Self.tall, reference: Reference.picture(Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))
+            try expect(
+                "orientation=landscape fit=stretch", source: Self.tall,
+                reference: Reference.picture(
+                    Self.tallOnce
+                        + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))
         }
 
         @Test func fitChangesWhilePlaying() throws {
             let cropped = try Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88")
             let stretched = try Reference.picture(
-                Self.tallOnce + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1")
+                Self.tallOnce
+                    + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1")
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "orientation=landscape fit=crop", source: Self.tall)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, "orientation=landscape fit=crop", source: Self.tall)) {
+                    pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForPicture(cropped, within: 5))
                     pipeline.transform.set("fit", "stretch")
@@ -68,7 +75,8 @@ extension ElementTests {
         func theOrientationTagTurnsThePictureAndGoesNoFurther(tag: String, direction: String) throws {
             let reference = try Reference.picture(
                 TransformPipeline.source("num-buffers=1")
-                    + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1")
+                    + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1"
+            )
             let source = TransformPipeline.liveSource + " ! taginject tags=\"image-orientation=\(tag),title=kept\""
             try StandIn.run { standIn in
                 // Landscape, whatever the input's orientation: this test compares content only.

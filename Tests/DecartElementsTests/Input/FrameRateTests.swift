@@ -22,7 +22,8 @@ extension ElementTests {
         }
 
         /// Returns the counters before and after `frames` further input frames; starts at the first returned frame.
-        private func run(_ frames: Int, _ properties: String, source: String) throws -> (before: Counts, after: Counts) {
+        private func run(_ frames: Int, _ properties: String, source: String) throws -> (before: Counts, after: Counts)
+        {
             try StandIn.run { standIn in
                 var counts: (before: Counts, after: Counts)?
                 try TransformPipeline.run(try .init(standIn, properties, source: source)) { pipeline in
@@ -44,7 +45,9 @@ extension ElementTests {
         func anOvershootOfTheMaximumCostsNoFrame(codec: String, maximum: Int) throws {
             let (before, after) = try run(
                 200, "codec=\(codec) max-bitrate=\(maximum)",
-                source: "videotestsrc pattern=snow is-live=true ! video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1")
+                source:
+                    "videotestsrc pattern=snow is-live=true ! video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1"
+            )
             #expect(after.skipped == before.skipped)
             #expect(after.dropped == before.dropped)
             // A few may be in flight at either end.

@@ -8,7 +8,8 @@ extension ElementTests {
         static let prompt = "film noir"
 
         private func expect(
-            source: String, _ properties: String = "fit=stretch orientation=landscape", reference: String? = nil, within limit: Double = 7,
+            source: String, _ properties: String = "fit=stretch orientation=landscape", reference: String? = nil,
+            within limit: Double = 7,
             sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             // Stretched, as the reference pipeline scales it.
@@ -45,7 +46,8 @@ extension ElementTests {
         @Test func interlacedInputBecomesWholePictures() throws {
             let source = TransformPipeline.source()
             try expect(
-                source: source + " ! capssetter caps=\"video/x-raw,interlace-mode=interleaved,field-order=top-field-first\"",
+                source: source
+                    + " ! capssetter caps=\"video/x-raw,interlace-mode=interleaved,field-order=top-field-first\"",
                 reference: source.replacing("is-live=true", with: "num-buffers=1"))
         }
 
@@ -75,7 +77,8 @@ extension ElementTests {
             try expect(
                 source: TransformPipeline.source(
                     caps: "format=I420,width=160,height=176,framerate=20/1,pixel-aspect-ratio=2/1"), "fit=crop",
-                reference: TransformPipeline.source("num-buffers=1", caps: "format=I420,width=160,height=176,framerate=20/1"))
+                reference: TransformPipeline.source(
+                    "num-buffers=1", caps: "format=I420,width=160,height=176,framerate=20/1"))
         }
     }
 }

@@ -46,14 +46,17 @@ extension ElementTests {
                     environment: [
                         // One malloc arena: otherwise the fill of sixteen arenas hides a leak (10 MiB over the first
                         // 100 cycles, 0.3 MiB over the next 200).
-                        Self.variable: String(cycles), "MALLOC_ARENA_MAX": "1", "GST_DEBUG": "GST_TRACER:7", "GST_DEBUG_FILE": log, "GST_DEBUG_NO_COLOR": "1",
+                        Self.variable: String(cycles), "MALLOC_ARENA_MAX": "1", "GST_DEBUG": "GST_TRACER:7",
+                        "GST_DEBUG_FILE": log, "GST_DEBUG_NO_COLOR": "1",
                         "GST_TRACERS": "leaks(filters=\"GstElement,GstPad,GstBus,GstBuffer,GstEvent,GstCaps\")",
                     ],
                     output: output)
                 let words = String(decoding: try readFile(output), as: UTF8.self)
                 #expect(status == 0, "\(words.suffix(3000))")
                 let text = String(decoding: try readFile(log), as: UTF8.self)
-                let alive = text.split(separator: "\n").filter { $0.contains("object-alive, type-name=") && !$0.contains("%s") }
+                let alive = text.split(separator: "\n").filter {
+                    $0.contains("object-alive, type-name=") && !$0.contains("%s")
+                }
                 #expect(alive.isEmpty, "\(alive.count) objects: \(alive.prefix(10).joined(separator: "\n"))")
             }
         }
@@ -99,12 +102,15 @@ extension ElementTests {
                 for cycle in 1...count {
                     VirtualCameras.set(cameras)
                     try TransformPipeline.run(
-                        try .camera(standIn, "mirror=auto fallback=freeze", prompt: "film noir", preview: cycle % 2 == 0)
+                        try .camera(
+                            standIn, "mirror=auto fallback=freeze", prompt: "film noir", preview: cycle % 2 == 0)
                     ) { pipeline in
                         let camera = pipeline.transform
                         func expect(_ id: String?) {
                             let isThere = eventually { camera.string("current-device") == id }
-                            #expect(isThere, "cycle \(cycle): \(camera.string("current-device") ?? "none"), not \(id ?? "none")")
+                            #expect(
+                                isThere,
+                                "cycle \(cycle): \(camera.string("current-device") ?? "none"), not \(id ?? "none")")
                         }
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
@@ -149,12 +155,16 @@ extension ElementTests {
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
                         for (processor, condition) in [
-                            ("videoconvert", "active"), ("no-such-element", "bypassed"), ("identity error-after=2", "bypassed"),
-                            (ProcessorTests.flip, "active"), ("identity name=standing sleep-time=2500000", "bypassed"), ("", "none"),
+                            ("videoconvert", "active"), ("no-such-element", "bypassed"),
+                            ("identity error-after=2", "bypassed"),
+                            (ProcessorTests.flip, "active"), ("identity name=standing sleep-time=2500000", "bypassed"),
+                            ("", "none"),
                             ("tee name=a ! queue ! fakesink a. ! queue", "active"),
                         ] {
                             pipeline.transform.set("processor", GValueBox(processor))
-                            if processor.contains("standing") { #expect(eventually { standing.note(in: pipeline.pipeline) }) }
+                            if processor.contains("standing") {
+                                #expect(eventually { standing.note(in: pipeline.pipeline) })
+                            }
                             expect(condition)
                         }
                         // NULL comes while one processor is being started, or while one blocks.
@@ -189,7 +199,9 @@ extension ElementTests {
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
                         let branch = try AudioBranch(TransformPipeline.tone(660), on: pipeline)
-                        #expect(try branch.sound().waitForTone(660), "cycle \(cycle): \(pipeline.takeProblems()) \(pipeline.stats?.description ?? "")")
+                        #expect(
+                            try branch.sound().waitForTone(660),
+                            "cycle \(cycle): \(pipeline.takeProblems()) \(pipeline.stats?.description ?? "")")
                         branch.release()
                         if cycle % 2 == 0 { #expect(branch.isGone.wait(seconds: 10) { $0 }, "cycle \(cycle)") }
                         branch.end()
@@ -239,7 +251,9 @@ extension ElementTests {
                 resident = Process.residentSize
             }
 
-            var description: String { "\(descriptors) fds, \(threads) threads, \(resident >> 10) KiB, \(allocated >> 10) KiB in use" }
+            var description: String {
+                "\(descriptors) fds, \(threads) threads, \(resident >> 10) KiB, \(allocated >> 10) KiB in use"
+            }
         }
 
         /// The leaks tracer writes its list in gst_deinit, after which the process cannot use GStreamer again.

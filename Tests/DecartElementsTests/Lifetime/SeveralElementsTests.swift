@@ -61,7 +61,9 @@ extension ElementTests {
             try #require(ElementTests.isReady)
             try StandIn.run { standIn in
                 let pipeline = try Pipeline(
-                    description: "\(TransformPipeline.liveSource) ! tee name=tee allow-not-linked=true ! queue ! fakesink name=always sync=false")
+                    description:
+                        "\(TransformPipeline.liveSource) ! tee name=tee allow-not-linked=true ! queue ! fakesink name=always sync=false"
+                )
                 let bus = BusWatch(pipeline)
                 defer { pipeline.setState(.null) }
                 let tee = try #require(pipeline.child(named: "tee"))

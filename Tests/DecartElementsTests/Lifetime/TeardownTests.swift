@@ -9,10 +9,12 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(4))) struct TeardownTests {
         /// Stops a pipeline in the phase that `until` waits for; `TransformPipeline.run` checks the time.
         private func stopAfter(
-            milliseconds: Int, url: String, mayFail: Bool = false, sourceLocation: SourceLocation = #_sourceLocation, until: () -> Bool
+            milliseconds: Int, url: String, mayFail: Bool = false, sourceLocation: SourceLocation = #_sourceLocation,
+            until: () -> Bool
         ) throws {
             try TransformPipeline.run(
-                try .init("base-url=\(url) api-key=x \(TransformPipeline.custom) prompt=noir"), sourceLocation: sourceLocation
+                try .init("base-url=\(url) api-key=x \(TransformPipeline.custom) prompt=noir"),
+                sourceLocation: sourceLocation
             ) { pipeline in
                 #expect(pipeline.play() != .failure, sourceLocation: sourceLocation)
                 #expect(until(), "the phase was never reached", sourceLocation: sourceLocation)
@@ -37,7 +39,9 @@ extension ElementTests {
         }
 
         @Test func whileANameIsLookedUp() throws {
-            for delay in [0, 5, 50] { try stopAfter(milliseconds: delay, url: "wss://nobody.invalid", mayFail: true) { true } }
+            for delay in [0, 5, 50] {
+                try stopAfter(milliseconds: delay, url: "wss://nobody.invalid", mayFail: true) { true }
+            }
         }
 
         /// NULL must not wait for the service. The proxy stalls after so many messages. 0: WebSocket open. 2: ready and

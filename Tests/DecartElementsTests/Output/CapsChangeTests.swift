@@ -22,8 +22,10 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(expected))
                     let filter = try #require(pipeline.pipeline.child(named: "in"))
                     let changes = [
-                        "format=I420,width=640,height=360,framerate=20/1", "format=RGBA,width=640,height=360,framerate=20/1",
-                        "format=RGBA,width=160,height=90,framerate=10/1", "format=NV12,width=33,height=321,framerate=30/1",
+                        "format=I420,width=640,height=360,framerate=20/1",
+                        "format=RGBA,width=640,height=360,framerate=20/1",
+                        "format=RGBA,width=160,height=90,framerate=10/1",
+                        "format=NV12,width=33,height=321,framerate=30/1",
                         "format=I420,width=320,height=176,framerate=20/1",
                     ]
                     for change in changes {
@@ -53,7 +55,8 @@ extension ElementTests {
                     let picture = try #require(pipeline.latestPicture)
                     #expect(picture.width == 640 && picture.height == 360)
                     let caps = try #require(pipeline.current.latest?.caps)
-                    #expect(caps.contains("framerate=(fraction)20/1") && caps.contains("pixel-aspect-ratio=(fraction)1/1"))
+                    #expect(
+                        caps.contains("framerate=(fraction)20/1") && caps.contains("pixel-aspect-ratio=(fraction)1/1"))
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }
@@ -84,7 +87,8 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, downstream: "capsfilter name=only")) { pipeline in
                     // Set after linking, because with these caps the link would fail.
-                    try #require(pipeline.pipeline.child(named: "only")).set("caps", caps: try Caps("video/x-raw,format=RGBA"))
+                    try #require(pipeline.pipeline.child(named: "only")).set(
+                        "caps", caps: try Caps("video/x-raw,format=RGBA"))
                     pipeline.play()
                     let error = try #require(pipeline.waitForError())
                     #expect(error.text.contains("videoconvert"))

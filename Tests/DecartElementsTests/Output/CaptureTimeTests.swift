@@ -55,7 +55,8 @@ extension ElementTests {
                 print("capture: \(found), the first \(shown.prefix(5).map(\.difference))")
                 #expect(abs(found.median) < Self.frame / 2)
                 // Timestamps are right from the first frame on; a loaded machine may delay a few.
-                #expect(shown.count { abs($0.difference) > Self.frame * 1.2 } <= 5, "\(shown.map { Int($0.difference) })")
+                #expect(
+                    shown.count { abs($0.difference) > Self.frame * 1.2 } <= 5, "\(shown.map { Int($0.difference) })")
                 #expect(standIn.sessions.first?.request.wantsLatencyMarker == true)
                 #expect(frames.markedCount == 0)
                 let time = pipeline.count("glass-to-glass-time")
@@ -124,7 +125,9 @@ extension ElementTests {
             try run("timestamps=capture min-latency=100", delay: 600) { _, pipeline, frames in
                 pipeline.output.set("sync", true)
                 pipeline.play()
-                let message = pipeline.waitForMessage { $0.kind == .latency && $0.sourceName == pipeline.transform.name }
+                let message = pipeline.waitForMessage {
+                    $0.kind == .latency && $0.sourceName == pipeline.transform.name
+                }
                 #expect(message != nil)
                 pipeline.pipeline.recalculateLatency()
                 #expect(frames.waitForShown(40))

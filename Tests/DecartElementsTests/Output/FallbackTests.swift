@@ -9,7 +9,9 @@ extension ElementTests {
             let raw = try Reference.input()
             try SilentServer.with { server in
                 try TransformPipeline.run(
-                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) fallback=\(fallback)", forbidden: raw)
+                    try .init(
+                        "base-url=\(server.url) api-key=x \(TransformPipeline.custom) fallback=\(fallback)",
+                        forbidden: raw)
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(20))

@@ -59,7 +59,8 @@ extension ElementTests {
                     }
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
-                    let decoder = try #require(pipeline.pipeline.allElements.first { $0.factoryName == MediaWay.current.decoder })
+                    let decoder = try #require(
+                        pipeline.pipeline.allElements.first { $0.factoryName == MediaWay.current.decoder })
                     try #require(decoder.staticPad("sink")).addProbe(.buffer) { item in
                         if case .buffer(let buffer) = item, !buffer.isDeltaUnit { keyFrames.change { $0 += 1 } }
                         return .pass
@@ -115,7 +116,9 @@ extension ElementTests {
                     isFree.change { $0 = true }
                     #expect(pipeline.waitForFrames(10))
                     let seen = pipeline.current
-                    #expect(seen.discontinuities.contains { $0 >= held - 1 && $0 <= held + 4 }, "\(seen.discontinuities), held at \(held)")
+                    #expect(
+                        seen.discontinuities.contains { $0 >= held - 1 && $0 <= held + 4 },
+                        "\(seen.discontinuities), held at \(held)")
                     let times = seen.times.compactMap { $0 }
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
                 }

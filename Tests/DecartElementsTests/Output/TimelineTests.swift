@@ -124,7 +124,8 @@ import Testing
 
     /// Feeds frames at 25 fps for `seconds`; each returns after `delay` ms. Returns the times of the marked frames, ms.
     private func run(
-        _ ledger: inout LatencyMarkerScheduler, from start: Int = 0, seconds: Int, delay: (Int) -> Int, answers: Bool = true
+        _ ledger: inout LatencyMarkerScheduler, from start: Int = 0, seconds: Int, delay: (Int) -> Int,
+        answers: Bool = true
     ) -> [Int] {
         var marked: [Int] = []
         var under: [(number: UInt16, due: Int)] = []

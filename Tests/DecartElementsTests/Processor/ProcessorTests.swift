@@ -94,7 +94,8 @@ extension ElementTests {
                     pipeline.play()
                     #expect(isShown(nil, pipeline))
                     // Draws a black bar over the lower third.
-                    pipeline.transform.set("processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
+                    pipeline.transform.set(
+                        "processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
                     #expect(
                         pipeline.wait {
                             guard let picture = $0.latest?.picture else { return false }
@@ -107,7 +108,9 @@ extension ElementTests {
         @Test func itsSizeIsPutRight() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
-                    try .init(standIn, "processor=\"videoscale ! video/x-raw,width=88,height=88,pixel-aspect-ratio=1/1\"", prompt: Self.look)
+                    try .init(
+                        standIn, "processor=\"videoscale ! video/x-raw,width=88,height=88,pixel-aspect-ratio=1/1\"",
+                        prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
                     // The square is in the middle of the sent frame, between borders.
@@ -125,12 +128,16 @@ extension ElementTests {
         @Test func theSizeOfWhatIsSentMayChange() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
-                    try .init(standIn, "orientation=landscape output-size=received processor=\"\(Self.flip)\"", prompt: Self.look)
+                    try .init(
+                        standIn, "orientation=landscape output-size=received processor=\"\(Self.flip)\"",
+                        prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
                     #expect(isShown(Self.flip, pipeline))
                     pipeline.transform.set("orientation", "portrait")
-                    #expect(pipeline.wait { $0.latest.map { $0.picture.height == 320 && $0.picture.width == 176 } ?? false })
+                    #expect(
+                        pipeline.wait { $0.latest.map { $0.picture.height == 320 && $0.picture.width == 176 } ?? false }
+                    )
                     #expect(pipeline.stats?.string("processor") == "active")
                     #expect(pipeline.takeProblems().isEmpty)
                 }
@@ -234,7 +241,8 @@ extension ElementTests {
             _ processor: String, _ pipeline: TransformPipeline, _ standIn: StandIn
         ) throws {
             let warning = try #require(pipeline.waitForProblem(.warning, seconds: 20), "\(processor)")
-            #expect(warning.text.contains("is bypassed: ") && warning.text.contains("The processor '"), "\(warning.text)")
+            #expect(
+                warning.text.contains("is bypassed: ") && warning.text.contains("The processor '"), "\(warning.text)")
             if processor.allSatisfy({ $0 >= " " && $0 != "\u{7f}" }) {
                 #expect(warning.text.contains(processor), "\(warning.text)")
             }
@@ -280,10 +288,13 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: ["no-such-element", "identity error-after=1", "valve drop=true", "identity sleep-time=8000000"])
+        @Test(arguments: [
+            "no-such-element", "identity error-after=1", "valve drop=true", "identity sleep-time=8000000",
+        ])
         func oneThatIsToReplaceAnotherMayFail(processor: String) throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look)) {
+                    pipeline in
                     let watch = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(isShown(Self.flip, pipeline))
@@ -297,7 +308,9 @@ extension ElementTests {
 
         // MARK: Teardown
 
-        @Test(arguments: [flip, "identity sleep-time=3000000", "valve drop=true", "identity error-after=3", "no-such-element"])
+        @Test(arguments: [
+            flip, "identity sleep-time=3000000", "valve drop=true", "identity error-after=3", "no-such-element",
+        ])
         func nullInEveryPhase(processor: String) throws {
             try StandIn.run { standIn in
                 for milliseconds in [0, 30, 300, 1500] {
@@ -322,7 +335,10 @@ extension ElementTests {
         /// Property changes on several threads, while the element starts, pauses and stops, neither deadlock nor leave
         /// it unusable.
         @Test func anythingAtAnyTime() throws {
-            let texts = [Self.flip, nil, Self.mirror, "no-such-element", "identity error-after=2", "valve drop=true", "", "tee ! queue"]
+            let texts = [
+                Self.flip, nil, Self.mirror, "no-such-element", "identity error-after=2", "valve drop=true", "",
+                "tee ! queue",
+            ]
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "fallback=passthrough", prompt: Self.look)) { pipeline in
                     let (element, target) = (pipeline.transform, pipeline.pipeline)
@@ -348,7 +364,9 @@ extension ElementTests {
         @Test func aCameraHasItToo() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
-                    try .camera(standIn, "source=\"\(TransformPipeline.source())\" processor=\"\(Self.flip)\"", prompt: Self.look)
+                    try .camera(
+                        standIn, "source=\"\(TransformPipeline.source())\" processor=\"\(Self.flip)\"",
+                        prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
                     #expect(isShown(Self.flip, pipeline))

@@ -17,7 +17,8 @@ extension ElementTests {
             _ name: String, code: String, saying words: String, _ properties: String, settings: [(String, String)] = [],
             mustBeImmediate: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
-            try TransformPipeline.run(try .init(properties, settings: settings), sourceLocation: sourceLocation) { pipeline in
+            try TransformPipeline.run(try .init(properties, settings: settings), sourceLocation: sourceLocation) {
+                pipeline in
                 let result = pipeline.play()
                 if mustBeImmediate { #expect(result == .failure, sourceLocation: sourceLocation) }
                 let error = try #require(pipeline.waitForError(), sourceLocation: sourceLocation)
@@ -25,8 +26,10 @@ extension ElementTests {
                 #expect(error.source == "t", sourceLocation: sourceLocation)
                 #expect(error.details?.string("code") == code, sourceLocation: sourceLocation)
                 #expect(
-                    error.text.lowercased().contains(words.lowercased()), "\(error.text)", sourceLocation: sourceLocation)
-                #expect(error.text.last.map { ".!?".contains($0) } == true, "\(error.text)", sourceLocation: sourceLocation)
+                    error.text.lowercased().contains(words.lowercased()), "\(error.text)",
+                    sourceLocation: sourceLocation)
+                #expect(
+                    error.text.last.map { ".!?".contains($0) } == true, "\(error.text)", sourceLocation: sourceLocation)
                 let said = error.text + error.debug + (error.details?.description ?? "")
                 #expect(!said.contains(TransformPipeline.key), sourceLocation: sourceLocation)
                 // The source may post "streaming stopped"; the element itself posts one error.
@@ -48,7 +51,8 @@ extension ElementTests {
         @Test func aKeyFileThatIsNotThere() throws {
             try expectError(
                 Self.notAuthorized, code: "INVALID_API_KEY", saying: "api-key-file",
-                "base-url=ws://127.0.0.1:9 api-key-file=/nonexistent/key \(TransformPipeline.custom)", mustBeImmediate: true)
+                "base-url=ws://127.0.0.1:9 api-key-file=/nonexistent/key \(TransformPipeline.custom)",
+                mustBeImmediate: true)
         }
 
         @Test(arguments: ["ftp://example.com", "nonsense", "wss://", "wss://user:secret@example.com"])
@@ -115,7 +119,8 @@ extension ElementTests {
 
         @Test func aModelOfUnknownSize() throws {
             try expectError(
-                Self.notFound, code: "MODEL_NOT_FOUND", saying: "lucy-latest", "base-url=ws://127.0.0.1:9 \(Self.key) model=unheard-of",
+                Self.notFound, code: "MODEL_NOT_FOUND", saying: "lucy-latest",
+                "base-url=ws://127.0.0.1:9 \(Self.key) model=unheard-of",
                 mustBeImmediate: true)
         }
 

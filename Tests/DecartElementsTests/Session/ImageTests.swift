@@ -4,15 +4,21 @@ import Testing
 
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2))) struct ImageTests {
-        private static func makeImage(_ folder: TemporaryFolder, _ name: String, encoder: String, pattern: String) throws -> String {
+        private static func makeImage(_ folder: TemporaryFolder, _ name: String, encoder: String, pattern: String)
+            throws -> String
+        {
             try #require(ElementTests.isReady)
             let path = folder.path(name)
             let pipeline = try Pipeline(
-                description: "videotestsrc num-buffers=1 pattern=\(pattern) ! video/x-raw,width=32,height=32 ! videoconvert ! \(encoder) ! filesink location=\(path)")
+                description:
+                    "videotestsrc num-buffers=1 pattern=\(pattern) ! video/x-raw,width=32,height=32 ! videoconvert ! \(encoder) ! filesink location=\(path)"
+            )
             defer { pipeline.setState(.null) }
             pipeline.setState(.playing)
             var isWritten = false
-            while !isWritten, let message = pipeline.bus.next(timeout: .seconds(10)) { isWritten = message.kind == .eos }
+            while !isWritten, let message = pipeline.bus.next(timeout: .seconds(10)) {
+                isWritten = message.kind == .eos
+            }
             #expect(isWritten)
             return path
         }
@@ -29,7 +35,8 @@ extension ElementTests {
                 let second = try Self.makeImage(folder, "second", encoder: encoder, pattern: "ball")
                 let (withFirst, withSecond) = (raw.applying(try tint(first)), raw.applying(try tint(second)))
                 try StandIn.run { standIn in
-                    try TransformPipeline.run(try .init(standIn, "reference-image=\(first)", forbidden: raw)) { pipeline in
+                    try TransformPipeline.run(try .init(standIn, "reference-image=\(first)", forbidden: raw)) {
+                        pipeline in
                         pipeline.play()
                         #expect(pipeline.waitForPicture(withFirst))
                         #expect(standIn.sessions.first?.imageCount == 1)
@@ -101,7 +108,8 @@ extension ElementTests {
 
         /// `set-prompt` and `set-image` act as their properties do: one request, one `notify`, and they hold for the next
         /// start.
-        @Test(arguments: ["decarttransform", "decartsrc"]) func actionSignalsHoldForTheNextStart(element: String) throws {
+        @Test(arguments: ["decarttransform", "decartsrc"]) func actionSignalsHoldForTheNextStart(element: String) throws
+        {
             let raw = try Reference.input()
             try TemporaryFolder.with { folder in
                 let bytes = try readFile(try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red"))
@@ -120,9 +128,11 @@ extension ElementTests {
                         }
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1))
-                        let id = pipeline.transform.emit("set-image", [GValueBox(bytes: bytes), GValueBox(String?.none), GValueBox(false)])?.int
+                        let id = pipeline.transform.emit(
+                            "set-image", [GValueBox(bytes: bytes), GValueBox(String?.none), GValueBox(false)])?.int
                         #expect(notified.value == ["reference-image"])
-                        #expect(pipeline.transform.emit("set-prompt", [GValueBox("film noir"), GValueBox(true)])?.int != 0)
+                        #expect(
+                            pipeline.transform.emit("set-prompt", [GValueBox("film noir"), GValueBox(true)])?.int != 0)
                         #expect(notified.value.sorted() == ["enrich", "prompt", "reference-image"])
                         for name in ["decart-prompt-result", "prompt-result"] {
                             let result = pipeline.waitForMessage {
@@ -131,19 +141,24 @@ extension ElementTests {
                             #expect(id != 0 && result?.structure?["accepted"]?.bool == true, "\(name)")
                         }
                         #expect(pipeline.waitForPicture(raw.applying(look)))
-                        #expect(pipeline.transform.string("prompt") == "film noir" && pipeline.transform.bool("enrich") == true)
+                        #expect(
+                            pipeline.transform.string("prompt") == "film noir"
+                                && pipeline.transform.bool("enrich") == true)
                         #expect(pipeline.transform.string("reference-image") == nil)
 
                         pipeline.pipeline.setState(.ready)
                         pipeline.play()
-                        #expect(standIn.wait { $0.count == 2 && $0[1].imageCount == 1 && $0[1].prompts == ["film noir"] })
+                        #expect(
+                            standIn.wait { $0.count == 2 && $0[1].imageCount == 1 && $0[1].prompts == ["film noir"] })
                         #expect(standIn.sessions.first?.imageCount == 1)
                         #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
                         #expect(pipeline.waitForPicture(raw.applying(look)))
 
                         // Without a session too, and a property replaces what a signal has set.
                         pipeline.pipeline.setState(.ready)
-                        #expect(pipeline.transform.emit("set-image", [GValueBox(bytes: []), GValueBox("lego"), GValueBox(false)])?.int == 0)
+                        #expect(
+                            pipeline.transform.emit(
+                                "set-image", [GValueBox(bytes: []), GValueBox("lego"), GValueBox(false)])?.int == 0)
                         pipeline.transform.set("prompt", GValueBox("anime"))
                         pipeline.play()
                         #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))

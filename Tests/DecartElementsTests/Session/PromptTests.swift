@@ -18,7 +18,9 @@ extension ElementTests {
                     let session = try #require(standIn.sessions.first)
                     #expect(session.prompts == ["film noir", "anime", "Lego World", "film noir"])
                     // No renegotiation.
-                    #expect(session.offerCount == MediaWay.current.offerCount && session.roomJoinCount == MediaWay.current.roomJoinCount)
+                    #expect(
+                        session.offerCount == MediaWay.current.offerCount
+                            && session.roomJoinCount == MediaWay.current.roomJoinCount)
                     #expect(pipeline.current.capsTexts.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                 }

@@ -49,7 +49,9 @@ extension ElementTests {
             #expect(element.string("model") == "lucy-restyle-2")
             #expect(element.string("prompt") == "")
             #expect(element.string("stun-server") == "stun://stun.l.google.com:19302")
-            for name in ["ca-file", "api-key-file", "reference-image", "session-id"] { #expect(element.string(name) == nil) }
+            for name in ["ca-file", "api-key-file", "reference-image", "session-id"] {
+                #expect(element.string(name) == nil)
+            }
             #expect(element.value("turn-servers")?.strings == [])
             #expect(element.int("connection-state") == 0)
         }
@@ -87,7 +89,8 @@ extension ElementTests {
         }
 
         static let counters = [
-            "frames-in", "frames-sent", "frames-dropped", "frames-skipped", "frames-received", "frames-out", "frames-late",
+            "frames-in", "frames-sent", "frames-dropped", "frames-skipped", "frames-received", "frames-out",
+            "frames-late",
             "packets-sent", "bytes-sent", "packets-received", "bytes-received", "packets-refused", "nacks-sent",
             "nacks-received", "plis-sent", "plis-received", "retries",
         ]
@@ -134,7 +137,9 @@ extension ElementTests {
                     #expect(stats.int("received-height") == 176)
                     #expect(stats.string("local-candidate-type") == "host")
                     #expect(stats["relayed"]?.bool == false && stats["receive-relayed"]?.bool == false)
-                    let phases = ["connect-open-time", "connect-upgrade-time", "connect-ack-time"].map { stats.int($0) ?? 0 }
+                    let phases = ["connect-open-time", "connect-upgrade-time", "connect-ack-time"].map {
+                        stats.int($0) ?? 0
+                    }
                     #expect(phases.reduce(0, +) <= (stats.int("time-to-first-frame") ?? 0) * 3)
                     pipeline.pipeline.setState(.null)
                     try check("NULL again")
@@ -187,7 +192,9 @@ extension ElementTests {
         @Test func noPictureOfThePipelineShowsASecret() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
-                    try .init(standIn, "turn-servers=<\"turn://someone:credential-nobody-sees@127.0.0.1:9\">", prompt: "film noir")
+                    try .init(
+                        standIn, "turn-servers=<\"turn://someone:credential-nobody-sees@127.0.0.1:9\">",
+                        prompt: "film noir")
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
@@ -213,8 +220,13 @@ extension ElementTests {
                         case 0: transform.set("prompt", GValueBox("prompt \(thread) \(round)"))
                         case 1: _ = transform.structure("stats")
                         case 2: transform.set("fit", round % 3)
-                        case 3: transform.set(together: [("enrich", GValueBox(round % 2 == 0)), ("prompt", GValueBox("noir"))])
-                        default: _ = transform.string("turn-servers"); _ = transform.int("connection-state")
+                        case 3:
+                            transform.set(together: [
+                                ("enrich", GValueBox(round % 2 == 0)), ("prompt", GValueBox("noir")),
+                            ])
+                        default:
+                            _ = transform.string("turn-servers")
+                            _ = transform.int("connection-state")
                         }
                     }
                     transform.set("prompt", GValueBox("the last word"))

@@ -11,9 +11,13 @@ extension ElementTests {
 
         private func isGone(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
             let isStill = { () -> Bool in
-                let before = (pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount)
+                let before = (
+                    pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount
+                )
                 _ = pipeline.collect(milliseconds: 500)
-                let after = (pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount)
+                let after = (
+                    pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount
+                )
                 return before == after
             }
             return pipeline.stats?.string("track-state") == "withdrawn" && eventually(seconds: 10, isStill)
@@ -29,7 +33,8 @@ extension ElementTests {
                     for _ in 1...3 {
                         pipeline.transform.set("publish-video", false)
                         #expect(isGone(pipeline, standIn))
-                        #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 == 16 } } ?? false })
+                        #expect(
+                            pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 == 16 } } ?? false })
                         #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
                         #expect(pipeline.stats?.string("track-sid") == nil)
                         pipeline.transform.set("publish-video", true)
@@ -108,7 +113,8 @@ extension ElementTests {
         @Test func anythingAtAnyTime() throws {
             let shown = try shown()
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "max-retries=5 fallback=freeze", prompt: Self.look)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, "max-retries=5 fallback=freeze", prompt: Self.look)) {
+                    pipeline in
                     let element = pipeline.transform
                     pipeline.play()
                     for round in 0..<40 {

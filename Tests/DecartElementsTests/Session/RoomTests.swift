@@ -33,7 +33,8 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(5))
                 #expect(standIn.wait { $0.contains { $0.roomJoinCount > 0 && !$0.isOpen } || $0.count > 1 })
                 try standIn.server.setFaults([])
-                #expect(standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
+                #expect(
+                    standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
                 #expect(pipeline.waitForFrames(20))
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
@@ -103,13 +104,19 @@ extension ElementTests {
         @Test(arguments: [(3_500_000, "f h q", 1280), (400_000, "h q", 640)])
         func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
             try StandIn.run({ $0.transports = [.livekit] }) { standIn in
-                let properties = "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
-                let source = "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) { pipeline in
+                let properties =
+                    "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
+                let source =
+                    "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
+                    pipeline in
                     pipeline.play()
                     #expect(eventually { pipeline.stats?.string("track-layers") == sent })
                     #expect(eventually { pipeline.stats?.int("received-width") == width })
-                    #expect(standIn.wait { Set($0.first?.simulcastStreams ?? []) == Set(sent.split(separator: " ").map(String.init)) })
+                    #expect(
+                        standIn.wait {
+                            Set($0.first?.simulcastStreams ?? []) == Set(sent.split(separator: " ").map(String.init))
+                        })
                     #expect(pipeline.waitForFrames(30))
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }
@@ -160,7 +167,8 @@ extension ElementTests {
             func runSession(_ properties: String) throws -> (threads: Int, descriptors: Int, joins: [Int]) {
                 try StandIn.run({ $0.transports = [.livekit] }) { standIn in
                     var counts = (threads: 0, descriptors: 0)
-                    try TransformPipeline.run(try .init(standIn, properties, prompt: "noir", forbidden: raw)) { pipeline in
+                    try TransformPipeline.run(try .init(standIn, properties, prompt: "noir", forbidden: raw)) {
+                        pipeline in
                         pipeline.play()
                         #expect(pipeline.waitForFrames(20))
                         #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
@@ -185,7 +193,8 @@ extension ElementTests {
                 $0.log = { line in lines.change { $0.append(line) } }
             }) { standIn in
                 let properties = Self.single + " max-retries=0"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
+                    pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForPicture(expected))
                     #expect(pipeline.takeProblems().isEmpty)
@@ -258,7 +267,8 @@ extension ElementTests {
                     try (0..<5).map { _ in
                         DecartElements.forgetServices()
                         var time = -1
-                        try TransformPipeline.run(try .init(standIn, "transport=\(transport)", prompt: "noir")) { pipeline in
+                        try TransformPipeline.run(try .init(standIn, "transport=\(transport)", prompt: "noir")) {
+                            pipeline in
                             pipeline.play()
                             #expect(pipeline.waitForFrames(1))
                             // The probe here sees the frame before the session records it.
@@ -271,7 +281,8 @@ extension ElementTests {
                 }
             }
             let (direct, auto) = (try times("webrtc").sorted(), try times("auto").sorted())
-            print("time to first frame, ms: webrtc \(direct.map { $0 / 1_000_000 }), auto \(auto.map { $0 / 1_000_000 })")
+            print(
+                "time to first frame, ms: webrtc \(direct.map { $0 / 1_000_000 }), auto \(auto.map { $0 / 1_000_000 })")
             #expect(direct[0] > 0 && auto[2] <= direct[2] + 500_000_000, "\(auto) against \(direct)")
         }
     }

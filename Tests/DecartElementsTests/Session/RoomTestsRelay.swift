@@ -19,7 +19,8 @@ extension ElementTests {
             let raw = try Reference.input()
             try StandIn.run({ ($0.transports, $0.roomICE) = ([.livekit], ice) }) { standIn in
                 let properties = "transport=livekit \(properties)"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
+                    pipeline in
                     pipeline.play()
                     try body(pipeline)
                     #expect(pipeline.current.leaks == 0)
@@ -61,7 +62,8 @@ extension ElementTests {
         @Test(arguments: ["false", "true"]) func aForcedRelayThatIsNotThere(single: String) throws {
             var ice = RoomICE()
             ice.servers = [
-                try ICEServer(url: "turn:127.0.0.1:\(try LoopbackSocket.freePort())", username: "canary:1", credential: "canary=")
+                try ICEServer(
+                    url: "turn:127.0.0.1:\(try LoopbackSocket.freePort())", username: "canary:1", credential: "canary=")
             ]
             ice.forcesRelay = true
             try runSession("single-connection=\(single) max-retries=0 connection-timeout=2", ice: ice) { pipeline in
@@ -77,7 +79,8 @@ extension ElementTests {
             let (ours, theirs) = (try LoopbackSocket(), try LoopbackSocket())
             var ice = RoomICE()
             ice.servers = [try ICEServer(url: "stun:127.0.0.1:\(theirs.port)")]
-            try runSession("single-connection=\(single) stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
+            try runSession("single-connection=\(single) stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) {
+                pipeline in
                 #expect(pipeline.waitForFrames(5))
                 #expect(eventually { theirs.hasReceived() })
                 #expect(!ours.hasReceived())

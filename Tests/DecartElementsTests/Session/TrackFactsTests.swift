@@ -58,8 +58,11 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(40))
                     #expect(pipeline.stats?.string("track-name") == "screen_share")
                     #expect(pipeline.stats?.string("track-source") == "screen")
-                    #expect(stat("track-width") == TransformPipeline.width && stat("track-height") == TransformPipeline.height)
-                    #expect(eventually { (1_000...20_000_000).contains(stat("track-bitrate")) }, "\(stat("track-bitrate"))")
+                    #expect(
+                        stat("track-width") == TransformPipeline.width
+                            && stat("track-height") == TransformPipeline.height)
+                    #expect(
+                        eventually { (1_000...20_000_000).contains(stat("track-bitrate")) }, "\(stat("track-bitrate"))")
                     for name in ["last-sample", "last-sample-received"] {
                         let before = stat(name)
                         let now = Int(clamping: pipeline.transform.currentRunningTime ?? 0)

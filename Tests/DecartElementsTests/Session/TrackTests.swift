@@ -35,12 +35,15 @@ extension ElementTests {
         }
 
         /// Muted from the start, the element needs no input frame for a session: the camera may stay closed.
-        @Test(arguments: ["orientation=landscape", "orientation=auto"]) func noInputIsNeeded(orientation: String) throws {
+        @Test(arguments: ["orientation=landscape", "orientation=auto"]) func noInputIsNeeded(orientation: String) throws
+        {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
                     try .init(
                         standIn, "mute-video=true \(orientation)", prompt: "film noir",
-                        source: "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1")
+                        source:
+                            "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1"
+                    )
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
@@ -60,7 +63,8 @@ extension ElementTests {
                     }
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
-                    let first = try #require(next()), second = try #require(next())
+                    let first = try #require(next())
+                    let second = try #require(next())
                     #expect(second.int("frames-in") ?? 0 >= first.int("frames-in") ?? .max)
                     pipeline.transform.set("statistics-interval", 0)
                     // One message may be in flight.

@@ -87,8 +87,12 @@ final class AudioWatch: @unchecked Sendable {
         }
     }
 
-    func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool { seen.wait(seconds: seconds, until: condition) }
-    func waitForTone(_ frequency: Float, seconds: Double = 20) -> Bool { wait(seconds: seconds) { $0.sounds(frequency) } }
+    func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
+        seen.wait(seconds: seconds, until: condition)
+    }
+    func waitForTone(_ frequency: Float, seconds: Double = 20) -> Bool {
+        wait(seconds: seconds) { $0.sounds(frequency) }
+    }
     func waitForSilence(seconds: Double = 20) -> Bool { wait(seconds: seconds, until: \.isSilent) }
 
     /// Returns the longest time without a buffer since `start`.

@@ -40,7 +40,9 @@ final class CodedFrames: Sendable {
         }
         watch(try #require(pipeline.transform.staticPad("src"))) { [state] buffer, video, time in
             let number = Self.withTop(buffer, video, writable: false) { LatencyMarker.find(in: $0)?.number }
-            let isMarked = Self.withTop(buffer, video, height: video.height, writable: false) { LatencyMarker.find(in: $0) != nil }
+            let isMarked = Self.withTop(buffer, video, height: video.height, writable: false) {
+                LatencyMarker.find(in: $0) != nil
+            }
             state.change { state in
                 if isMarked == true { state.marked += 1 }
                 guard let number = number ?? nil, let input = state.sent[number] else { return }

@@ -27,7 +27,8 @@ struct Picture: Sendable, Equatable {
                 var samples: [UInt8] = []
                 samples.reserveCapacity(columns * rows)
                 for row in 0..<rows {
-                    samples.append(contentsOf: UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: columns))
+                    samples.append(
+                        contentsOf: UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: columns))
                 }
                 return samples
             }

@@ -9,7 +9,8 @@ struct TemporaryFolder {
     static func with(_ body: (TemporaryFolder) throws -> Void) throws {
         var template = Array("/tmp/decart-elements-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure() }
-        let folder = TemporaryFolder(root: String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self))
+        let folder = TemporaryFolder(
+            root: String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self))
         defer { folder.remove() }
         try body(folder)
     }

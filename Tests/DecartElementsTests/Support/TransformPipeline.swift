@@ -19,7 +19,9 @@ final class TransformPipeline: @unchecked Sendable {
     /// No fallback and no retry: only the service's frames leave the element, and the first failure is final.
     static let bare = "fallback=none max-retries=0 transport=\(MediaWay.current.transport)"
 
-    static func source(_ options: String = "is-live=true", caps: String = "format=I420,\(size),framerate=20/1") -> String {
+    static func source(_ options: String = "is-live=true", caps: String = "format=I420,\(size),framerate=20/1")
+        -> String
+    {
         "videotestsrc name=source pattern=\(pattern) \(options) ! video/x-raw,\(caps)"
     }
 
@@ -73,7 +75,8 @@ final class TransformPipeline: @unchecked Sendable {
     ) throws {
         try self.init(
             description: "\(source) ! decarttransform name=t \(Self.bare) \(properties) ! \(downstream) "
-                + (downstream.isEmpty ? "" : "! ") + "fakesink name=out sync=false", settings: settings, forbidden: forbidden)
+                + (downstream.isEmpty ? "" : "! ") + "fakesink name=out sync=false", settings: settings,
+            forbidden: forbidden)
     }
 
     /// The description must have an element `t`, whose output is recorded, and a fakesink `out`.
@@ -91,7 +94,8 @@ final class TransformPipeline: @unchecked Sendable {
 
     /// Uses the standard key, size and model against a stand-in.
     convenience init(
-        _ standIn: StandIn, _ properties: String = "", prompt: String = "", source: String = TransformPipeline.liveSource,
+        _ standIn: StandIn, _ properties: String = "", prompt: String = "",
+        source: String = TransformPipeline.liveSource,
         downstream: String = "", forbidden: Picture? = nil
     ) throws {
         try self.init(

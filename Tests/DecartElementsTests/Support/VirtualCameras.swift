@@ -53,7 +53,9 @@ enum VirtualCameras {
                 state.cameras.append(camera)
                 return UInt(bitPattern: state.provider)
             }
-            if let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) { add(camera, to: provider) }
+            if let provider = UnsafeMutablePointer<GstDeviceProvider>(bitPattern: provider) {
+                add(camera, to: provider)
+            }
         }
     }
 

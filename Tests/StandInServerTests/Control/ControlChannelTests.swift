@@ -245,7 +245,9 @@ struct ControlChannelTests {
                 _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }
             }
             let long = String(repeating: "long ", count: 190)
-            for number in 0..<200 { try client.send(.prompt(PromptMessage(text: long + String(number), enhance: false))) }
+            for number in 0..<200 {
+                try client.send(.prompt(PromptMessage(text: long + String(number), enhance: false)))
+            }
             let track = "a=msid:" + giant.prefix(100_000)
             try client.send(.offer(sdp: "v=0\r\n" + [track, track, "a=msid:last track"].joined(separator: "\r\n")))
             _ = try client.next { if case .message(.answer) = $0 { true } else { false } }

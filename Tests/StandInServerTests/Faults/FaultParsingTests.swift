@@ -51,16 +51,17 @@ struct FaultParsingTests {
         for moment in ["join", "connected", "T"] { #expect(text.contains("`close_CODE_at_\(moment)`")) }
     }
 
-    @Test(arguments: [
-        ("close_1011_at_T:at=2.5,count=3,after=2", "close_1011_at_T:at=2.5,count=3,after=2"),
-        (" generation_ended : ", nil),
-        ("generation_ended:reason=no more = credits", "generation_ended:reason=no more = credits"),
-        ("generation_restart:output=new_mid,delay=8,at=4", "generation_restart:at=4,delay=8,output=new_mid"),
-        ("  queue_n:n=12,interval=0.5  ", "queue_n:n=12,interval=0.5"),
-        ("ack_late:skip=1,delay=16", "ack_late:delay=16,skip=1"), ("refuse:for=2,at=1", "refuse:at=1,for=2"),
-        ("ws_huge_len:n=9223372036854775807", "ws_huge_len:n=9223372036854775807"),
-        ("media_freeze:at=0", "media_freeze:at=0"), ("no_pong:count=1", "no_pong:count=1"),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            ("close_1011_at_T:at=2.5,count=3,after=2", "close_1011_at_T:at=2.5,count=3,after=2"),
+            (" generation_ended : ", nil),
+            ("generation_ended:reason=no more = credits", "generation_ended:reason=no more = credits"),
+            ("generation_restart:output=new_mid,delay=8,at=4", "generation_restart:at=4,delay=8,output=new_mid"),
+            ("  queue_n:n=12,interval=0.5  ", "queue_n:n=12,interval=0.5"),
+            ("ack_late:skip=1,delay=16", "ack_late:delay=16,skip=1"), ("refuse:for=2,at=1", "refuse:at=1,for=2"),
+            ("ws_huge_len:n=9223372036854775807", "ws_huge_len:n=9223372036854775807"),
+            ("media_freeze:at=0", "media_freeze:at=0"), ("no_pong:count=1", "no_pong:count=1"),
+        ] as [(String, String?)])
     func whatIsWrittenIsRead(spec: String, canonical: String?) throws {
         guard let canonical else {
             #expect(throws: FaultSyntaxError.self) { try Fault(parsing: spec) }
@@ -103,10 +104,11 @@ struct FaultParsingTests {
         }
     }
 
-    @Test(arguments: [
-        ("http_500", [500, 500, 500, 500]), ("http_500:count=2", [500, 500, nil, nil]),
-        ("http_500:after=3", [nil, nil, 500, 500]), ("http_500:after=2,count=1", [nil, 500, nil, nil]),
-    ] as [(String, [UInt?])])
+    @Test(
+        arguments: [
+            ("http_500", [500, 500, 500, 500]), ("http_500:count=2", [500, 500, nil, nil]),
+            ("http_500:after=3", [nil, nil, 500, 500]), ("http_500:after=2,count=1", [nil, 500, nil, nil]),
+        ] as [(String, [UInt?])])
     func connectionsAreCounted(spec: String, outcomes: [UInt?]) throws {
         try withFaults(spec) { server in
             // Twice, because a new plan starts its count again.

@@ -131,7 +131,9 @@ struct RoomFaultTests {
             let room = try server.join(info)
             _ = try room.offer()
             try room.send {
-                $0.trickle = .with { $0.candidateInit = "{\"candidate\":\"candidate:9\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}" }
+                $0.trickle = .with {
+                    $0.candidateInit = "{\"candidate\":\"candidate:9\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}"
+                }
             }
             try room.send { $0.ping = 1 }
             guard case .pong = try room.next() else { throw TestClient.TimedOut() }

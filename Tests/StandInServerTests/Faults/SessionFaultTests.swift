@@ -204,10 +204,11 @@ struct SessionFaultTests {
 
     // MARK: Bytes
 
-    @Test(arguments: [
-        ("ws_rsv", 0xc1), ("ws_opcode", 0x83), ("bad_json_utf8", 0x81), ("bad_json_depth", 0x81),
-        ("bad_json_size", 0x81),
-    ] as [(String, UInt8)])
+    @Test(
+        arguments: [
+            ("ws_rsv", 0xc1), ("ws_opcode", 0x83), ("bad_json_utf8", 0x81), ("bad_json_depth", 0x81),
+            ("bad_json_size", 0x81),
+        ] as [(String, UInt8)])
     func frames(spec: String, first: UInt8) throws {
         try withFaults(spec) { server in
             let client = try RawSocket.webSocket(port: server.port)

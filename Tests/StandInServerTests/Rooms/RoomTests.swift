@@ -87,7 +87,9 @@ struct RoomTests {
             }
             #expect(tracks.map(\.type) == [.video, .audio] && tracks.last?.source == .microphone)
             try room.send { $0.ping = 1 }
-            let answer = try room.next { if case .pong(let time) = $0 { time > 0 } else if case .offer = $0 { false } else { nil } }
+            let answer = try room.next {
+                if case .pong(let time) = $0 { time > 0 } else if case .offer = $0 { false } else { nil }
+            }
             #expect(answer)
             let media = try #require(server.engine.rooms.first)
             #expect(media.audioMSID.hasSuffix(tracks.last?.sid ?? "?") && !media.told.contains("track and sound"))

@@ -50,7 +50,8 @@ final class FakeMediaEngine: MediaEngine {
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
-        let media = FakeRoomMedia(msid: msid, audioMSID: audioMSID, isSingle: isSingle, painter: painter, onEvent: onEvent)
+        let media = FakeRoomMedia(
+            msid: msid, audioMSID: audioMSID, isSingle: isSingle, painter: painter, onEvent: onEvent)
         madeRooms.withLock { $0.append(media) }
         guard !isSingle else { return media }
         onEvent(.offered(sdp: "offer 1"))

@@ -3,7 +3,10 @@ import StandInServer
 
 /// A TCP client that exposes every byte and the kind of the connection's end. Reads block, each with a timeout.
 final class RawSocket {
-    enum End: Equatable { case finished, reset, timedOut, failed(Int32) }
+    enum End: Equatable {
+        case finished, reset, timedOut
+        case failed(Int32)
+    }
 
     private let descriptor: Int32
     private(set) var received: [UInt8] = []

@@ -25,7 +25,9 @@ final class RoomPeer: @unchecked Sendable {
     init(_ room: RoomClient) throws {
         GStreamerRuntime.initialise()
         self.room = room
-        func make(_ target: LiveKitSignalTarget, _ change: (inout PeerConnectionConfiguration) -> Void) throws -> PeerConnection {
+        func make(_ target: LiveKitSignalTarget, _ change: (inout PeerConnectionConfiguration) -> Void) throws
+            -> PeerConnection
+        {
             var configuration = PeerConnectionConfiguration()
             change(&configuration)
             return try PeerConnection(configuration: configuration) { event in
@@ -35,12 +37,18 @@ final class RoomPeer: @unchecked Sendable {
                     ).encodedInit()
                 else { return }
                 try? room.send {
-                    $0.trickle = .with { ($0.candidateInit, $0.target) = (String(decoding: text, as: UTF8.self), target) }
+                    $0.trickle = .with {
+                        ($0.candidateInit, $0.target) = (String(decoding: text, as: UTF8.self), target)
+                    }
                 }
             }
         }
-        publisher = try make(.publisher) { ($0.direction, $0.msid, $0.audioMSID) = (.sendonly, "s camera", "s microphone") }
-        subscriber = try make(.subscriber) { ($0.direction, $0.audio, $0.acceptsDataChannels) = (.recvonly, .recvonly, true) }
+        publisher = try make(.publisher) {
+            ($0.direction, $0.msid, $0.audioMSID) = (.sendonly, "s camera", "s microphone")
+        }
+        subscriber = try make(.subscriber) {
+            ($0.direction, $0.audio, $0.acceptsDataChannels) = (.recvonly, .recvonly, true)
+        }
         pipeline.add([publisher.bin, subscriber.bin])
         pipeline.setState(.playing)
     }
@@ -69,7 +77,8 @@ final class RoomPeer: @unchecked Sendable {
                 if let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) {
                     (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(
                         ICECandidate(
-                            candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex))
+                            candidate: candidate.candidate, sdpMid: candidate.sdpMid,
+                            sdpMLineIndex: candidate.sdpMLineIndex))
                 }
             default: break
             }
@@ -82,7 +91,8 @@ final class RoomPeer: @unchecked Sendable {
         if !sendsPicture, let parameters = publisher.sendParameters {
             sendsPicture = true
             let source = try Bin(
-                description: "videotestsrc is-live=true ! video/x-raw,format=I420,width=160,height=96,framerate=30/1 ! identity",
+                description:
+                    "videotestsrc is-live=true ! video/x-raw,format=I420,width=160,height=96,framerate=30/1 ! identity",
                 ghostUnlinkedPads: true)
             let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 500_000)
             pipeline.add([source, encoder.bin])

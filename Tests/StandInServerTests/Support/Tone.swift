@@ -12,11 +12,13 @@ final class Tone: Sendable {
 
     /// Starts sending through `connection`.
     func send(_ frequency: Int, through connection: PeerConnection, in pipeline: Pipeline) throws {
-        guard let parameters = connection.audioSendParameters, let sink = connection.bin.staticPad("audio_rtp_sink") else {
+        guard let parameters = connection.audioSendParameters, let sink = connection.bin.staticPad("audio_rtp_sink")
+        else {
             throw TestClient.TimedOut()
         }
         let source = try Bin(
-            description: "audiotestsrc is-live=true freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
+            description:
+                "audiotestsrc is-live=true freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
             ghostUnlinkedPads: true)
         let encoder = try AudioEncoderBin.make(parameters: parameters)
         pipeline.add([source, encoder])
@@ -29,7 +31,8 @@ final class Tone: Sendable {
     func listen(to connection: PeerConnection, in pipeline: Pipeline) throws {
         let decoder = try AudioDecoderBin.make()
         let mono = try Bin(
-            description: "audioconvert ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=end sync=false async=false",
+            description:
+                "audioconvert ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=end sync=false async=false",
             ghostUnlinkedPads: true)
         pipeline.add([decoder, mono])
         try decoder.link(mono)

@@ -29,9 +29,12 @@ private func response(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
     for line in lines.dropFirst().prefix(UpgradeHandler.maximumHeaderFields) {
         let field = line.split(separator: ":", maxSplits: 1)
         // NIO accepts only ASCII names, and its parser passes no others.
-        if field.count == 2, field[0].utf8.allSatisfy({ $0 < 0x80 }) { headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " })) }
+        if field.count == 2, field[0].utf8.allSatisfy({ $0 < 0x80 }) {
+            headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " }))
+        }
     }
-    let head = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: max(0, min(status, 999))), headers: headers)
+    let head = HTTPResponseHead(
+        version: .http1_1, status: HTTPResponseStatus(statusCode: max(0, min(status, 999))), headers: headers)
     return (head, Array(rest))
 }
 

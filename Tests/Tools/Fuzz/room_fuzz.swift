@@ -13,7 +13,9 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     for parts in [[bytes], [Array(bytes[..<half]), Array(bytes[half...])]] {
         let messages = parts.compactMap { try? LiveKitSignalResponse(serializedBytes: $0) }
         guard messages.count == parts.count else { continue }
-        let beginnings = [[RoomEvent.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")]]
+        let beginnings = [
+            [RoomEvent.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")],
+        ]
         let single = beginnings.map { [RoomEvent.open, .offerMade(sdp: "v=0")] + $0 }
         for (link, events) in beginnings.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
             var machine = RoomMachine(

@@ -21,6 +21,7 @@ for module in CGStreamer CNice COpenSSL CSRTP; do
     flags="$flags -Xcc -fmodule-map-file=$root/Sources/$module/module.modulemap"
 done
 packages="gstreamer-video-1.0 nice openssl libsrtp2"
+# shellcheck disable=SC2086 # several packages
 for flag in $(pkg-config --cflags-only-I --cflags-only-other $packages | tr ' ' '\n' | grep -v '^-pthread$'); do
     flags="$flags -Xcc $flag"
 done
@@ -52,6 +53,7 @@ sources() { find "$root/Sources/$1" -name '*.swift'; }
 # The modules come in the order of their imports. No name in Sources contains a space.
 # shellcheck disable=SC2046
 module DecartProtocol $(sources DecartProtocol)
+# shellcheck disable=SC2086
 libraries="$(pkg-config --libs $packages) -lgstrtp-1.0 -lgstsdp-1.0 -lgstbase-1.0"
 if wanted sdp room packet; then
     # shellcheck disable=SC2046

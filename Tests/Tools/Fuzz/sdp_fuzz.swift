@@ -9,7 +9,9 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     for (isOffer, requiresVideo) in [(true, true), (true, false), (false, true)] {
         var choice = RemoteDescription.Choice()
         (choice.requiresVideo, choice.takesAudio) = (requiresVideo, true)
-        guard let remote = try? RemoteDescription(parsing: text, isOffer: isOffer, choice: choice, available: { _ in true })
+        guard
+            let remote = try? RemoteDescription(
+                parsing: text, isOffer: isOffer, choice: choice, available: { _ in true })
         else { continue }
         if let audio = remote.audio {
             precondition(remote.kinds.indices.contains(audio.mediaIndex) && (0...127).contains(audio.payloadType))

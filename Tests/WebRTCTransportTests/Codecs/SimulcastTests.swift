@@ -105,12 +105,13 @@ struct SimulcastTests {
         }
     }
 
-    @Test(arguments: [
-        ("a=simulcast:send f;h;q\n", "f;h;q"), ("a=simulcast:recv a send b;c\n", "b;c"),
-        ("a=simulcast:send 1,2;~3;4\n", "1;4"), ("a=simulcast:send a;a;b;c;d\n", "a;b"),
-        ("a=simulcast:send\n", nil), ("a=simulcast:send ;;,\n", nil), ("a=simulcast:recv f;h;q\n", nil),
-        ("a=simulcast:send \u{e4};a-b;abcdefghijklmnopq\n", nil),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            ("a=simulcast:send f;h;q\n", "f;h;q"), ("a=simulcast:recv a send b;c\n", "b;c"),
+            ("a=simulcast:send 1,2;~3;4\n", "1;4"), ("a=simulcast:send a;a;b;c;d\n", "a;b"),
+            ("a=simulcast:send\n", nil), ("a=simulcast:send ;;,\n", nil), ("a=simulcast:recv f;h;q\n", nil),
+            ("a=simulcast:send \u{e4};a-b;abcdefghijklmnopq\n", nil),
+        ] as [(String, String?)])
     func whatIsTakenOfAnOffer(lines: String, expected: String?) throws {
         for (extmap, accepts) in [(Self.ridLine, true), (Self.ridLine, false), ("", true)] {
             let answer = try withConnection({ $0.acceptsSimulcast = accepts }) {
@@ -150,7 +151,9 @@ struct SimulcastTests {
     @Test func theBestThatFlowsIsGivenOn() {
         var choice = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 5)
         func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> SimulcastSelector.Update {
-            Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes { choice.receive(rtp: $0, now: .milliseconds(milliseconds)) }
+            Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes {
+                choice.receive(rtp: $0, now: .milliseconds(milliseconds))
+            }
         }
         #expect(take(9, nil, 0) == SimulcastSelector.Update() && take(8, "x", 0) == SimulcastSelector.Update())
         #expect(take(1, "q", 0) == SimulcastSelector.Update(arrived: "q", activeSSRC: 1))
@@ -195,7 +198,10 @@ extension Transport {
             #expect(b.seen.wait(.seconds(20)) { $0.size == (960, 540) && $0.streams.count == 3 })
             #expect(Set(b.seen.value.streams) == ["f", "h", "q"])
             let simulcast = try #require(a.simulcast.withLock { $0 })
-            for (bitrate, sent, size) in [(200_000, ["h", "q"], (480, 270)), (20_000, ["q"], (240, 134)), (2_000_000, ["f", "h", "q"], (960, 540))] {
+            for (bitrate, sent, size) in [
+                (200_000, ["h", "q"], (480, 270)), (20_000, ["q"], (240, 134)),
+                (2_000_000, ["f", "h", "q"], (960, 540)),
+            ] {
                 simulcast.setBitrate(bitrate)
                 #expect(simulcast.sentLayers == sent)
                 #expect(b.seen.wait(.seconds(20)) { $0.size == size }, "\(bitrate): \(b.size)")

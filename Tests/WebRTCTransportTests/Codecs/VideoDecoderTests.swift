@@ -33,7 +33,10 @@ extension Transport {
                 return [[0x10, 0x90, 0x0c, 0x00, 0x9d, 0x01, 0x2a] + size + rest]
             case .vp9:
                 var bits = BitWriter()
-                for (value, count) in [(2, 2), (0, 2), (0, 1), (0, 1), (1, 1), (0, 1), (0x498342, 24), (1, 3), (0, 1), (width - 1, 16), (height - 1, 16)] {
+                for (value, count) in [
+                    (2, 2), (0, 2), (0, 1), (0, 1), (1, 1), (0, 1), (0x498342, 24), (1, 3), (0, 1), (width - 1, 16),
+                    (height - 1, 16),
+                ] {
                     bits.put(value, count)
                 }
                 return [[0x0c] + bits.bytes + rest]

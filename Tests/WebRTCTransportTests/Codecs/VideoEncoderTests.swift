@@ -8,7 +8,8 @@ struct VideoEncoderTests {
     /// A remote peer that requests a keyframe for every frame gets three or four a second, and its last request is
     /// still served. Times are those of the frames.
     @Test(arguments: [
-        (VideoCodec.vp8, ""), (.vp9, ""), (.h264, "x264enc"), (.h264, "openh264enc"), (.vp8, "identity ! vp8enc deadline=1"),
+        (VideoCodec.vp8, ""), (.vp9, ""), (.h264, "x264enc"), (.h264, "openh264enc"),
+        (.vp8, "identity ! vp8enc deadline=1"),
     ])
     func aStormOfKeyframeRequestsMakesFewKeyframes(codec: VideoCodec, description: String) throws {
         GStreamerRuntime.initialise()
@@ -26,7 +27,9 @@ struct VideoEncoderTests {
         let keyframes = Mutex<[ClockTime]>([])
         let encoded = try #require(encoder.encoder.staticPad("src"))
         encoded.addProbe(.buffer) { item in
-            if case .buffer(let buffer) = item, !buffer.isDeltaUnit { keyframes.withLock { $0.append(buffer.pts ?? 0) } }
+            if case .buffer(let buffer) = item, !buffer.isDeltaUnit {
+                keyframes.withLock { $0.append(buffer.pts ?? 0) }
+            }
             return .pass
         }
         let input = Pad(name: "raw", direction: .source)
@@ -40,7 +43,9 @@ struct VideoEncoderTests {
         input.push(Event.streamStart(id: "test/raw", groupID: Event.nextGroupID()))
         input.push(
             Event.caps(
-                try Caps("video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), framerate=(fraction)30/1")))
+                try Caps(
+                    "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), framerate=(fraction)30/1"
+                )))
         input.push(Event.timeSegment())
         let interval = ClockTime(1_000_000_000 / 30)
         for number in 0..<120 as Range<ClockTime> {
@@ -54,7 +59,8 @@ struct VideoEncoderTests {
         }
         let times = keyframes.withLock(\.self)
         #expect((10...12).contains(times.count), "\(times.map { $0 / 1_000_000 }) ms")
-        #expect(zip(times, times.dropFirst()).allSatisfy { $1 - $0 >= 300_000_000 }, "\(times.map { $0 / 1_000_000 }) ms")
+        #expect(
+            zip(times, times.dropFirst()).allSatisfy { $1 - $0 >= 300_000_000 }, "\(times.map { $0 / 1_000_000 }) ms")
         let last = try #require(times.last)
         #expect(last >= 92 * interval, "the last request")
     }

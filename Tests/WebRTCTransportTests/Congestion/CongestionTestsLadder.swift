@@ -89,7 +89,9 @@ struct DegradationLadderTests {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
         var encoder = Encoder()
         func size(_ target: Int, _ level: Level) -> Int {
-            let area = Double(level.scale.numerator * level.scale.numerator) / Double(level.scale.denominator * level.scale.denominator)
+            let area =
+                Double(level.scale.numerator * level.scale.numerator)
+                / Double(level.scale.denominator * level.scale.denominator)
             return max(target / 8 / (level.frameRate ?? 30), Int(890_000 / 8 / 30 * area))
         }
         encoder.run(&ladder, target: 2_500_000, for: .seconds(10)) { size(2_500_000, $1) }
@@ -119,7 +121,9 @@ struct DegradationLadderTests {
     func aLowMaximumCostsNoFrame() {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
         var encoder = Encoder()
-        let steps = encoder.run(&ladder, target: 200_000, isLimitedByNetwork: false, for: .seconds(20)) { _, _ in 200_000 / 8 / 30 }
+        let steps = encoder.run(&ladder, target: 200_000, isLimitedByNetwork: false, for: .seconds(20)) { _, _ in
+            200_000 / 8 / 30
+        }
         #expect(steps.isEmpty, "\(steps)")
     }
 
@@ -129,7 +133,8 @@ struct DegradationLadderTests {
     func whatIsMeasuredDuringRampUpDoesNotLast() {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
         var encoder = Encoder()
-        encoder.run(&ladder, target: 1_500_000, for: .seconds(3)) { _, level in 2_400_000 / 8 / (level.frameRate ?? 30) }
+        encoder.run(&ladder, target: 1_500_000, for: .seconds(3)) { _, level in 2_400_000 / 8 / (level.frameRate ?? 30)
+        }
         encoder.run(&ladder, target: 2_500_000, isLimitedByNetwork: false, for: .seconds(10)) { _, level in
             2_600_000 / 8 / (level.frameRate ?? 30)
         }
@@ -157,7 +162,9 @@ struct DegradationLadderTests {
     func aCutChangesNothing() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
         var encoder = Encoder()
-        encoder.run(&ladder, target: 370_000, for: .seconds(20)) { number, _ in 370_000 / 8 / 30 * (number % 60 < 5 ? 6 : 1) }
+        encoder.run(&ladder, target: 370_000, for: .seconds(20)) { number, _ in
+            370_000 / 8 / 30 * (number % 60 < 5 ? 6 : 1)
+        }
         #expect(ladder.level == Level())
     }
 

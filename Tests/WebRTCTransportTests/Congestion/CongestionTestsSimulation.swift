@@ -49,7 +49,8 @@ struct CongestionSimulationTests {
         #expect(!samples.contains { $0.time < 10 * second && $0.target.isLimitedByNetwork })
         let noticed = try #require(samples.first { $0.time >= 10 * second && $0.target.isLimitedByNetwork })
         #expect(noticed.time < 11 * second)
-        #expect(samples.allSatisfy { !(noticed.time..<(40 * second)).contains($0.time) || $0.target.isLimitedByNetwork })
+        #expect(
+            samples.allSatisfy { !(noticed.time..<(40 * second)).contains($0.time) || $0.target.isLimitedByNetwork })
         #expect(samples.last?.target.isLimitedByNetwork == false)
     }
 

@@ -30,7 +30,10 @@ extension Transport {
             #expect(video.value("setup") == "active")
             #expect(video.has("rtcp-mux") && video.has("sendrecv"))
             #expect(Set(video.values("extmap").map { $0.prefix(1) }) == ["2", "4", "9"])
-            #expect(Set(video.values("rtcp-fb")) == ["96 nack", "96 nack pli", "96 ccm fir", "96 goog-remb", "96 transport-cc"])
+            #expect(
+                Set(video.values("rtcp-fb")) == [
+                    "96 nack", "96 nack pli", "96 ccm fir", "96 goog-remb", "96 transport-cc",
+                ])
             #expect(video.values("fingerprint").count == 1)
             #expect(video.values("ssrc").count == 2)
         }
@@ -38,7 +41,9 @@ extension Transport {
         @Test func soundIsTakenWhereItIsWanted() throws {
             // Like libwebrtc's offers: several audio codecs, and transport attributes only in the first m-line.
             let many = SampleOffer.audio.replacing("SAVPF 111", with: "SAVPF 63 111 9 0")
-                .replacing("a=rtpmap:111 ", with: "a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:9 G722/8000\r\na=rtpmap:111 ")
+                .replacing(
+                    "a=rtpmap:111 ",
+                    with: "a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:9 G722/8000\r\na=rtpmap:111 ")
             let bare = SampleOffer.video(without: ["a=ice-ufrag", "a=ice-pwd", "a=fingerprint", "a=setup"])
             let first = try answer(SampleOffer.session + many + bare, audio: .sendrecv)
             #expect(first.media.map(\.port) == [9, 9])
@@ -59,11 +64,14 @@ extension Transport {
 
         @Test(arguments: ["PCMU/8000", "opus/48000/1", "opus/8000/2", "opus"])
         func soundWithoutOpusIsRefused(codec: String) throws {
-            let offer = SampleOffer.session + SampleOffer.audio.replacing("opus/48000/2", with: codec) + SampleOffer.video()
+            let offer =
+                SampleOffer.session + SampleOffer.audio.replacing("opus/48000/2", with: codec) + SampleOffer.video()
             #expect(try answer(offer, audio: .sendrecv).media.map(\.port) == [0, 9])
         }
 
-        @Test(arguments: [("sendrecv", "sendrecv"), ("sendonly", "recvonly"), ("recvonly", "sendonly"), ("inactive", "inactive")])
+        @Test(arguments: [
+            ("sendrecv", "sendrecv"), ("sendonly", "recvonly"), ("recvonly", "sendonly"), ("inactive", "inactive"),
+        ])
         func directions(theirs: String, ours: String) throws {
             let offer = SampleOffer.session + SampleOffer.video().replacing("a=sendrecv", with: "a=\(theirs)")
             let video = try #require(answer(offer).media.first)
@@ -78,7 +86,8 @@ extension Transport {
         }
 
         @Test func withoutFeedbackOrRetransmission() throws {
-            let offer = SampleOffer.session
+            let offer =
+                SampleOffer.session
                 + SampleOffer.video(without: ["a=rtcp-fb", "a=extmap", "a=rtpmap:97", "a=fmtp:97"])
             let video = try #require(answer(offer).media.first)
             #expect(video.formats == ["96"])

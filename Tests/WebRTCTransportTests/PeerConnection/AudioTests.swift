@@ -1,6 +1,6 @@
 import CGStreamer
-import Glibc
 import GStreamerKit
+import Glibc
 import ICE
 import Testing
 import WebRTCTransport
@@ -181,8 +181,10 @@ extension Transport {
         func onePayloadTypeForBoth(declaresSources: Bool) throws {
             let mangle = { (offer: String) in
                 let lines = offer.replacing("SAVPF 111", with: "SAVPF 96").replacing(":111 ", with: ":96 ")
-                return declaresSources ? lines : lines.split(separator: "\r\n" as Character)
-                    .filter { !$0.hasPrefix("a=ssrc") }.map { $0 + "\r\n" }.joined()
+                return declaresSources
+                    ? lines
+                    : lines.split(separator: "\r\n" as Character)
+                        .filter { !$0.hasPrefix("a=ssrc") }.map { $0 + "\r\n" }.joined()
             }
             try withPair(.sendrecv, .sendrecv, mangleOffer: mangle) { a, b in
                 #expect(a.connection.audioSendParameters?.payloadType == 96)
@@ -217,7 +219,8 @@ extension Transport {
                 defer { fclose(file) }
                 var line = [CChar](repeating: 0, count: 64)
                 guard fgets(&line, 63, file) != nil else { continue }
-                let name = String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+                let name = String(
+                    decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
                 if !name.hasPrefix("gst-decart") { found.insert("\(id) \(name)") }
             }
             return found

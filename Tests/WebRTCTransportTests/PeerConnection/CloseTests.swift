@@ -24,7 +24,9 @@ extension Transport {
                 }
                 try body(a, b)
             }
-            #expect(settles(within: .seconds(3)) { connections.withLock { $0.allSatisfy { $0.isGone } } }, "a connection stays")
+            #expect(
+                settles(within: .seconds(3)) { connections.withLock { $0.allSatisfy { $0.isGone } } },
+                "a connection stays")
         }
 
         private struct Weak: @unchecked Sendable {
@@ -45,7 +47,8 @@ extension Transport {
                 try a.startMedia()
                 try b.startMedia()
                 let closed = DispatchGroup()
-                let closing = closer == .offerer ? [a] : closer == .answerer ? [b] : closer == .bothAtOnce ? [a, b] : [a, a]
+                let closing =
+                    closer == .offerer ? [a] : closer == .answerer ? [b] : closer == .bothAtOnce ? [a, b] : [a, a]
                 for peer in closing {
                     closed.enter()
                     DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(delay)) {
@@ -80,7 +83,8 @@ extension Transport {
                 let answer = try b.connection.createAnswer(to: offer)
                 a.connection.close()
                 #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(answer) }
-                a.connection.addRemoteCandidate(ICECandidate(candidate: "candidate:1 1 UDP 1 127.0.0.1 9 typ host", sdpMid: "0", sdpMLineIndex: 0))
+                a.connection.addRemoteCandidate(
+                    ICECandidate(candidate: "candidate:1 1 UDP 1 127.0.0.1 9 typ host", sdpMid: "0", sdpMLineIndex: 0))
                 a.connection.addRemoteCandidate(nil)
             }
         }
@@ -91,7 +95,9 @@ extension Transport {
                 b.connection.close()
                 b.connection.close()
                 b.connection.dismantle()
-                for attempt in [{ try a.connection.createOffer() }, { try b.connection.createAnswer(to: SampleOffer.browser) }] {
+                for attempt in [
+                    { try a.connection.createOffer() }, { try b.connection.createAnswer(to: SampleOffer.browser) },
+                ] {
                     do {
                         _ = try attempt()
                         Issue.record("a closed connection negotiates")
@@ -133,7 +139,9 @@ extension Transport {
                         done.enter()
                         detachThread {
                             if negotiates {
-                                _ = peer === a ? try? peer.connection.createOffer() : try? peer.connection.createAnswer(to: offer)
+                                _ =
+                                    peer === a
+                                    ? try? peer.connection.createOffer() : try? peer.connection.createAnswer(to: offer)
                             } else {
                                 for _ in 0..<(round * 400) { _ = peer.connection.negotiatedCodec }
                                 peer.connection.close()

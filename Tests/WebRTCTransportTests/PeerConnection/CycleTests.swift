@@ -1,6 +1,6 @@
 import CGStreamer
-import Glibc
 import GStreamerKit
+import Glibc
 import ICE
 import Testing
 import WebRTCTransport
@@ -19,7 +19,10 @@ extension Transport {
             }
             let output = Watched<[String]>([])
             let worker = try ChildProcess(
-                ["/proc/self/exe", "--filter", "^WebRTCTransportTests[./].*CycleTests", "--testing-library", "swift-testing"],
+                [
+                    "/proc/self/exe", "--filter", "^WebRTCTransportTests[./].*CycleTests", "--testing-library",
+                    "swift-testing",
+                ],
                 environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks", "SWIFT_BACKTRACE": "enable=no"],
                 mergingErrors: true)
             worker.readLines { line in
@@ -122,7 +125,9 @@ private struct Footprint: CustomStringConvertible {
             var result = GValue()
             g_value_init(&result, decart_type_structure())
             g_signal_emitv(&instance, signal, 0, &result)
-            if let structure = gst_value_get_structure(&result), let list = gst_structure_get_value(structure, "live-objects-list") {
+            if let structure = gst_value_get_structure(&result),
+                let list = gst_structure_get_value(structure, "live-objects-list")
+            {
                 for index in 0..<gst_value_list_get_size(list) {
                     guard let entry = gst_value_list_get_value(list, index).flatMap({ gst_value_get_structure($0) }),
                         let object = gst_structure_get_value(entry, "object")

@@ -13,7 +13,9 @@ extension Transport {
             var testDescription: String {
                 "\(liarOffers ? "offer" : "answer") lies, honest side is \(honestIsActive ? "active" : "passive")"
             }
-            static let all = [false, true].flatMap { liar in [false, true].map { Case(liarOffers: liar, honestIsActive: $0) } }
+            static let all = [false, true].flatMap { liar in
+                [false, true].map { Case(liarOffers: liar, honestIsActive: $0) }
+            }
         }
 
         @Test(arguments: Case.all)
@@ -40,9 +42,13 @@ extension Transport {
             #expect(liar.frames == 0)
         }
 
-        @Test(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), arguments: ["offer", "answer-active", "answer-passive"])
+        @Test(
+            .enabled(if: PythonPeer.isAvailable, PythonPeer.reason),
+            arguments: ["offer", "answer-active", "answer-passive"])
         func aiortcLies(how: String) throws {
-            let role = how.hasSuffix("active") ? ["--dtls-role", "active"] : how.hasSuffix("passive") ? ["--dtls-role", "passive"] : []
+            let role =
+                how.hasSuffix("active")
+                ? ["--dtls-role", "active"] : how.hasSuffix("passive") ? ["--dtls-role", "passive"] : []
             let call = try Call(
                 .aiortc, .vp8, peerOffers: how == "offer", options: ["--wrong-fingerprint"] + role, startMedia: false)
             defer { call.end() }
@@ -55,7 +61,8 @@ extension Transport {
         /// Only aiortc: webrtcbin 1.22 does not compare fingerprints at all.
         @Test(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), arguments: [false, true])
         func weLieToAiortc(asOfferer: Bool) throws {
-            let call = try Call(.aiortc, .vp8, peerOffers: !asOfferer, startMedia: false, mangleOurs: withWrongFingerprint)
+            let call = try Call(
+                .aiortc, .vp8, peerOffers: !asOfferer, startMedia: false, mangleOurs: withWrongFingerprint)
             defer { call.end() }
             try call.ours.startMedia()
             #expect(call.theirs.seen.wait(.seconds(10)) { ["failed", "closed"].contains($0.state) })

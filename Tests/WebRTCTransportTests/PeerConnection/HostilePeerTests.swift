@@ -1,5 +1,5 @@
-import Glibc
 import GStreamerKit
+import Glibc
 import ICE
 import Testing
 import WebRTCTransport
@@ -94,7 +94,8 @@ extension Transport {
                 for restart in 0..<12 {
                     let (width, height) = (64 + 16 * restart, 48)
                     let stream = try Pipeline(
-                        description: "videotestsrc is-live=true ! video/x-raw,width=\(width),height=\(height),framerate=30/1 ! "
+                        description:
+                            "videotestsrc is-live=true ! video/x-raw,width=\(width),height=\(height),framerate=30/1 ! "
                             + "vp8enc deadline=1 keyframe-max-dist=5 ! rtpvp8pay pt=\(type) ssrc=\(0x30000 + restart) ! "
                             + "identity name=out ! fakesink sync=false")
                     stream.child(named: "out")?.staticPad("src")?.addProbe(.buffer) { [weak a] item in
@@ -127,7 +128,8 @@ extension Transport {
                 for _ in 0..<200 {
                     _ = last.wait(.seconds(5)) { $0 != nil }
                     let (ssrc, sequence) = try #require(last.value)
-                    let nack = [0x81, 205, 0, 3] + big(1, 4) + big(ssrc, 4) + big((sequence - 16) & 0xffff, 2) + [0xff, 0xff]
+                    let nack =
+                        [0x81, 205, 0, 3] + big(1, 4) + big(ssrc, 4) + big((sequence - 16) & 0xffff, 2) + [0xff, 0xff]
                     b.inject(rtcp: [0x80, 201, 0, 1] + big(1, 4) + nack)
                     letTheNetworkThreadRun()
                 }

@@ -10,7 +10,9 @@ extension Transport {
             let referee: Referee
             let codec: VideoCodec
             let peerOffers: Bool
-            var testDescription: String { "\(referee.rawValue) \(codec.rawValue), \(peerOffers ? "offers" : "answers")" }
+            var testDescription: String {
+                "\(referee.rawValue) \(codec.rawValue), \(peerOffers ? "offers" : "answers")"
+            }
 
             static let all = Referee.allCases.flatMap { referee in
                 referee.codecs.flatMap { codec in
@@ -67,7 +69,8 @@ extension Transport {
             #expect(ours.waitForFrames(10) && ours.connection.audioDirection == nil)
             func renegotiate(_ audio: MediaDirection?) throws {
                 ours.connection.setMedia(video: .sendrecv, audio: audio)
-                let answer = try #require(theirs.answer(to: ours.connection.createOffer()), "\(theirs.seen.value.problems)")
+                let answer = try #require(
+                    theirs.answer(to: ours.connection.createOffer()), "\(theirs.seen.value.problems)")
                 try ours.connection.setAnswer(answer)
             }
             try renegotiate(.sendrecv)
@@ -90,7 +93,8 @@ extension Transport {
             #expect(abs((there?.audioPitch ?? 0) - 440) < 60, "nothing heard there; \(call.theirs.seen.value.problems)")
             // Video continues alongside.
             #expect(call.ours.waitForFrames(20))
-            #expect((call.theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)
+            #expect(
+                (call.theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)
             #expect(call.ours.connection.statistics().packetsRefused == 0)
         }
 
@@ -115,7 +119,8 @@ extension Transport {
         let theirs: PythonPeer
 
         init(
-            _ referee: Referee, _ codec: VideoCodec, peerOffers: Bool, audio: MediaDirection? = nil, options: [String] = [],
+            _ referee: Referee, _ codec: VideoCodec, peerOffers: Bool, audio: MediaDirection? = nil,
+            options: [String] = [],
             startMedia: Bool = true, mangleOurs: (String) -> String = { $0 }
         ) throws {
             var configuration = PeerConnectionConfiguration()

@@ -19,7 +19,9 @@ extension Transport {
                 case .stunWithCookie:
                     // A binding request with a correct length and random attributes.
                     let body = max(0, length - 20) & ~3
-                    for (index, value) in [0, 1, UInt8(body >> 8), UInt8(body & 255), 0x21, 0x12, 0xa4, 0x42].enumerated() { set(index, value) }
+                    for (index, value) in [0, 1, UInt8(body >> 8), UInt8(body & 255), 0x21, 0x12, 0xa4, 0x42]
+                        .enumerated()
+                    { set(index, value) }
                 case .dtls: set(0, UInt8(20 + length % 44))
                 case .rtp:
                     set(0, UInt8(128 + length % 64))
@@ -131,7 +133,10 @@ extension Transport {
                 for length in 0...1487 {
                     for type: UInt8 in [20, 21, 22, 23, 24, 25] {
                         let epoch: UInt8 = UInt8(length % 3)
-                        let header = [type, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, UInt8(length >> 8), UInt8(length & 255), UInt8(length >> 8), UInt8(length & 255)]
+                        let header = [
+                            type, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, UInt8(length >> 8), UInt8(length & 255),
+                            UInt8(length >> 8), UInt8(length & 255),
+                        ]
                         path.inject(header + generator.bytes(length), to: .a)
                         path.inject(header + generator.bytes(length), to: .b)
                     }
@@ -152,7 +157,8 @@ extension Transport {
                     }
                 } else {
                     path.holdHandshake(false)
-                    #expect(a.seen.wait(.seconds(20)) { $0.connected != nil || $0.failed != nil }, "neither up nor failed")
+                    #expect(
+                        a.seen.wait(.seconds(20)) { $0.connected != nil || $0.failed != nil }, "neither up nor failed")
                 }
             }
         }

@@ -46,7 +46,9 @@ extension Transport {
                 #expect(a.waitForFrames(20))
                 #expect(b.waitForFrames(20))
                 for peer in [a, b] {
-                    for case let candidate? in peer.seen.value.candidates { #expect(candidate.candidate.contains(" typ relay")) }
+                    for case let candidate? in peer.seen.value.candidates {
+                        #expect(candidate.candidate.contains(" typ relay"))
+                    }
                     #expect(peer.connection.statistics().selectedPair?.isRelayed == true)
                 }
             }

@@ -67,12 +67,15 @@ extension Transport {
 
         @Test func anotherVideoOrTransportIsAnError() throws {
             let changes = [
-                ("a=ice-ufrag:SAMP", "a=ice-ufrag:OTHR"), ("m=video 9 UDP/TLS/RTP/SAVPF 96 97", "m=video 9 UDP/TLS/RTP/SAVPF 98"),
+                ("a=ice-ufrag:SAMP", "a=ice-ufrag:OTHR"),
+                ("m=video 9 UDP/TLS/RTP/SAVPF 96 97", "m=video 9 UDP/TLS/RTP/SAVPF 98"),
             ]
             for (old, new) in changes {
                 try withAnswerer { connection in
                     _ = try answer(connection, withVideo)
-                    #expect(throws: PeerConnectionError.self) { try connection.createAnswer(to: withVideo.replacing(old, with: new)) }
+                    #expect(throws: PeerConnectionError.self) {
+                        try connection.createAnswer(to: withVideo.replacing(old, with: new))
+                    }
                 }
             }
         }
@@ -80,8 +83,10 @@ extension Transport {
         /// A track is unpublished and published again: the remote peer may reuse the m-line or add another one.
         @Test func theVideoMovesToAnotherLine() throws {
             func line(_ mid: String, _ direction: String, _ track: String) -> String {
-                SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
-                    .replacing("stream track", with: track)
+                SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing(
+                    "a=sendrecv", with: "a=\(direction)"
+                )
+                .replacing("stream track", with: track)
             }
             let wanted = { (msid: String?) in msid == "stream now" }
             try withAnswerer { connection in
@@ -93,7 +98,8 @@ extension Transport {
                 let both = application + line("1", "inactive", "gone")
                 let moved = try SDPDescription(
                     parsing: connection.createAnswer(to: both + line("7", "sendonly", "stream now"), wants: wanted))
-                #expect(moved.media.map { $0.value("mid") } == ["2", "1", "7"] && moved.media.map(\.port) == [9, 9, 9])
+                #expect(
+                    moved.media.map { $0.value("mid") } == ["2", "1", "7"] && moved.media.map(\.port) == [9, 9, 9])
                 #expect(moved.media[1].has("inactive") && moved.media[2].has("recvonly"))
                 #expect(connection.videoDirection == .recvonly && connection.negotiatedCodec == .vp8)
                 let back = application + line("1", "sendonly", "stream now") + line("7", "inactive", "gone")
@@ -126,7 +132,8 @@ extension Transport {
         }
 
         private func service(_ mid: String, _ direction: String) -> String {
-            SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
+            SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing(
+                "a=sendrecv", with: "a=\(direction)")
         }
 
         @Test func anOfferWithTheSameLine() throws {
@@ -143,7 +150,9 @@ extension Transport {
                 }
                 // An offer of ours leaves the roles open again.
                 let offer = try SDPDescription(parsing: connection.createOffer())
-                #expect(offer.media.count == 1 && offer.media[0].has("sendrecv") && offer.media[0].value("setup") == "actpass")
+                #expect(
+                    offer.media.count == 1 && offer.media[0].has("sendrecv")
+                        && offer.media[0].value("setup") == "actpass")
             }
         }
 
@@ -172,7 +181,8 @@ extension Transport {
                 #expect(answer.media.map(\.port) == [9, 0])
                 connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 let later = try SDPDescription(parsing: connection.createOffer())
-                #expect(later.media.map(\.kind) == ["video", "audio", "audio"] && later.media.map(\.port) == [9, 0, 9])
+                #expect(
+                    later.media.map(\.kind) == ["video", "audio", "audio"] && later.media.map(\.port) == [9, 0, 9])
                 #expect(later.media.map { $0.value("mid") } == ["0", "sound", "2"] && later.media[2].has("sendrecv"))
             }
         }
@@ -193,12 +203,15 @@ extension Transport {
         @Test func anOfferThatCannotBeTaken() throws {
             let bad = [
                 service("0", "sendrecv").replacing("a=ice-ufrag:SAMP", with: "a=ice-ufrag:OTHR"),
-                service("0", "sendrecv").replacing("m=video 9 UDP/TLS/RTP/SAVPF 96 97", with: "m=video 9 UDP/TLS/RTP/SAVPF"),
+                service("0", "sendrecv").replacing(
+                    "m=video 9 UDP/TLS/RTP/SAVPF 96 97", with: "m=video 9 UDP/TLS/RTP/SAVPF"),
                 service("0", "sendrecv").replacing("m=video 9 ", with: "m=video 0 "), "",
             ]
             for text in bad {
                 try withOfferer { connection in
-                    #expect(throws: PeerConnectionError.self) { try connection.createAnswer(to: SampleOffer.session + text) }
+                    #expect(throws: PeerConnectionError.self) {
+                        try connection.createAnswer(to: SampleOffer.session + text)
+                    }
                     #expect(connection.videoDirection == .sendrecv)
                     try #expect(SDPDescription(parsing: connection.createOffer()).media.count == 1)
                 }
@@ -230,7 +243,8 @@ extension Transport {
         }
 
         @Test func onlyWhatIsWanted() throws {
-            let other = SampleOffer.video().replacing("a=mid:1", with: "a=mid:other").replacing("stream track", with: "foreign x")
+            let other = SampleOffer.video().replacing("a=mid:1", with: "a=mid:other").replacing(
+                "stream track", with: "foreign x")
             let sdp = SampleOffer.session + other + withVideo.dropFirst(SampleOffer.session.count)
             try withAnswerer { connection in
                 let answer = try SDPDescription(
@@ -242,7 +256,8 @@ extension Transport {
 
         /// The first m-line on which the remote peer sends wins over one on which it only receives.
         @Test func theOneThatSends() throws {
-            let receiving = SampleOffer.video().replacing("a=mid:1", with: "a=mid:r").replacing("a=sendrecv", with: "a=recvonly")
+            let receiving = SampleOffer.video().replacing("a=mid:1", with: "a=mid:r").replacing(
+                "a=sendrecv", with: "a=recvonly")
             let sdp = SampleOffer.session + receiving + withVideo.dropFirst(SampleOffer.session.count)
             try withAnswerer { connection in
                 let answer = try answer(connection, sdp)
@@ -253,7 +268,9 @@ extension Transport {
         @Test func directionsAreLimited() throws {
             for (theirs, ours) in [("sendrecv", "recvonly"), ("sendonly", "recvonly")] {
                 try withAnswerer { connection in
-                    let sdp = try answer(connection, SampleOffer.session + SampleOffer.video().replacing("a=sendrecv", with: "a=\(theirs)"))
+                    let sdp = try answer(
+                        connection,
+                        SampleOffer.session + SampleOffer.video().replacing("a=sendrecv", with: "a=\(theirs)"))
                     #expect(sdp.media[0].has(ours))
                 }
             }
@@ -293,19 +310,25 @@ extension Transport {
             let sending = line(SampleOffer.video(), mid: "0", "recvonly")
             func sound(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid: mid, direction) }
             let refused = line(SampleOffer.video(), mid: "2", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
-            try connection.setAnswer(SampleOffer.session + sending + sound("1", "inactive") + refused + sound("3", "inactive"))
+            try connection.setAnswer(
+                SampleOffer.session + sending + sound("1", "inactive") + refused + sound("3", "inactive"))
             #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
             // An incoming track is received only on the m-line that the closure accepts.
             let receiving = line(SampleOffer.video(), mid: "2", "sendonly")
             let both = SampleOffer.session + sending + sound("1", "inactive") + receiving + sound("3", "sendonly")
-            for (wanted, video, audio) in [("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly)] {
+            for (wanted, video, audio) in [
+                ("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly),
+            ] {
                 _ = try connection.createOffer()
                 try connection.setAnswer(both) { mid, _ in mid == wanted }
                 #expect(connection.videoDirection == video && connection.audioDirection == audio)
             }
             #expect(connection.sendParameters?.payloadType == 96)
             connection.addReceiveSections([.video: 2, .audio: -1])
-            #expect(try SDPDescription(parsing: connection.createOffer()).media.dropFirst(4).map(\.kind) == ["video", "video"])
+            #expect(
+                try SDPDescription(parsing: connection.createOffer()).media.dropFirst(4).map(\.kind) == [
+                    "video", "video",
+                ])
             connection.rollbackOffer()
             connection.addReceiveSections([.video: .max])
             #expect(try SDPDescription(parsing: connection.createOffer()).media.count { $0.kind == "video" } == 17)
@@ -314,9 +337,13 @@ extension Transport {
         private func withSeparatePair(_ body: (PeerConnection, PeerConnection) throws -> Void) throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
-            (configuration.unidirectionalSections, configuration.audio, configuration.defersGathering) = (true, .sendrecv, true)
+            (configuration.unidirectionalSections, configuration.audio, configuration.defersGathering) = (
+                true, .sendrecv, true
+            )
             let ours = try PeerConnection(configuration: configuration) { _ in }
-            (configuration.direction, configuration.audio, configuration.acceptsDataChannels) = (.recvonly, .recvonly, true)
+            (configuration.direction, configuration.audio, configuration.acceptsDataChannels) = (
+                .recvonly, .recvonly, true
+            )
             configuration.msid = "PA_1|camera TR_1"
             let theirs = try PeerConnection(configuration: configuration) { _ in }
             defer {
@@ -345,7 +372,8 @@ extension Transport {
                 theirs.setMedia(video: .sendrecv, audio: .recvonly)
                 ours.addReceiveSections([.video: 1])
                 let second = try exchange()
-                #expect(zip(second, ["recvonly", "recvonly", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
+                #expect(
+                    zip(second, ["recvonly", "recvonly", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
                 #expect(second.map { $0.value("msid") } == [nil, nil, "PA_1|camera TR_1", nil, nil])
                 #expect(theirs.videoDirection == .sendrecv && ours.videoDirection == .sendrecv)
                 #expect(theirs.audioDirection == .recvonly && ours.audioDirection == .sendonly)
@@ -354,7 +382,8 @@ extension Transport {
                 theirs.setMedia(video: .sendrecv, audio: .sendrecv)
                 ours.setMedia(video: .recvonly, audio: nil)
                 let third = try exchange()
-                #expect(zip(third, ["inactive", "inactive", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
+                #expect(
+                    zip(third, ["inactive", "inactive", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
                 #expect(ours.videoDirection == .recvonly && ours.audioDirection == .inactive)
             }
         }
@@ -400,7 +429,8 @@ extension Transport {
             let offer = try a.connection.createOffer()
             try a.connection.setAnswer(b.connection.createAnswer(to: offer))
             #expect(b.waitForFrames(5))
-            let declared = try #require(try SDPDescription(parsing: offer).media[0].values("ssrc").first?.split(separator: " ").first)
+            let declared = try #require(
+                try SDPDescription(parsing: offer).media[0].values("ssrc").first?.split(separator: " ").first)
             let rtpbin = try #require(b.connection.bin.allElements.first { $0.factoryName == "rtpbin" })
             #expect(rtpbin.staticPad("recv_rtp_src_0_\(declared)_96") != nil)
         }

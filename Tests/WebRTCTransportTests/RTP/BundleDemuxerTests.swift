@@ -41,7 +41,9 @@ struct BundleDemuxerTests {
         let report: [UInt8] = [0x80, 201, 0, 1, 0, 0, 0, 9]
         let feedback: [UInt8] = [0x8f, 205, 0, 4, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 1, 0, 0, 0, 0]
         let nack: [UInt8] = [0x81, 205, 0, 3, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0]
-        func part(_ kind: MediaKind) -> [UInt8] { (report + feedback + nack).withUnsafeBytes { router.part(of: $0, for: kind) } }
+        func part(_ kind: MediaKind) -> [UInt8] {
+            (report + feedback + nack).withUnsafeBytes { router.part(of: $0, for: kind) }
+        }
         #expect(part(.video) == report + feedback + nack)
         #expect(part(.audio) == report + nack)
     }

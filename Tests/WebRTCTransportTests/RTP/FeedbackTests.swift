@@ -3,7 +3,9 @@ import WebRTCTransport
 
 @Suite(.timeLimit(.minutes(1)))
 struct FeedbackTests {
-    private func estimate(_ bytes: [UInt8]) -> Int? { bytes.withUnsafeBytes { RTCPFeedback.remoteBitrateEstimate(in: $0) } }
+    private func estimate(_ bytes: [UInt8]) -> Int? {
+        bytes.withUnsafeBytes { RTCPFeedback.remoteBitrateEstimate(in: $0) }
+    }
 
     @Test(arguments: [0, 1, 1000, 0x3ffff, 0x40000, 500_000, 2_500_000, 123_456_789, 1 << 40, Int.max, -5])
     func roundTrip(bitrate: Int) throws {
@@ -19,12 +21,16 @@ struct FeedbackTests {
 
     @Test func knownBytes() {
         // RR, then a REMB of 0x26b4a << 4 bit/s.
-        let bytes: [UInt8] = [0x80, 201, 0, 1, 1, 2, 3, 4, 0x8f, 206, 0, 5, 1, 2, 3, 4, 0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42, 1, 0x12, 0x6b, 0x4a, 9, 9, 9, 9]
+        let bytes: [UInt8] = [
+            0x80, 201, 0, 1, 1, 2, 3, 4, 0x8f, 206, 0, 5, 1, 2, 3, 4, 0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42, 1, 0x12, 0x6b,
+            0x4a, 9, 9, 9, 9,
+        ]
         #expect(estimate(bytes) == 2_536_608)
     }
 
     @Test func theLastOneCounts() {
-        let two = RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
+        let two =
+            RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
             + RTCPFeedback.makeREMB(bitrate: 200_000, senderSSRC: 1, mediaSSRC: 2)
         #expect(estimate(two) == 200_000)
     }

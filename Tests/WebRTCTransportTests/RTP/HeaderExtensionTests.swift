@@ -13,7 +13,9 @@ struct HeaderExtensionTests {
         _ packet: [UInt8], ids: HeaderExtensionIDs = Self.ids, mid: String = "0", time: UInt64 = 0, reserve: Int = 20
     ) -> [UInt8]? {
         let writer = HeaderExtensionWriter(ids: ids, mid: mid)
-        return packet.withUnsafeBytes { writer.write($0, sendTime: time, reserve: reserve).map { Array($0.buffer[..<$0.length]) } }
+        return packet.withUnsafeBytes {
+            writer.write($0, sendTime: time, reserve: reserve).map { Array($0.buffer[..<$0.length]) }
+        }
     }
 
     private static let plain: [UInt8] = [0x80, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xaa, 0xbb, 0xcc]
@@ -22,7 +24,10 @@ struct HeaderExtensionTests {
         // 1.5 s in 6.18 fixed point is 0x060000.
         #expect(
             write(Self.plain, time: 1_500_000_000)
-                == [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 2, 0x10, 0x30, 0x22, 6, 0, 0, 0, 0, 0xaa, 0xbb, 0xcc])
+                == [
+                    0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 2, 0x10, 0x30, 0x22, 6, 0, 0, 0, 0, 0xaa,
+                    0xbb, 0xcc,
+                ])
     }
 
     @Test func sendTimeWrapsEverySixtyFourSeconds() {
@@ -37,7 +42,10 @@ struct HeaderExtensionTests {
         let packet: [UInt8] = [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 1, 0x31, 7, 8, 0, 0xaa]
         #expect(
             write(packet)
-                == [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x31, 7, 8, 0x10, 0x30, 0x22, 0, 0, 0, 0, 0, 0, 0xaa])
+                == [
+                    0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x31, 7, 8, 0x10, 0x30, 0x22, 0, 0, 0,
+                    0, 0, 0, 0xaa,
+                ])
     }
 
     @Test func contributingSourcesStayInPlace() {
@@ -86,7 +94,9 @@ struct HeaderExtensionTests {
                 if length > 0 { packet[0] = first }
                 if length > 14, length % 2 == 0 { packet.replaceSubrange(12..<14, with: [0xbe, 0xde]) }
                 if length > 16, length % 4 == 0 { packet.replaceSubrange(14..<16, with: [0, UInt8(length % 64)]) }
-                let written = packet.withUnsafeBytes { writer.write($0, sendTime: generator.next(), reserve: 20)?.length }
+                let written = packet.withUnsafeBytes {
+                    writer.write($0, sendTime: generator.next(), reserve: 20)?.length
+                }
                 #expect((written ?? 0) <= HeaderExtensionWriter.capacity - 20)
             }
         }

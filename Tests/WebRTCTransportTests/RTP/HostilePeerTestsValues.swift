@@ -101,7 +101,9 @@ struct HostilePeerValueTests {
             milliseconds.reduce(0) { sum, at in
                 (0..<600).reduce(sum) { sum, index in
                     let sequence = UInt16(truncatingIfNeeded: at * 600 + index)
-                    return sum + (budget.allows(ssrc: 1, sequence: sequence, now: .milliseconds(at)) ? RetransmissionBudget.packetSize : 0)
+                    return sum
+                        + (budget.allows(ssrc: 1, sequence: sequence, now: .milliseconds(at))
+                            ? RetransmissionBudget.packetSize : 0)
                 }
             }
         }
@@ -115,18 +117,23 @@ struct HostilePeerValueTests {
         var budget = RetransmissionBudget()
         for bitrate in [Int.min, -1, 0, Int.max] {
             budget.pace(roundTrip: .seconds(-1), bitrate: bitrate)
-            for now in [Duration.zero, .seconds(-5), .seconds(1 << 40)] { _ = budget.allows(ssrc: .max, sequence: .max, now: now) }
+            for now in [Duration.zero, .seconds(-5), .seconds(1 << 40)] {
+                _ = budget.allows(ssrc: .max, sequence: .max, now: now)
+            }
         }
     }
 
     // MARK: Frames
 
-    private func sizes(_ codec: VideoCodec, _ bytes: [UInt8]) -> [FrameSize]? { bytes.withUnsafeBytes(codec.announcedSizes) }
+    private func sizes(_ codec: VideoCodec, _ bytes: [UInt8]) -> [FrameSize]? {
+        bytes.withUnsafeBytes(codec.announcedSizes)
+    }
 
     /// Parameter sets of x264 and handmade ones: cropped 1920x1080, interlaced, scaling lists, emulation prevention.
     @Test func parameterSetsOfEncoders() {
         let high: [UInt8] = [
-            0, 0, 0, 1, 0x67, 0x64, 0x00, 0x28, 0xac, 0xd9, 0x40, 0x78, 0x02, 0x27, 0xe5, 0xc0, 0x44, 0x00, 0x00, 0x03, 0x00, 0x04,
+            0, 0, 0, 1, 0x67, 0x64, 0x00, 0x28, 0xac, 0xd9, 0x40, 0x78, 0x02, 0x27, 0xe5, 0xc0, 0x44, 0x00, 0x00, 0x03,
+            0x00, 0x04,
             0x00, 0x00, 0x03, 0x00, 0xf0, 0x3c, 0x60, 0xc6, 0x58,
         ]
         let baseline: [UInt8] = [0x67, 0x42, 0xc0, 0x15, 0xd9, 0x01, 0x41, 0xfb, 0x01, 0x6a, 0x0c, 0x0c, 0x0d, 0x4a]

@@ -57,7 +57,8 @@ struct DescriptionTests {
     }
 
     @Test func aRejectedVideoIsPassedOver() throws {
-        let rejected = SampleOffer.video().replacing("m=video 9 ", with: "m=video 0 ").replacing("a=mid:1", with: "a=mid:r")
+        let rejected = SampleOffer.video().replacing("m=video 9 ", with: "m=video 0 ").replacing(
+            "a=mid:1", with: "a=mid:r")
         #expect(code(SampleOffer.session + rejected) == .rejected)
         let remote = try offer(SampleOffer.session + rejected + SampleOffer.video())
         #expect(remote.video?.mediaIndex == 1)
@@ -86,24 +87,28 @@ struct DescriptionTests {
     }
 
     @Test(arguments: [
-        ("42e01f;packetization-mode=1", true), ("42001f;packetization-mode=1", true), ("42E01F; packetization-mode=1", true),
+        ("42e01f;packetization-mode=1", true), ("42001f;packetization-mode=1", true),
+        ("42E01F; packetization-mode=1", true),
         ("42e01f;packetization-mode=0", false), ("42e01f", false), ("640c1f;packetization-mode=1", false),
         ("4d001f;packetization-mode=1", false),
     ])
     func profilesOfH264(parameters: String, isTaken: Bool) throws {
-        let video = SampleOffer.video(without: ["a=fmtp:102"])
+        let video =
+            SampleOffer.video(without: ["a=fmtp:102"])
             + "a=fmtp:102 level-asymmetry-allowed=1;profile-level-id=\(parameters)\r\n"
         let remote = try? offer(SampleOffer.session + video) { $0 == .h264 }
         #expect((remote?.video?.codec.payloadType == 102) == isTaken)
     }
 
-    @Test(arguments: [
-        ("15 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("0 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
-        ("300 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("-1 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
-        ("99999999999999999999 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("urn:ietf:params:rtp-hdrext:sdes:mid", nil),
-        ("", nil), ("/ /", nil), ("14/sendonly urn:ietf:params:rtp-hdrext:sdes:mid", 14),
-        ("14 urn:ietf:params:rtp-hdrext:sdes:mid with attributes", 14), ("1 urn:unknown", nil),
-    ] as [(String, UInt8?)])
+    @Test(
+        arguments: [
+            ("15 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("0 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+            ("300 urn:ietf:params:rtp-hdrext:sdes:mid", nil), ("-1 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+            ("99999999999999999999 urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+            ("urn:ietf:params:rtp-hdrext:sdes:mid", nil),
+            ("", nil), ("/ /", nil), ("14/sendonly urn:ietf:params:rtp-hdrext:sdes:mid", 14),
+            ("14 urn:ietf:params:rtp-hdrext:sdes:mid with attributes", 14), ("1 urn:unknown", nil),
+        ] as [(String, UInt8?)])
     func extensionNumbers(line: String, mid: UInt8?) {
         #expect(HeaderExtensionIDs(extmap: [line]).mid == mid)
     }
@@ -113,11 +118,13 @@ struct DescriptionTests {
         func with(_ old: String, _ new: String) -> String { whole.replacing(old, with: new) }
         #expect(code(whole) == nil)
         let table: [(String, PeerConnectionError.Code)] = [
-            ("", .badDescription), ("v=0", .rejected), ("hello\r\n", .badDescription), ("v=1\r\n" + whole.dropFirst(5), .badDescription),
+            ("", .badDescription), ("v=0", .rejected), ("hello\r\n", .badDescription),
+            ("v=1\r\n" + whole.dropFirst(5), .badDescription),
             ("\u{0}" + whole, .badDescription), (with("s=-", "s=\u{0}"), .badDescription),
             (SampleOffer.session, .rejected), (SampleOffer.session + SampleOffer.audio, .rejected),
             (with("a=rtcp-mux\r\n", ""), .badDescription),
-            (with("a=setup:actpass", "a=setup:holdconn"), .badDescription), (with("a=setup:actpass", "a=setup:"), .badDescription),
+            (with("a=setup:actpass", "a=setup:holdconn"), .badDescription),
+            (with("a=setup:actpass", "a=setup:"), .badDescription),
             (SampleOffer.session + SampleOffer.video(without: ["a=fingerprint"]), .badDescription),
             (with("sha-256", "sha-1"), .badDescription), (with("sha-256 ", "sha-256 AA:"), .badDescription),
             (SampleOffer.session + SampleOffer.video(without: ["a=ice-ufrag"]), .badDescription),
@@ -181,7 +188,8 @@ struct DescriptionTests {
             SampleOffer.session + SampleOffer.video(without: ["a=rtpmap"]) + names,
             whole.replacing("a=setup:actpass", with: "a=setup:\(escape)"),
             whole.replacing("a=setup:actpass", with: "a=setup:e" + String(repeating: "\u{301}", count: 20_000)),
-            whole.replacing("UDP/TLS/RTP/SAVPF", with: escape), whole.replacing("a=fingerprint:sha-256", with: "a=fingerprint:\(escape)"),
+            whole.replacing("UDP/TLS/RTP/SAVPF", with: escape),
+            whole.replacing("a=fingerprint:sha-256", with: "a=fingerprint:\(escape)"),
         ]
         for text in descriptions {
             do {
@@ -189,7 +197,8 @@ struct DescriptionTests {
                 Issue.record("taken: \(text.prefix(300))")
             } catch let error as PeerConnectionError {
                 #expect(error.message.utf8.count <= 600)
-                #expect(error.message.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+                #expect(
+                    error.message.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
             } catch { Issue.record("\(error)") }
         }
     }
@@ -198,7 +207,8 @@ struct DescriptionTests {
     @Test func mutatedDescriptions() {
         var mutator = TextMutator(seed: 20_261_121)
         let seeds = [
-            SampleOffer.browser, SampleOffer.session + SampleOffer.video(), SampleOffer.session + SampleOffer.transport
+            SampleOffer.browser, SampleOffer.session + SampleOffer.video(),
+            SampleOffer.session + SampleOffer.transport
                 + SampleOffer.application + SampleOffer.video(adding: "a=end-of-candidates\r\n"),
         ].map { Array($0.utf8) }
         var (taken, refused) = (0, 0)
@@ -207,7 +217,9 @@ struct DescriptionTests {
             let text = String(decoding: bytes, as: UTF8.self)
             do {
                 let remote = try RemoteDescription(parsing: text, isOffer: round % 2 == 0) { _ in true }
-                #expect(remote.kinds.indices.contains(remote.video?.mediaIndex ?? -1) && remote.kinds.count == remote.mids.count)
+                #expect(
+                    remote.kinds.indices.contains(remote.video?.mediaIndex ?? -1)
+                        && remote.kinds.count == remote.mids.count)
                 taken += 1
             } catch {
                 refused += 1

@@ -17,7 +17,9 @@ final class ChildProcess: @unchecked Sendable {
         // A socket instead of pipes: writing to a child that has exited must not raise SIGPIPE.
         var ends: [Int32] = [0, 0]
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-        guard let path = arguments.first, socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw CannotStart(status: errno) }
+        guard let path = arguments.first, socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
+            throw CannotStart(status: errno)
+        }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 0)
@@ -62,7 +64,9 @@ final class ChildProcess: @unchecked Sendable {
     func write(_ bytes: [UInt8]) {
         var sent = 0
         while sent < bytes.count {
-            let count = bytes[sent...].withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            let count = bytes[sent...].withUnsafeBytes {
+                send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
             guard count > 0 else { return }
             sent += count
         }

@@ -37,7 +37,8 @@ final class DatagramSocket: Sendable {
         var address = Self.address(port: port)
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
-                _ = sendto(descriptor, bytes.baseAddress, bytes.count, 0, raw, socklen_t(MemoryLayout<sockaddr_in>.size))
+                _ = sendto(
+                    descriptor, bytes.baseAddress, bytes.count, 0, raw, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
     }

@@ -55,7 +55,9 @@ final class LossyPath: Sendable {
     /// Returns the candidate to signal instead of one that `side` gathered, nil if it would bypass this path.
     func replace(_ candidate: ICECandidate, of side: Side) -> ICECandidate? {
         var fields = candidate.candidate.split(separator: " ").map(String.init)
-        guard fields.count >= 8, fields[4] == "127.0.0.1", fields[7] == "host", let port = UInt16(fields[5]) else { return nil }
+        guard fields.count >= 8, fields[4] == "127.0.0.1", fields[7] == "host", let port = UInt16(fields[5]) else {
+            return nil
+        }
         core.state.withLock { $0.real[side.rawValue] = port }
         fields[5] = String(core.stands[side.rawValue].port)
         var replaced = candidate

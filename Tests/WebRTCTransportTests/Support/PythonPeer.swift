@@ -55,10 +55,12 @@ final class PythonPeer: Sendable {
     private let sinks = Watched<[@Sendable (ICECandidate?) -> Void]>([])
 
     init(_ referee: Referee, _ role: String, _ codec: VideoCodec, _ options: [String] = []) throws {
-        let script = String(#filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined())
+        let script =
+            String(#filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined())
             + "/System/Peers/\(referee.rawValue)_peer.py"
         process = try ChildProcess(
-            [Self.interpreter ?? "", script, role, codec.rawValue, "--address", "127.0.0.1", "--lifetime", "60"] + options)
+            [Self.interpreter ?? "", script, role, codec.rawValue, "--address", "127.0.0.1", "--lifetime", "60"]
+                + options)
         process.readLines { [seen, sinks] bytes in
             guard let line = try? JSONDecoder().decode(PeerLine.self, from: Data(bytes)) else { return }
             var candidate: ICECandidate??
@@ -94,7 +96,9 @@ final class PythonPeer: Sendable {
 
     func say(candidate: ICECandidate?) {
         var line = PeerLine("candidate")
-        (line.candidate, line.sdpMid, line.sdpMLineIndex) = (candidate?.candidate, candidate?.sdpMid, candidate?.sdpMLineIndex)
+        (line.candidate, line.sdpMid, line.sdpMLineIndex) = (
+            candidate?.candidate, candidate?.sdpMid, candidate?.sdpMLineIndex
+        )
         say(line)
     }
 

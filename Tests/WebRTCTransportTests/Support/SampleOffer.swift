@@ -36,7 +36,10 @@ enum SampleOffer {
         a=sctp-port:5000\r\n
         """
 
-    private static let codecs = [(96, 97, "VP8", ""), (98, 99, "VP9", "profile-id=0"), (102, 103, "H264", "packetization-mode=1;profile-level-id=42001f")]
+    private static let codecs = [
+        (96, 97, "VP8", ""), (98, 99, "VP9", "profile-id=0"),
+        (102, 103, "H264", "packetization-mode=1;profile-level-id=42001f"),
+    ]
 
     static func video(adding more: String = "", without prefixes: [String] = []) -> String {
         var text = """
@@ -54,7 +57,9 @@ enum SampleOffer {
             """
         for (type, retransmission, name, parameters) in codecs {
             text += "a=rtpmap:\(type) \(name)/90000\r\n"
-            for feedback in ["goog-remb", "transport-cc", "ccm fir", "nack", "nack pli"] { text += "a=rtcp-fb:\(type) \(feedback)\r\n" }
+            for feedback in ["goog-remb", "transport-cc", "ccm fir", "nack", "nack pli"] {
+                text += "a=rtcp-fb:\(type) \(feedback)\r\n"
+            }
             if !parameters.isEmpty { text += "a=fmtp:\(type) \(parameters)\r\n" }
             text += "a=rtpmap:\(retransmission) rtx/90000\r\na=fmtp:\(retransmission) apt=\(type)\r\n"
         }

@@ -16,7 +16,8 @@ extension TestPeer {
     func startAudio(frequency: Int) throws {
         guard let parameters = connection.audioSendParameters else { return }
         let source = try Bin(
-            description: "audiotestsrc is-live=true wave=sine freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
+            description:
+                "audiotestsrc is-live=true wave=sine freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
             ghostUnlinkedPads: true)
         let encoder = try AudioEncoderBin.make(parameters: parameters)
         let decoder = try AudioDecoderBin.make()

@@ -16,7 +16,9 @@ struct Colour: Sendable, Equatable {
         abs(red - other.red) < tolerance && abs(green - other.green) < tolerance && abs(blue - other.blue) < tolerance
     }
 
-    var hex: String { [red, green, blue].map { String(UInt32($0), radix: 16) }.map { $0.count < 2 ? "0" + $0 : $0 }.joined() }
+    var hex: String {
+        [red, green, blue].map { String(UInt32($0), radix: 16) }.map { $0.count < 2 ? "0" + $0 : $0 }.joined()
+    }
 
     /// Converts mean Y, U and V, limited-range BT.601 (RFC 6386 9.2).
     init(luma: Double, u: Double, v: Double) {
@@ -65,7 +67,8 @@ final class TestPeer: @unchecked Sendable {
         sink = try Element(factory: "fakesink")
         final class Forward: Sendable { let target = Mutex<(@Sendable (PeerConnectionEvent) -> Void)?>(nil) }
         let forward = Forward()
-        connection = try PeerConnection(configuration: configuration) { event in forward.target.withLock { $0 }?(event) }
+        connection = try PeerConnection(configuration: configuration) { event in forward.target.withLock { $0 }?(event)
+        }
         forward.target.withLock { $0 = { [weak self] event in self?.handle(event) } }
         pipeline.add(connection.bin)
     }
@@ -103,7 +106,8 @@ final class TestPeer: @unchecked Sendable {
 
     /// Sends a test pattern and decodes received video; call it once the codec is negotiated.
     func startMedia(
-        width: Int = 320, height: Int = 180, framerate: Int = 30, background: Colour = .blueish, pattern: String = "ball",
+        width: Int = 320, height: Int = 180, framerate: Int = 30, background: Colour = .blueish,
+        pattern: String = "ball",
         bitrate: Int = 600_000, simulcast: SimulcastAllocation? = nil
     ) throws {
         guard let parameters = connection.sendParameters else { return }
@@ -126,7 +130,9 @@ final class TestPeer: @unchecked Sendable {
         let seen = seen
         let decoded = sink.staticPad("sink")!
         decoded.addProbe(.buffer) { [pad = decoded.unowned] item in
-            if case .buffer(let frame) = item { Self.count(frame, pad.currentCaps.flatMap(VideoInfo.init(caps:)), seen) }
+            if case .buffer(let frame) = item {
+                Self.count(frame, pad.currentCaps.flatMap(VideoInfo.init(caps:)), seen)
+            }
             return .pass
         }
         encoder.encoders[0].staticPad("src")?.addProbe(.buffer) { item in
@@ -142,7 +148,8 @@ final class TestPeer: @unchecked Sendable {
     }
 
     private func makeEncoder(
-        _ parameters: RTPSendParameters, _ size: (width: Int, height: Int), _ bitrate: Int, _ allocation: SimulcastAllocation?
+        _ parameters: RTPSendParameters, _ size: (width: Int, height: Int), _ bitrate: Int,
+        _ allocation: SimulcastAllocation?
     ) throws -> any VideoSender {
         guard let allocation else { return try VideoEncoderBin(parameters: parameters, bitrate: bitrate) }
         let made = try SimulcastEncoderBin(
@@ -159,7 +166,8 @@ final class TestPeer: @unchecked Sendable {
         guard let info else { return }
         let means: [Double]? = frame.withVideoPlanes(info, writable: false) { planes in
             planes.prefix(3).enumerated().map { index, plane in
-                let (width, height) = index == 0 ? (info.width, info.height) : ((info.width + 1) / 2, (info.height + 1) / 2)
+                let (width, height) =
+                    index == 0 ? (info.width, info.height) : ((info.width + 1) / 2, (info.height + 1) / 2)
                 var sum = 0
                 for row in 0..<height {
                     let line = UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: width)

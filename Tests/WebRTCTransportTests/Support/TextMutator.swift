@@ -1,7 +1,10 @@
 /// Damages text like a fuzzer, with a fixed seed.
 struct TextMutator {
     private var generator: SeededGenerator
-    private static let words = ["0", "-1", "4294967296", "99999999999999999999999", "\u{0}", "\r\n", "a=", "m=video 9 ", " ", ":", "/", "%n%s", "\u{ff}"]
+    private static let words = [
+        "0", "-1", "4294967296", "99999999999999999999999", "\u{0}", "\r\n", "a=", "m=video 9 ", " ", ":", "/", "%n%s",
+        "\u{ff}",
+    ]
 
     init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
@@ -32,7 +35,8 @@ struct TextMutator {
 
     private mutating func swapLines(in bytes: inout [UInt8]) {
         var lines = bytes.split(separator: 10, omittingEmptySubsequences: false)
-        lines.swapAt(Int.random(in: 0..<lines.count, using: &generator), Int.random(in: 0..<lines.count, using: &generator))
+        lines.swapAt(
+            Int.random(in: 0..<lines.count, using: &generator), Int.random(in: 0..<lines.count, using: &generator))
         bytes = Array(lines.joined(separator: [10]))
     }
 }

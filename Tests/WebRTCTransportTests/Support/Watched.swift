@@ -34,7 +34,9 @@ final class Watched<Value: Sendable>: Sendable {
             return state.next
         }
         guard let id else { return true }
-        if semaphore.wait(timeout: .now() + .milliseconds(Int(clamping: limit.milliseconds))) == .success { return true }
+        if semaphore.wait(timeout: .now() + .milliseconds(Int(clamping: limit.milliseconds))) == .success {
+            return true
+        }
         return state.withLock { $0.waiters.removeValue(forKey: id) == nil }
     }
 
