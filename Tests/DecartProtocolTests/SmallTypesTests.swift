@@ -146,7 +146,7 @@ struct SmallTypesTests {
     @Test func keysOfAnyShapeAreRead() throws {
         var random = SystemRandomNumberGenerator()
         let good = Array(jwt(#"{"constraints":{"realtime":{"maxSessionDuration":300}}}"#).utf8)
-        var told = 0
+        var reported = 0
         for _ in 0..<5000 {
             var bytes = good
             for _ in 0..<Int.random(in: 1...4, using: &random) {
@@ -160,9 +160,9 @@ struct SmallTypesTests {
             }
             // An empty string is no key.
             guard let key = try? APIKey(String(decoding: bytes, as: UTF8.self)) else { continue }
-            if key.sessionLimit != nil { told += 1 }
+            if key.sessionLimit != nil { reported += 1 }
         }
-        #expect(told < 5000)
+        #expect(reported < 5000)
         #expect(try APIKey("ek_plain").sessionLimit == nil)
         #expect(try APIKey(String(repeating: ".", count: 4000)).sessionLimit == nil)
         let deep = String(repeating: #"{"constraints":"#, count: 200)

@@ -156,8 +156,8 @@ final class World: Sendable {
     }
 
     init(maximumRetries: Int? = 5, answers: Bool = true, failing: SessionError? = nil) throws {
-        let told = TellTale()
-        toldBox = told
+        let reported = TellTale()
+        toldBox = reported
         let configuration = SessionConfiguration(
             initial: SessionContent(prompt: try Prompt("Lego World")),
             retry: RetryPolicy(maximumRetries: maximumRetries))
@@ -167,19 +167,19 @@ final class World: Sendable {
                 makeChannel: { _, _, onEvent throws(SessionError) in
                     if let failing { throw failing }
                     let channel = FakeChannel(answersClose: answers, onEvent: onEvent)
-                    told.content.withLock { $0.channels.append(channel) }
+                    reported.content.withLock { $0.channels.append(channel) }
                     return channel
                 },
                 makeMedia: { _, _, onEvent throws(SessionError) in
                     let media = FakeMedia(answersStop: answers, onEvent: onEvent)
-                    told.content.withLock { $0.media.append(media) }
+                    reported.content.withLock { $0.media.append(media) }
                     return media
                 },
-                onChange: { snapshot in told.content.withLock { $0.snapshots.append(snapshot) } },
-                onEvent: { report in told.content.withLock { $0.reports.append(report) } }))
+                onChange: { snapshot in reported.content.withLock { $0.snapshots.append(snapshot) } },
+                onEvent: { report in reported.content.withLock { $0.reports.append(report) } }))
     }
 
-    var told: Told { toldBox.content.withLock { $0 } }
+    var reported: Told { toldBox.content.withLock { $0 } }
     func with<Result>(_ body: (SessionController) -> Result) -> Result? {
         guard let controller = held.withLock({ $0 }) else { return nil }
         return body(controller)
@@ -200,7 +200,7 @@ final class World: Sendable {
     }
 
     func connectCurrent() throws {
-        guard let channel = told.channels.last else { return }
+        guard let channel = reported.channels.last else { return }
         channel.onEvent(.opened(transport: .milliseconds(1), upgrade: .milliseconds(1)))
         try channel.say(.status("ready"))
         scheduler.run()
@@ -210,7 +210,7 @@ final class World: Sendable {
             }
         }
         scheduler.run()
-        guard let media = told.media.last else { return }
+        guard let media = reported.media.last else { return }
         media.onEvent(.offer(sdp: "offer"))
         scheduler.run()
         try channel.say(.answer(sdp: "answer"))

@@ -9,28 +9,28 @@ struct SessionControllerTests {
     @Test func connectsAndStops() throws {
         let world = try World()
         try world.connect()
-        #expect(world.told.channels.count == 1 && world.told.media.count == 1)
-        let channel = try #require(world.told.channels.first)
-        let media = try #require(world.told.media.first)
+        #expect(world.reported.channels.count == 1 && world.reported.media.count == 1)
+        let channel = try #require(world.reported.channels.first)
+        let media = try #require(world.reported.media.first)
         #expect(channel.sent == [.prompt(PromptMessage(text: "Lego World", enhance: false)), .offer(sdp: "offer")])
         #expect(media.state.withLock { $0.start } == .negotiate(relays: []))
         #expect(media.state.withLock { $0.answers } == ["answer"])
-        #expect(world.told.snapshots.map(\.state).last == .connected)
+        #expect(world.reported.snapshots.map(\.state).last == .connected)
         #expect(world.with { $0.snapshot.state } == .connected)
 
         world.stop()
         #expect(channel.closes == 0)
         world.scheduler.run()
         #expect(channel.closes == 1 && media.stops == 1)
-        #expect(world.told.completions == 1)
+        #expect(world.reported.completions == 1)
         #expect(world.with { $0.snapshot.state } == .disconnected)
         // Late events change nothing.
-        let snapshots = world.told.snapshots.count
+        let snapshots = world.reported.snapshots.count
         channel.onEvent(.closed(code: 1011, reason: ""))
         media.onEvent(.failed(SessionError(.webRTC, "late", stage: .media)))
         world.scheduler.advance(.seconds(1000))
-        #expect(world.told.snapshots.count == snapshots && world.told.channels.count == 1)
-        #expect(world.told.completions == 1)
+        #expect(world.reported.snapshots.count == snapshots && world.reported.channels.count == 1)
+        #expect(world.reported.completions == 1)
         #expect(world.scheduler.pendingTimers == 0)
     }
 
@@ -38,22 +38,22 @@ struct SessionControllerTests {
         let world = try World()
         try world.connect()
         world.scheduler.advance(.seconds(3))
-        let snapshots = world.told.snapshots
+        let snapshots = world.reported.snapshots
         #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 != $1 })
-        try world.told.channels.last?.say(.status("ready"))
-        try world.told.channels.last?.say(.unknown(type: "x"))
+        try world.reported.channels.last?.say(.status("ready"))
+        try world.reported.channels.last?.say(.unknown(type: "x"))
         world.scheduler.run()
-        #expect(world.told.snapshots.count == snapshots.count)
+        #expect(world.reported.snapshots.count == snapshots.count)
     }
 
     @Test func malformedMessagesAreNoted() throws {
         let world = try World()
         try world.connect()
-        world.told.channels.last?.onEvent(.text([UInt8]("{".utf8)))
-        world.told.channels.last?.onEvent(.text([]))
+        world.reported.channels.last?.onEvent(.text([UInt8]("{".utf8)))
+        world.reported.channels.last?.onEvent(.text([]))
         world.scheduler.run()
         #expect(world.with { $0.snapshot.state } == .connected)
-        #expect(world.told.reports.count { if case .note = $0 { true } else { false } } == 2)
+        #expect(world.reported.reports.count { if case .note = $0 { true } else { false } } == 2)
     }
 
     @Test func promptsHaveResults() throws {
@@ -64,10 +64,12 @@ struct SessionControllerTests {
         let second = world.with { $0.updatePrompt(update) }
         #expect(first != second)
         world.scheduler.advance(.milliseconds(40))
-        try world.told.channels.last?.say(.promptAck(PromptAck(prompt: "next", success: true)))
-        try world.told.channels.last?.say(.promptAck(PromptAck(prompt: "next", success: false, error: "canary")))
+        try world.reported.channels.last?.say(.promptAck(PromptAck(prompt: "next", success: true)))
+        try world.reported.channels.last?.say(.promptAck(PromptAck(prompt: "next", success: false, error: "canary")))
         world.scheduler.run()
-        let results = world.told.reports.compactMap { if case .promptResult(let result) = $0 { result } else { nil } }
+        let results = world.reported.reports.compactMap {
+            if case .promptResult(let result) = $0 { result } else { nil }
+        }
         #expect(results.map(\.id) == [first, second].compactMap { $0 })
         #expect(results.map(\.elapsed) == [.milliseconds(40), .milliseconds(40)])
         // The channel's secrets are redacted from the service's messages.
@@ -77,24 +79,24 @@ struct SessionControllerTests {
     @Test func reconnectsWithNewChannelAndMedia() throws {
         let world = try World()
         try world.connect()
-        world.told.channels.last?.onEvent(.closed(code: 1012, reason: "restart"))
+        world.reported.channels.last?.onEvent(.closed(code: 1012, reason: "restart"))
         world.scheduler.run()
         #expect(world.with { $0.snapshot.state } == .reconnecting)
-        #expect(world.told.media.first?.stops == 1)
+        #expect(world.reported.media.first?.stops == 1)
         world.scheduler.advance(.seconds(1))
-        #expect(world.told.channels.count == 2)
+        #expect(world.reported.channels.count == 2)
         try world.connectCurrent()
         #expect(world.with { $0.snapshot.state } == .connected)
-        #expect(world.told.media.count == 2)
+        #expect(world.reported.media.count == 2)
     }
 
     @Test func silentMediaReconnect() throws {
         let world = try World()
         try world.connect()
         for second in 1...6 {
-            world.told.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
+            world.reported.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
             world.scheduler.advance(.milliseconds(500))
-            world.told.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
+            world.reported.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
             world.scheduler.advance(.milliseconds(500))
         }
         #expect(world.with { $0.snapshot.state } == .reconnecting)
@@ -106,7 +108,7 @@ struct SessionControllerTests {
         _ = world.with { $0.start() }
         world.scheduler.run()
         #expect(world.with { $0.snapshot.state } == .error)
-        #expect(world.told.reports == [.failed(error)])
+        #expect(world.reported.reports == [.failed(error)])
     }
 
     @Test func stopCompletesAfterASecondWhateverTheOutsideDoes() throws {
@@ -115,30 +117,30 @@ struct SessionControllerTests {
         world.stop()
         world.stop()
         world.scheduler.run()
-        #expect(world.told.completions == 0)
+        #expect(world.reported.completions == 0)
         world.scheduler.advance(.seconds(1))
-        #expect(world.told.completions == 2)
+        #expect(world.reported.completions == 2)
     }
 
     @Test func stopWithoutStartCompletes() throws {
         let world = try World()
         world.stop()
         world.scheduler.run()
-        #expect(world.told.completions == 1)
+        #expect(world.reported.completions == 1)
     }
 
     @Test func lettingGoClosesEverything() throws {
         let world = try World()
         try world.connect()
-        let channel = try #require(world.told.channels.first)
-        let media = try #require(world.told.media.first)
+        let channel = try #require(world.reported.channels.first)
+        let media = try #require(world.reported.media.first)
         world.letGo()
         #expect(channel.closes == 1 && media.stops == 1)
         world.scheduler.advance(.seconds(100))
         channel.onEvent(.text([]))
         media.onEvent(.firstFrame)
         world.scheduler.run()
-        #expect(world.told.channels.count == 1)
+        #expect(world.reported.channels.count == 1)
     }
 
     @Test func stopKeepsTheControllerAliveUntilItHasEnded() throws {
@@ -147,8 +149,8 @@ struct SessionControllerTests {
         world.stop()
         world.letGo()
         world.scheduler.run()
-        #expect(world.told.completions == 1)
-        #expect(world.told.channels.first?.closes == 1)
+        #expect(world.reported.completions == 1)
+        #expect(world.reported.channels.first?.closes == 1)
     }
 
     /// Uses the real scheduler and many threads: start and stop in any order end cleanly.

@@ -143,12 +143,12 @@ struct SessionReporterTests {
     }
 
     private func make(_ scheduler: ManualScheduler) -> (SessionReporter, Heard) {
-        let heard = Heard()
+        let received = Heard()
         let reporter = SessionReporter(
             scheduler: scheduler,
-            onChange: { snapshot, _ in heard.seconds.withLock { $0.append(snapshot.generationSeconds ?? -1) } },
-            onReport: { report, _ in heard.reports.withLock { $0.append(report) } })
-        return (reporter, heard)
+            onChange: { snapshot, _ in received.seconds.withLock { $0.append(snapshot.generationSeconds ?? -1) } },
+            onReport: { report, _ in received.reports.withLock { $0.append(report) } })
+        return (reporter, received)
     }
 
     private func snapshot(_ seconds: Int) -> SessionSnapshot {
@@ -164,27 +164,27 @@ struct SessionReporterTests {
     @Test func aBurstGoesOnAndThenTheLatest() {
         let scheduler = ManualScheduler()
         scheduler.advance(.seconds(1000))
-        let (reporter, heard) = make(scheduler)
+        let (reporter, received) = make(scheduler)
         for second in 1...1000 { reporter.changed(snapshot(second)) }
-        #expect(heard.seconds.withLock { $0 } == (1...50).map(Double.init))
+        #expect(received.seconds.withLock { $0 } == (1...50).map(Double.init))
         scheduler.advance(.milliseconds(49))
-        #expect(heard.seconds.withLock(\.count) == 50)
+        #expect(received.seconds.withLock(\.count) == 50)
         scheduler.advance(.milliseconds(1))
-        #expect(heard.seconds.withLock { $0 }.dropFirst(50) == [1000])
+        #expect(received.seconds.withLock { $0 }.dropFirst(50) == [1000])
         scheduler.advance(.seconds(10))
-        #expect(heard.seconds.withLock(\.count) == 51 && scheduler.pendingTimers == 0)
+        #expect(received.seconds.withLock(\.count) == 51 && scheduler.pendingTimers == 0)
     }
 
     @Test func aFloodIsTwentyASecond() {
         let scheduler = ManualScheduler()
-        let (reporter, heard) = make(scheduler)
+        let (reporter, received) = make(scheduler)
         for millisecond in 1...10_000 {
             reporter.changed(snapshot(millisecond))
             reporter.report(warning(millisecond))
             scheduler.advance(.milliseconds(1))
         }
         scheduler.advance(.seconds(1))
-        let (snapshots, warnings) = (heard.seconds.withLock { $0 }, heard.reports.withLock { $0 })
+        let (snapshots, warnings) = (received.seconds.withLock { $0 }, received.reports.withLock { $0 })
         #expect(snapshots.count <= 251 && warnings.count <= 251, "\(snapshots.count), \(warnings.count)")
         #expect(snapshots.last == 10_000 && warnings.last == warning(10_000))
         #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 < $1 })
@@ -193,14 +193,14 @@ struct SessionReporterTests {
     /// A service that mixes messages of unknown types into a flood must not get past the limit with them.
     @Test func notesAreLimitedAndTakeNothingWithThem() {
         let scheduler = ManualScheduler()
-        let (reporter, heard) = make(scheduler)
+        let (reporter, received) = make(scheduler)
         for millisecond in 1...10_000 {
             reporter.changed(snapshot(millisecond))
             reporter.report(.note("\(millisecond)"))
             scheduler.advance(.milliseconds(1))
         }
         scheduler.advance(.seconds(1))
-        let (snapshots, notes) = (heard.seconds.withLock { $0 }, heard.reports.withLock { $0 })
+        let (snapshots, notes) = (received.seconds.withLock { $0 }, received.reports.withLock { $0 })
         #expect(snapshots.count <= 251 && notes.count <= 251, "\(snapshots.count), \(notes.count)")
         #expect(snapshots.last == 10_000 && notes.first == .note("1"))
     }
@@ -208,21 +208,21 @@ struct SessionReporterTests {
     /// An error is reported after the state that it caused.
     @Test func theEndIsNotHeldBack() {
         let scheduler = ManualScheduler()
-        let (reporter, heard) = make(scheduler)
+        let (reporter, received) = make(scheduler)
         for second in 1...100 { reporter.changed(snapshot(second)) }
         let end = SessionReport.failed(SessionError(.server, "over", stage: .generation))
         reporter.report(end)
-        #expect(heard.seconds.withLock(\.last) == 100 && heard.reports.withLock { $0 } == [end])
+        #expect(received.seconds.withLock(\.last) == 100 && received.reports.withLock { $0 } == [end])
     }
 
     @Test func nothingIsToldOnceSilent() {
         let scheduler = ManualScheduler()
-        let (reporter, heard) = make(scheduler)
+        let (reporter, received) = make(scheduler)
         for second in 1...100 { reporter.changed(snapshot(second)) }
         reporter.silence()
         reporter.flush()
         reporter.report(warning(1))
         scheduler.advance(.seconds(10))
-        #expect(heard.seconds.withLock(\.count) == 50 && heard.reports.withLock(\.count) == 0)
+        #expect(received.seconds.withLock(\.count) == 50 && received.reports.withLock(\.count) == 0)
     }
 }

@@ -65,8 +65,8 @@ struct ElementClassTests {
         let (element, specimen) = try make()
         let order = Mutex<[String]>([])
         element.connect("notify::text") { [weak specimen] _ in
-            let told = specimen?.seen.withLock { $0.changes.contains(["text"]) } ?? false
-            order.withLock { $0.append(told ? "after" : "before") }
+            let reported = specimen?.seen.withLock { $0.changes.contains(["text"]) } ?? false
+            order.withLock { $0.append(reported ? "after" : "before") }
             return nil
         }
         element.set("text", "x")
@@ -76,15 +76,15 @@ struct ElementClassTests {
 
     @Test func signals() throws {
         let (element, specimen) = try make()
-        let heard = Mutex<[String]>([])
+        let received = Mutex<[String]>([])
         let handler = element.connect("told") { arguments in
-            heard.withLock { $0.append("\(arguments.first?.int ?? -1) \(arguments.last?.string ?? "")") }
+            received.withLock { $0.append("\(arguments.first?.int ?? -1) \(arguments.last?.string ?? "")") }
             return nil
         }
         element.emit("told", [GValueBox(int: 5), GValueBox("five")])
         element.disconnect(handler)
         element.emit("told", [GValueBox(int: 6), GValueBox("six")])
-        #expect(heard.withLock { $0 } == ["5 five"])
+        #expect(received.withLock { $0 } == ["5 five"])
         #expect(element.emit("double", [GValueBox(int: 21)])?.int == 42)
         #expect(specimen.seen.withLock { $0.actions } == ["double"])
         // A wrong number of arguments or an unknown signal returns nil.

@@ -8,7 +8,7 @@ import WebRTCTransport
 
 @Suite("A room's signalling", .timeLimit(.minutes(1)))
 struct RoomMachineTests {
-    private let goodbye = RoomAction.send(
+    private let leaveRequest = RoomAction.send(
         .leave(
             .with {
                 $0.action = .disconnect
@@ -105,7 +105,7 @@ struct RoomMachineTests {
         #expect(driver.takeActions() == [.makeAnswer(offer: "theirs again", id: 2)])
 
         driver.handle(.stop)
-        #expect(driver.takeActions() == [goodbye, .close])
+        #expect(driver.takeActions() == [leaveRequest, .close])
         #expect(driver.timers.isEmpty)
         driver.handle(.closed(code: 1000, reason: ""))
         driver.server(.leave(.with { $0.action = .resume }))
@@ -352,7 +352,7 @@ struct RoomMachineTests {
                     $0.reason = .serverShutdown
                 }))
         let actions = driver.takeActions()
-        #expect(actions.prefix(2) == [goodbye, .close])
+        #expect(actions.prefix(2) == [leaveRequest, .close])
         guard case .reportFailed(let error) = actions.last else {
             Issue.record("no failure")
             return

@@ -24,13 +24,13 @@ struct BacklogTests {
             // A dead peer would be dropped after two pings.
             let pings = await server.waitForFrames { $0.count { $0.opcode == 9 } >= 6 }
             #expect(pings, "the channel does not live on")
-            var told = 0
+            var reported = 0
             for _ in 0..<257 {
                 guard case .text(let bytes)? = await events.next().map(asText) else { break }
                 #expect(bytes.count == size)
-                told += 1
+                reported += 1
             }
-            #expect(told == 257, "only \(told) messages came")
+            #expect(reported == 257, "only \(reported) messages came")
             let waiting = server.frames.count { $0.opcode == 9 }
             #expect(await server.waitForFrames { $0.count { $0.opcode == 9 } >= waiting + 3 })
             // Only messages of one event loop turn are left.

@@ -32,9 +32,9 @@ struct ViewerChannelTests {
             }
         }
         channel.open(timeout: timeout)
-        let heard = await events.rest()
+        let received = await events.rest()
         channel.close()
-        do { try check(server, heard) } catch {
+        do { try check(server, received) } catch {
             try? await server.shutdown()
             throw error
         }
@@ -122,8 +122,8 @@ struct ViewerChannelTests {
         channel.close()
         channel.close()
         channel.open(timeout: .seconds(1))
-        let heard = await events.rest()
-        #expect(heard == [.closed(code: nil, reason: "")])
+        let received = await events.rest()
+        #expect(received == [.closed(code: nil, reason: "")])
         try await server.shutdown()
     }
 }

@@ -87,7 +87,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             ] {
                 if direction?.receives ?? false { lines.comes.insert(kind) }
                 if direction?.sends ?? false { lines.goes.insert(kind) }
-                lines.takers[kind] = connection.sendMid(kind)
+                lines.sendMids[kind] = connection.sendMid(kind)
             }
             onEvent(.answered(sdp: answer, lines))
         }

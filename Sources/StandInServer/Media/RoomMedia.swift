@@ -6,7 +6,7 @@ package struct RoomLines: Sendable, Equatable {
     /// Kinds that the participant sends now. Without video there is nothing to transform yet.
     package var comes: Set<MediaKind> = []
     /// Single connection: the mids of the m-lines that can carry our tracks.
-    package var takers: [MediaKind: String] = [:]
+    package var sendMids: [MediaKind: String] = [:]
     /// Kinds that we send now.
     package var goes: Set<MediaKind> = []
 

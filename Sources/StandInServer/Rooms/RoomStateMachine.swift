@@ -54,7 +54,7 @@ struct RoomStateMachine {
     private var videoSID: String
     private var offered: Set<MediaKind> = []
     /// Single connection: kinds for which the participant's offer has an m-line.
-    private var takers: Set<MediaKind> = []
+    private var sendMids: Set<MediaKind> = []
     /// The latest candidate of each side, held back until the next one so that the last can be marked as final.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
@@ -225,8 +225,8 @@ struct RoomStateMachine {
         answer.type = "answer"
         answer.sdp = renamed(sdp)
         answer.id = offerIDs.removeFirst()
-        for (kind, mid) in lines.takers where lines.goes.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
-        takers = Set(lines.takers.keys)
+        for (kind, mid) in lines.sendMids where lines.goes.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
+        sendMids = Set(lines.sendMids.keys)
         if isSingle { isStable = true }
         let comes = lines.comes
         var actions: [Action] = [.send(.with { $0.answer = answer })] + unpublished(self.comes.subtracting(comes))
@@ -299,7 +299,7 @@ struct RoomStateMachine {
             return [.offer(due)]
         }
         // The participant offers even if it has enough m-lines; our answer then carries the tracks.
-        let needed = due.subtracting(takers)
+        let needed = due.subtracting(sendMids)
         var requirement = LiveKitMediaSectionsRequirement()
         (requirement.numVideos, requirement.numAudios) = (
             needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0

@@ -9,11 +9,11 @@ extension ElementTests {
         @Test func aToneComesBack() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, frequency: 440)) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
-                    #expect(sound.waitForTone(440))
-                    let seen = sound.seen.value
+                    #expect(audioOut.waitForTone(440))
+                    let seen = audioOut.seen.value
                     #expect(seen.events.filter { $0 != .tag }.prefix(3) == [.streamStart, .caps, .segment])
                     #expect(seen.caps.contains("S16LE") && seen.caps.contains("rate=(int)48000"))
                     #expect(seen.share(of: 880) < 0.1)
@@ -31,12 +31,12 @@ extension ElementTests {
         @Test func samplesFollowOneAnother() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
-                    let before = sound.seen.value
-                    #expect(sound.wait { $0.buffers > before.buffers + 100 })
-                    let seen = sound.seen.value
+                    #expect(audioOut.waitForTone(440))
+                    let before = audioOut.seen.value
+                    #expect(audioOut.wait { $0.buffers > before.buffers + 100 })
+                    let seen = audioOut.seen.value
                     #expect(seen.holes.isEmpty, "\(seen.holes)")
                     // Audio timestamps follow the pipeline's running time, as the video's do.
                     let now = try #require(pipeline.pipeline.currentRunningTime)
@@ -54,20 +54,20 @@ extension ElementTests {
         @Test func itComesAndGoes() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let picture = FrameWatch(pipeline.sink)
+                    let frame = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(pipeline.waitForFrames(20))
                     let id = pipeline.transform.string("session-id")
-                    let usual = picture.longestGap(since: .now - .milliseconds(900))
+                    let usual = frame.longestGap(since: .now - .milliseconds(900))
                     let start = ContinuousClock.now
                     var threads = 0
                     for round in 0..<3 {
                         let branch = try AudioBranch(TransformPipeline.tone(440 + 220 * round), on: pipeline)
-                        let sound = try branch.sound()
-                        #expect(sound.waitForTone(Float(440 + 220 * round)), "round \(round)")
+                        let audioOut = try branch.audio()
+                        #expect(audioOut.waitForTone(Float(440 + 220 * round)), "round \(round)")
                         branch.release()
                         #expect(branch.isGone.wait(seconds: 10) { $0 }, "audio_src stays, round \(round)")
-                        #expect(sound.seen.value.isEnded)
+                        #expect(audioOut.seen.value.isEnded)
                         #expect(pipeline.transform.staticPad("audio_src") == nil)
                         #expect(pipeline.transform.staticPad("audio_sink") == nil)
                         branch.end()
@@ -80,7 +80,7 @@ extension ElementTests {
                                 eventually { Process.threadCount <= threads }, "\(Process.threadCount), not \(threads)")
                         }
                     }
-                    let longest = picture.longestGap(since: start)
+                    let longest = frame.longestGap(since: start)
                     #expect(longest < usual + .milliseconds(500), "\(longest), usually \(usual)")
                     #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
@@ -116,12 +116,12 @@ extension ElementTests {
         @Test func silenceGoesOutWhileItIsMuted() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
+                    #expect(audioOut.waitForTone(440))
                     let id = pipeline.transform.string("session-id")
                     pipeline.transform.set("mute-audio", true)
-                    #expect(sound.waitForSilence())
+                    #expect(audioOut.waitForSilence())
                     let (sent, received) = (
                         pipeline.count("audio-buffers-sent"), pipeline.count("audio-buffers-received")
                     )
@@ -131,9 +131,9 @@ extension ElementTests {
                     }
                     #expect(isSent)
                     #expect(pipeline.waitForFrames(20))
-                    #expect(sound.seen.value.isSilent)
+                    #expect(audioOut.seen.value.isSilent)
                     pipeline.transform.set("mute-audio", false)
-                    #expect(sound.waitForTone(440))
+                    #expect(audioOut.waitForTone(440))
                     #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
                 }
                 standIn.expectGoodConduct()
@@ -144,20 +144,20 @@ extension ElementTests {
         @Test func theTrackIsWithdrawnAndComesBack() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "publish-audio=false")) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
                     #expect(pipeline.count("audio-buffers-sent") == 0)
                     for _ in 1...2 {
                         pipeline.transform.set("publish-audio", true)
-                        #expect(sound.waitForTone(440))
+                        #expect(audioOut.waitForTone(440))
                         pipeline.transform.set("publish-audio", false)
-                        #expect(sound.waitForSilence())
+                        #expect(audioOut.waitForSilence())
                         let sent = pipeline.count("audio-buffers-sent")
                         #expect(pipeline.waitForFrames(10))
                         #expect(pipeline.count("audio-buffers-sent") == sent)
                     }
-                    let seen = sound.seen.value
+                    let seen = audioOut.seen.value
                     #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
                     #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
                 }
@@ -170,21 +170,21 @@ extension ElementTests {
         @Test func aReconnectKeepsThePad() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn, "max-retries=5 fallback=freeze")) { pipeline in
-                    let sound = try pipeline.watchSound()
-                    let picture = FrameWatch(pipeline.sink)
+                    let audioOut = try pipeline.watchSound()
+                    let frame = FrameWatch(pipeline.sink)
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
+                    #expect(audioOut.waitForTone(440))
                     let start = ContinuousClock.now
                     standIn.server.closeSessions(code: 1011)
                     #expect(standIn.wait { $0.count == 2 && $0.last?.isGenerating == true })
                     // Audio of the new connection, so that the tone below is no remainder of the old one.
                     let received = pipeline.count("audio-buffers-received")
                     #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-received") > received + 20 })
-                    #expect(sound.waitForTone(440))
-                    let seen = sound.seen.value
+                    #expect(audioOut.waitForTone(440))
+                    let seen = audioOut.seen.value
                     #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
                     #expect(seen.unsaidHoles.isEmpty, "\(seen.holes)")
-                    let gaps = (sound.longestGap(since: start), picture.longestGap(since: start))
+                    let gaps = (audioOut.longestGap(since: start), frame.longestGap(since: start))
                     #expect(gaps.0 < .milliseconds(700) && gaps.1 < .milliseconds(700), "\(gaps)")
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }
@@ -196,12 +196,12 @@ extension ElementTests {
         @Test func theEndOfThePictureEndsTheSound() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
+                    #expect(audioOut.waitForTone(440))
                     pipeline.transform.send(Event.eos())
                     #expect(pipeline.wait(seconds: 5) { $0.isEnded })
-                    #expect(sound.wait(seconds: 5, until: \.isEnded))
+                    #expect(audioOut.wait(seconds: 5, until: \.isEnded))
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
                 }
                 standIn.expectGoodConduct()
@@ -211,14 +211,14 @@ extension ElementTests {
         @Test func theEndOfTheInputsSoundEndsNothingElse() throws {
             try StandIn.run { standIn in
                 let tone = "audiotestsrc is-live=true freq=440 volume=0.4 num-buffers=150 samplesperbuffer=960"
-                try TransformPipeline.run(try .withSound(standIn, sound: tone)) { pipeline in
-                    let sound = try pipeline.watchSound()
+                try TransformPipeline.run(try .withSound(standIn, audioOut: tone)) { pipeline in
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
-                    #expect(sound.waitForSilence())
-                    let before = sound.seen.value
+                    #expect(audioOut.waitForTone(440))
+                    #expect(audioOut.waitForSilence())
+                    let before = audioOut.seen.value
                     #expect(pipeline.waitForFrames(20))
-                    let after = sound.seen.value
+                    let after = audioOut.seen.value
                     #expect(after.buffers > before.buffers && !after.isEnded && !pipeline.isEnded)
                     #expect(after.unsaidHoles.isEmpty)
                 }
@@ -231,8 +231,8 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(2))
                     let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
-                    let sound = try branch.sound()
-                    #expect(sound.waitForTone(440))
+                    let audioOut = try branch.audio()
+                    #expect(audioOut.waitForTone(440))
                     let pad = try #require(pipeline.transform.staticPad("audio_sink"))
                     let before = pipeline.count("audio-buffers-sent")
                     pad.send(Event.flushStart())
@@ -248,8 +248,8 @@ extension ElementTests {
                     branch.source.setState(.ready)
                     branch.source.syncStateWithParent()
                     #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-sent") > before + 50 })
-                    #expect(sound.waitForTone(440))
-                    #expect(!sound.seen.value.isEnded)
+                    #expect(audioOut.waitForTone(440))
+                    #expect(!audioOut.seen.value.isEnded)
                     branch.release()
                     #expect(branch.isGone.wait(seconds: 10) { $0 })
                     branch.end()
@@ -271,7 +271,7 @@ extension ElementTests {
                     for round in 0..<3 {
                         let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
                         pipeline.play()
-                        #expect(try branch.sound().waitForTone(440), "round \(round)")
+                        #expect(try branch.audio().waitForTone(440), "round \(round)")
                         #expect(pipeline.pipeline.setState(round == 1 ? .null : .ready) == .success)
                         #expect(branch.isGone.value && pipeline.transform.staticPad("audio_src") == nil)
                         #expect(pipeline.count("audio-buffers-in") == 0)
@@ -304,8 +304,8 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
                     let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
-                    let sound = try branch.sound()
-                    #expect(sound.waitForTone(440))
+                    let audioOut = try branch.audio()
+                    #expect(audioOut.waitForTone(440))
                     branch.pauseSink()
                     // Audio that arrives meanwhile queues in the output, which counts it as late.
                     let late = pipeline.count("audio-buffers-late")
@@ -321,14 +321,14 @@ extension ElementTests {
         @Test func aSinkThatStandsStillHoldsNobodyUp() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     let isHeld = Watched(false)
                     pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.addProbe(.buffer) { _ in
                         _ = isHeld.wait(seconds: 20) { !$0 }
                         return .pass
                     }
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
+                    #expect(audioOut.waitForTone(440))
                     isHeld.change { $0 = true }
                     let sent = pipeline.count("audio-buffers-sent")
                     #expect(pipeline.waitForFrames(80))
@@ -336,9 +336,9 @@ extension ElementTests {
                     #expect(pipeline.count("audio-buffers-late") > 10)
                     isHeld.change { $0 = false }
                     let now = try #require(pipeline.pipeline.currentRunningTime)
-                    #expect(sound.wait { ($0.end ?? 0) > now })
-                    #expect(sound.waitForTone(440))
-                    #expect(sound.seen.value.unsaidHoles.isEmpty)
+                    #expect(audioOut.wait { ($0.end ?? 0) > now })
+                    #expect(audioOut.waitForTone(440))
+                    #expect(audioOut.seen.value.unsaidHoles.isEmpty)
                 }
             }
         }
@@ -368,11 +368,11 @@ extension ElementTests {
                 let played = try Pipeline(
                     description:
                         "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=sound sync=false")
-                let sound = AudioWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
+                let audioOut = AudioWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
                 played.setState(.playing)
                 defer { played.setState(.null) }
-                #expect(sound.wait(until: \.isEnded))
-                #expect(sound.seen.value.buffers > 50 && sound.seen.value.isSilent)
+                #expect(audioOut.wait(until: \.isEnded))
+                #expect(audioOut.seen.value.buffers > 50 && audioOut.seen.value.isSilent)
             }
         }
 
@@ -388,11 +388,11 @@ extension ElementTests {
                 try TransformPipeline.run(
                     try .withSound(
                         standIn,
-                        sound: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
+                        audioOut: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
                 ) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
-                    #expect(sound.waitForTone(440))
+                    #expect(audioOut.waitForTone(440))
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }
@@ -404,13 +404,13 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
                     try .withSound(
-                        standIn, sound: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=400",
+                        standIn, audioOut: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=400",
                         source: TransformPipeline.source("num-buffers=100"))
                 ) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
                     let time = measured {
-                        #expect(sound.waitForTone(440))
+                        #expect(audioOut.waitForTone(440))
                         #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-in") >= 390 })
                     }
                     #expect(time > .seconds(3.8), "four seconds came in \(time)")
@@ -428,16 +428,16 @@ extension ElementTests {
                         description: """
                             decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
                             \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))" \
-                            t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=sound sync=false async=false
+                            t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=audioOut sync=false async=false
                             """)
                 ) { pipeline in
-                    let sound = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchSound()
                     pipeline.play()
-                    #expect(sound.waitForTone(660))
+                    #expect(audioOut.waitForTone(660))
                     pipeline.transform.set("mute-audio", true)
-                    #expect(sound.waitForSilence())
+                    #expect(audioOut.waitForSilence())
                     pipeline.transform.set("mute-audio", false)
-                    #expect(sound.waitForTone(660))
+                    #expect(audioOut.waitForTone(660))
                     #expect(pipeline.pipeline.setState(.ready) == .success)
                     #expect(pipeline.transform.staticPad("audio_src") == nil)
                     // Plays once more, now without an audio source.

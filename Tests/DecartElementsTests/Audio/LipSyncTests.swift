@@ -25,7 +25,7 @@ extension ElementTests {
             var found = Found()
             try StandIn.run({ $0.delay = .milliseconds(delay) }) { standIn in
                 try TransformPipeline.run(
-                    try .withSound(standIn, properties, prompt: "", sound: Self.beep, source: Self.dark)
+                    try .withSound(standIn, properties, prompt: "", audioOut: Self.beep, source: Self.dark)
                 ) { pipeline in
                     try onlyAtTheSecond(pipeline)
                     let flashes = Watched<[UInt64]>([])
@@ -52,7 +52,7 @@ extension ElementTests {
 
         private func onlyAtTheSecond(_ pipeline: TransformPipeline) throws {
             let video = try #require(pipeline.pipeline.child(named: "source")?.staticPad("src"))
-            let sound = try #require(pipeline.pipeline.child(named: "tone")?.staticPad("src"))
+            let audioOut = try #require(pipeline.pipeline.child(named: "tone")?.staticPad("src"))
             video.addProbe(.buffer) { item in
                 guard case .buffer(let buffer) = item, let time = buffer.pts, Self.isOn(time),
                     let copy = buffer.copyOfMetadata()
@@ -63,7 +63,7 @@ extension ElementTests {
                 }
                 return .replace(copy)
             }
-            sound.addProbe(.buffer) { item in
+            audioOut.addProbe(.buffer) { item in
                 guard case .buffer(let buffer) = item, let time = buffer.pts, !Self.isOn(time),
                     let copy = buffer.copyOfMetadata()
                 else { return .pass }
@@ -78,9 +78,9 @@ extension ElementTests {
             try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                 if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
                 guard case .buffer(let buffer) = item, let video, let time = buffer.pts,
-                    let picture = Picture(buffer, video)
+                    let image = Picture(buffer, video)
                 else { return .pass }
-                let isOn = picture.mean(x: 0.5, y: 0.5).luma > 126
+                let isOn = image.mean(x: 0.5, y: 0.5).luma > 126
                 if isOn, !wasOn { flashes.change { $0.append(time) } }
                 wasOn = isOn
                 return .pass

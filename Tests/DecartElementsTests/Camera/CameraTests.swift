@@ -52,7 +52,7 @@ extension ElementTests {
         }
 
         @Test func theTestPictureHasTheModelsSize() throws {
-            let raw = try Reference.picture("videotestsrc num-buffers=1 ! video/x-raw,width=320,height=176")
+            let raw = try Reference.frame("videotestsrc num-buffers=1 ! video/x-raw,width=320,height=176")
             try StandIn.run { standIn in
                 try TransformPipeline.run(
                     try .camera(standIn, "source=test mirror=on", prompt: "film noir", preview: true)
@@ -196,7 +196,7 @@ extension ElementTests {
                 let description =
                     "decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) \(TransformPipeline.custom) \(Self.still) ! fakesink name=out sync=false"
                 let results = Watched<[UInt64]>([])
-                let told = Watched<[String]>([])
+                let reported = Watched<[String]>([])
                 try TransformPipeline.run(try TransformPipeline(description: description)) { pipeline in
                     let source = pipeline.transform
                     // Nothing handles `request-api-key` yet, so there is no key.
@@ -205,7 +205,7 @@ extension ElementTests {
                     pipeline.pipeline.setState(.null)
                     source.connect("request-api-key") { _ in GValueBox(TransformPipeline.key) }
                     source.connect("encoder-setup") { arguments in
-                        told.change { $0.append(arguments.first?.element?.factoryName ?? "none") }
+                        reported.change { $0.append(arguments.first?.element?.factoryName ?? "none") }
                         return nil
                     }
                     source.connect("prompt-result") { arguments in
@@ -222,7 +222,9 @@ extension ElementTests {
                     let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
                     #expect(results.wait(seconds: 10) { $0.contains(UInt64(id ?? -1)) })
                     #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
-                    #expect(told.value.count == 1 && told.value.first?.hasSuffix("enc") == true, "\(told.value)")
+                    #expect(
+                        reported.value.count == 1 && reported.value.first?.hasSuffix("enc") == true, "\(reported.value)"
+                    )
                     #expect(
                         states.wait(seconds: 5) {
                             $0.contains("generating") || $0.contains("Generating") || $0.count >= 2

@@ -15,8 +15,8 @@ extension ElementTests {
         static let webcam = VirtualCamera(
             name: "USB = Webcam", id: "virtual:usb", caps: "video/x-raw,format=YUY2,\(size)", pattern: "smpte75")
 
-        private static func picture(_ camera: VirtualCamera) throws -> Picture {
-            try Reference.picture("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.raw ?? camera.caps)")
+        private static func frame(_ camera: VirtualCamera) throws -> Picture {
+            try Reference.frame("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.raw ?? camera.caps)")
         }
 
         private func run(
@@ -39,8 +39,8 @@ extension ElementTests {
         }
 
         private func isShown(_ camera: VirtualCamera, mirrored: Bool = false, _ pipeline: TransformPipeline) -> Bool {
-            guard let picture = try? Self.picture(camera) else { return false }
-            return pipeline.waitForPicture((mirrored ? picture.mirrored : picture).applying(prompt: "film noir"))
+            guard let frame = try? Self.frame(camera) else { return false }
+            return pipeline.waitForPicture((mirrored ? frame.mirrored : frame).applying(prompt: "film noir"))
         }
 
         // MARK: Discovery
@@ -196,8 +196,8 @@ extension ElementTests {
                 let start = ContinuousClock.now
                 for (camera, mirrored) in [(Self.back, false), (Self.front, true), (Self.back, false)] {
                     #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
-                    let picture = try Self.picture(camera)
-                    #expect(preview.wait(for: mirrored ? picture.mirrored : picture))
+                    let frame = try Self.frame(camera)
+                    #expect(preview.wait(for: mirrored ? frame.mirrored : frame))
                     #expect(isShown(camera, mirrored: mirrored, pipeline))
                     #expect(pipeline.transform.string("current-device") == camera.id)
                     #expect(pipeline.transform.string("position") == camera.position)

@@ -25,7 +25,7 @@ extension ElementTests {
 
         private func isShown(_ camera: VirtualCamera, _ pipeline: TransformPipeline) -> Bool {
             guard
-                let raw = try? Reference.picture(
+                let raw = try? Reference.frame(
                     "videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.caps)")
             else {
                 return false
@@ -34,7 +34,7 @@ extension ElementTests {
         }
 
         private func isBlack(_ pipeline: TransformPipeline) -> Bool {
-            pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false }
+            pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false }
         }
 
         /// An open virtual camera has a videotestsrc in the pipeline.

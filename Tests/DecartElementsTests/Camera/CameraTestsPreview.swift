@@ -92,7 +92,7 @@ extension ElementTests {
         }
 
         @Test func theShapeOfTheModelIsCutOutForBoth() throws {
-            let expected = try Reference.picture(Self.once(320, 352) + " ! videocrop top=88 bottom=88")
+            let expected = try Reference.frame(Self.once(320, 352) + " ! videocrop top=88 bottom=88")
             try StandIn.run { standIn in
                 try TransformPipeline.run(
                     try .camera(standIn, "\(Self.still(320, 352)) orientation=landscape", preview: true)
@@ -119,8 +119,8 @@ extension ElementTests {
             ("20:11", "identity", "640x352"),
         ])
         func aCropIsMadeLive(crop: String, reference: String, size: String) throws {
-            let whole = try Reference.picture(Self.once(640, 352))
-            let expected = try Reference.picture(Self.once(640, 352) + " ! " + reference)
+            let whole = try Reference.frame(Self.once(640, 352))
+            let expected = try Reference.frame(Self.once(640, 352) + " ! " + reference)
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .camera(standIn, Self.still(640, 352), preview: true)) { pipeline in
                     let preview = try watch(pipeline)
@@ -152,7 +152,7 @@ extension ElementTests {
         @Test func portraitSwapsTheSizeLive() throws {
             let landscape = try Reference.input()
             let cut = "videocrop left=112 right=112"
-            let portrait = try Reference.picture(Self.once(320, 176) + " ! " + cut, width: 176, height: 320)
+            let portrait = try Reference.frame(Self.once(320, 176) + " ! " + cut, width: 176, height: 320)
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .camera(standIn, Self.still(320, 176), preview: true)) { pipeline in
                     let preview = try watch(pipeline)
@@ -181,7 +181,7 @@ extension ElementTests {
         /// element, the preview by its sink.
         @Test func aTagTurnsThePicture() throws {
             let tags = " ! taginject tags=\\\"image-orientation=rotate-90\\\""
-            let turned = try Reference.picture(
+            let turned = try Reference.frame(
                 Self.once(320, 176) + " ! videoflip video-direction=90r", width: 176, height: 320)
             try StandIn.run { standIn in
                 try TransformPipeline.run(

@@ -62,7 +62,7 @@ extension ElementTests {
                     for bar in 0..<7 {
                         let x = Double(2 * bar + 1) / 14
                         let given = encoding.rgb(before.mean(x: x, y: 0.33))
-                        let shown = Encoding.limited601.rgb(frame.picture.mean(x: x, y: 0.33))
+                        let shown = Encoding.limited601.rgb(frame.image.mean(x: x, y: 0.33))
                         let error = zip(given, shown).map { abs($0.rounded() - $1.rounded()) }.max() ?? 0
                         #expect(error <= Self.limit, "bar \(bar): \(given) is \(shown)")
                     }

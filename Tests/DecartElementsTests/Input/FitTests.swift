@@ -32,11 +32,11 @@ extension ElementTests {
         @Test func cropCutsOff() throws {
             try expect(
                 "orientation=landscape fit=crop", source: Self.tall,
-                reference: Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88"))
+                reference: Reference.frame(Self.tallOnce + " ! videocrop top=88 bottom=88"))
         }
 
         @Test func letterboxAddsBlackBorders() throws {
-            let reference = try Reference.picture(
+            let reference = try Reference.frame(
                 Self.tallOnce + " ! videoscale ! video/x-raw,width=160,height=176 ! videobox left=-80 right=-80")
             #expect(reference.mean(x: 0.05, y: 0.5).luma < 20)
             try expect("orientation=landscape fit=letterbox", source: Self.tall, reference: reference)
@@ -45,14 +45,14 @@ extension ElementTests {
         @Test func stretchChangesTheShape() throws {
             try expect(
                 "orientation=landscape fit=stretch", source: Self.tall,
-                reference: Reference.picture(
+                reference: Reference.frame(
                     Self.tallOnce
                         + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))
         }
 
         @Test func fitChangesWhilePlaying() throws {
-            let cropped = try Reference.picture(Self.tallOnce + " ! videocrop top=88 bottom=88")
-            let stretched = try Reference.picture(
+            let cropped = try Reference.frame(Self.tallOnce + " ! videocrop top=88 bottom=88")
+            let stretched = try Reference.frame(
                 Self.tallOnce
                     + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1")
             try StandIn.run { standIn in
@@ -73,7 +73,7 @@ extension ElementTests {
             ("rotate-90", "90r"), ("rotate-180", "180"), ("rotate-270", "90l"), ("flip-rotate-0", "horiz"),
         ])
         func theOrientationTagTurnsThePictureAndGoesNoFurther(tag: String, direction: String) throws {
-            let reference = try Reference.picture(
+            let reference = try Reference.frame(
                 TransformPipeline.source("num-buffers=1")
                     + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1"
             )
@@ -95,21 +95,21 @@ extension ElementTests {
 
         @Test func portraitSwapsTheSides() throws {
             let source = TransformPipeline.source(caps: "format=I420,width=176,height=320,framerate=20/1")
-            let reference = try Reference.picture(
+            let reference = try Reference.frame(
                 source.replacing("is-live=true", with: "num-buffers=1"), width: 176, height: 320)
             try expect("orientation=portrait", source: source, reference: reference)
         }
 
         @Test func autoTakesThePortraitOfTheInput() throws {
             let source = TransformPipeline.source(caps: "format=I420,width=176,height=320,framerate=20/1")
-            let reference = try Reference.picture(
+            let reference = try Reference.frame(
                 source.replacing("is-live=true", with: "num-buffers=1"), width: 176, height: 320)
             try expect("orientation=auto", source: source, reference: reference)
         }
 
         @Test func autoTakesTheShapeAfterTheRotationTag() throws {
             let source = TransformPipeline.liveSource + " ! taginject tags=\"image-orientation=rotate-90\""
-            let reference = try Reference.picture(
+            let reference = try Reference.frame(
                 TransformPipeline.source("num-buffers=1") + " ! videoflip video-direction=90r", width: 176, height: 320)
             try expect("orientation=auto", source: source, reference: reference)
         }

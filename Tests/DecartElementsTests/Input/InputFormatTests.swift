@@ -13,7 +13,7 @@ extension ElementTests {
             sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             // Stretched, as the reference pipeline scales it.
-            let raw = try Reference.picture(reference ?? source.replacing("is-live=true", with: "num-buffers=1"))
+            let raw = try Reference.frame(reference ?? source.replacing("is-live=true", with: "num-buffers=1"))
             let expected = raw.applying(prompt: Self.prompt)
             try StandIn.run { standIn in
                 try TransformPipeline.run(

@@ -9,7 +9,7 @@ extension ElementTests {
             "videotestsrc is-live=true pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1 ! identity"
 
         private func otherPicture() throws -> Picture {
-            try Reference.picture(
+            try Reference.frame(
                 "videotestsrc num-buffers=1 pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1"
             )
         }
@@ -33,9 +33,9 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(2))
                     let id = pipeline.transform.string("session-id")
-                    for (pad, picture) in [("sink_1", two), ("sink_0", one), ("sink_1", two)] {
+                    for (pad, frame) in [("sink_1", two), ("sink_0", one), ("sink_1", two)] {
                         selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
-                        #expect(pipeline.waitForPicture(picture.applying(prompt: "film noir")), "\(pad)")
+                        #expect(pipeline.waitForPicture(frame.applying(prompt: "film noir")), "\(pad)")
                     }
                     expectUndisturbed(pipeline, standIn, id)
                 }
@@ -74,7 +74,7 @@ extension ElementTests {
         /// An orientation tag belongs to its stream and must not rotate the next one.
         @Test func anotherStreamHasOtherTags() throws {
             let (one, two) = (try Reference.input(), try otherPicture())
-            let turned = try Reference.picture(
+            let turned = try Reference.frame(
                 TransformPipeline.source("num-buffers=1") + " ! videoflip video-direction=180")
             #expect(turned.difference(from: one) > 10)
             try StandIn.run { standIn in
@@ -87,9 +87,9 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(2))
                     let id = pipeline.transform.string("session-id")
-                    for (pad, picture) in [("sink_0", turned), ("sink_1", two), ("sink_0", turned)] {
+                    for (pad, frame) in [("sink_0", turned), ("sink_1", two), ("sink_0", turned)] {
                         selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
-                        #expect(pipeline.waitForPicture(picture.applying(prompt: "film noir")), "\(pad)")
+                        #expect(pipeline.waitForPicture(frame.applying(prompt: "film noir")), "\(pad)")
                     }
                     expectUndisturbed(pipeline, standIn, id)
                 }

@@ -191,16 +191,16 @@ extension ElementTests {
                 var early = Figures()
                 for cycle in 1...count {
                     try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                        let sound = try pipeline.watchSound()
+                        let audio = try pipeline.watchSound()
                         pipeline.play()
-                        #expect(sound.waitForTone(440), "cycle \(cycle)")
+                        #expect(audio.waitForTone(440), "cycle \(cycle)")
                     }
                     try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
                         let branch = try AudioBranch(TransformPipeline.tone(660), on: pipeline)
                         #expect(
-                            try branch.sound().waitForTone(660),
+                            try branch.audio().waitForTone(660),
                             "cycle \(cycle): \(pipeline.takeProblems()) \(pipeline.stats?.description ?? "")")
                         branch.release()
                         if cycle % 2 == 0 { #expect(branch.isGone.wait(seconds: 10) { $0 }, "cycle \(cycle)") }

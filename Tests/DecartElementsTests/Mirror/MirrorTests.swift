@@ -7,18 +7,18 @@ extension ElementTests {
     /// Conditions under which `mirror` flips, and its treatment of buffers, metas and events.
     @Suite(.timeLimit(.minutes(1)))
     struct MirrorElement {
-        private static let picture = try? RawFrame("I420", 34, 18)
+        private static let frame = try? RawFrame("I420", 34, 18)
 
         /// The flip that was applied to the pushed frame.
         private enum Result { case untouched, leftToRight, topToBottom }
 
         private func pushed(_ harness: MirrorHarness) throws -> Result? {
-            let picture = try #require(Self.picture)
-            let output = try #require(harness.push(picture.buffer(meta: false))).copiedBytes
-            return output == picture.bytes
+            let frame = try #require(Self.frame)
+            let output = try #require(harness.push(frame.buffer(meta: false))).copiedBytes
+            return output == frame.bytes
                 ? .untouched
-                : output == picture.flipped(.leftToRight)
-                    ? .leftToRight : output == picture.flipped(.topToBottom) ? .topToBottom : nil
+                : output == frame.flipped(.leftToRight)
+                    ? .leftToRight : output == frame.flipped(.topToBottom) ? .topToBottom : nil
         }
 
         @Test func bothNamesAreTheSameElement() throws {
@@ -31,7 +31,7 @@ extension ElementTests {
 
         @Test func modeAndPositionCountFromTheNextFrame() throws {
             try MirrorHarness.run("decartmirror name=it") { harness in
-                try harness.set(#require(Self.picture))
+                try harness.set(#require(Self.frame))
                 let mirror = try harness.element("it")
                 let seen = Mutex<[Bool]>([])
                 mirror.connect("notify::active") { [unowned mirror] _ in
@@ -56,11 +56,11 @@ extension ElementTests {
         @Test func passthroughIsTheSameBuffer() throws {
             for settings in ["", "mode=off position=front", "mode=auto", "mode=auto position=back"] {
                 try MirrorHarness.run("decartmirror \(settings)") { harness in
-                    let picture = try #require(Self.picture)
-                    try harness.set(picture)
+                    let frame = try #require(Self.frame)
+                    try harness.set(frame)
                     for _ in 0..<3 {
-                        #expect(try harness.pushShared(picture.buffer()).isSameBuffer)
-                        let own = try picture.buffer()
+                        #expect(try harness.pushShared(frame.buffer()).isSameBuffer)
+                        let own = try frame.buffer()
                         let raw = own.raw
                         #expect(harness.push(own)?.raw == raw)
                     }
@@ -71,10 +71,10 @@ extension ElementTests {
         @Test func capsMayChange() throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
                 for (format, width) in [("I420", 34), ("RGB", 35), ("YUY2", 8), ("I420", 320), ("P016_BE", 3)] {
-                    let picture = try RawFrame(format, width, 6)
-                    try harness.set(picture)
+                    let frame = try RawFrame(format, width, 6)
+                    try harness.set(frame)
                     #expect(
-                        same(harness.push(try picture.buffer(meta: false))?.copiedBytes, picture.flipped(.leftToRight)))
+                        same(harness.push(try frame.buffer(meta: false))?.copiedBytes, frame.flipped(.leftToRight)))
                 }
             }
         }
@@ -95,11 +95,11 @@ extension ElementTests {
         @Test func nullAndBackAgain() throws {
             try #require(ElementTests.isReady)
             let harness = try MirrorHarness("decartmirror name=it mode=on")
-            try harness.set(#require(Self.picture))
+            try harness.set(#require(Self.frame))
             harness.pushTag(orientation: "rotate-90")
             #expect(try pushed(harness) == .topToBottom)
             harness.restart()
-            try harness.set(#require(Self.picture))
+            try harness.set(#require(Self.frame))
             // Tags belong to the stream that ended; settings are kept.
             #expect(try pushed(harness) == .leftToRight)
             harness.close()
@@ -115,7 +115,7 @@ extension ElementTests {
         func orientation(_ tag: String, _ turned: Bool) throws {
             for global in [false, true] {
                 try MirrorHarness.run("decartmirror mode=on") { harness in
-                    try harness.set(#require(Self.picture))
+                    try harness.set(#require(Self.frame))
                     harness.pushTag(orientation: tag, global: global)
                     #expect(try pushed(harness) == (turned ? .topToBottom : .leftToRight))
                 }
@@ -129,7 +129,7 @@ extension ElementTests {
             "flip-rotate-270",
         ])
         func displayedItIsMirrored(_ tag: String) throws {
-            let picture = try RawFrame("AYUV", 34, 18)
+            let frame = try RawFrame("AYUV", 34, 18)
             var displayed: [[UInt8]] = []
             for description in [
                 "decartmirror mode=on ! videoflip video-direction=auto",
@@ -137,10 +137,10 @@ extension ElementTests {
             ] {
                 try MirrorHarness.run(description) { harness in
                     harness.pushTag(orientation: tag)
-                    try harness.set(picture)
+                    try harness.set(frame)
                     // videoflip applies a new direction only from its second frame on.
-                    _ = harness.push(try picture.buffer(meta: false))
-                    displayed.append(try #require(harness.push(try picture.buffer(meta: false))).copiedBytes)
+                    _ = harness.push(try frame.buffer(meta: false))
+                    displayed.append(try #require(harness.push(try frame.buffer(meta: false))).copiedBytes)
                 }
             }
             #expect(same(displayed[0], displayed[1]))
@@ -149,7 +149,7 @@ extension ElementTests {
 
         @Test func scopesOfTags() throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
-                try harness.set(#require(Self.picture))
+                try harness.set(#require(Self.frame))
                 harness.pushTag(orientation: "rotate-90", global: true)
                 #expect(try pushed(harness) == .topToBottom)
                 // A stream tag takes precedence over a global one, whatever comes later.
@@ -177,14 +177,14 @@ extension ElementTests {
         /// setting counts.
         @Test func anyThreadMayTurnIt() throws {
             try MirrorHarness.run("decartmirror name=it") { harness in
-                let picture = try #require(Self.picture)
-                try harness.set(picture)
+                let frame = try #require(Self.frame)
+                try harness.set(frame)
                 let mirror = try harness.element("it")
                 let done = Atomic(false)
                 // Samples only, because the padding between the rows of a copy is undefined.
-                let untouched = picture.samples(picture.bytes)
-                let mirrored = picture.samples(picture.flipped(.leftToRight))
-                let turned = picture.samples(picture.flipped(.topToBottom))
+                let untouched = frame.samples(frame.bytes)
+                let mirrored = frame.samples(frame.flipped(.leftToRight))
+                let turned = frame.samples(frame.flipped(.topToBottom))
                 let seen = Mutex<[Bool: Int]>([:])
                 let strange = Mutex(0)
                 Crowd.run(threads: 3, rounds: 1) { thread, _ in
@@ -205,9 +205,9 @@ extension ElementTests {
                         if round % 100 == 0 {
                             harness.pushTag(orientation: round % 200 == 0 ? "rotate-90" : "rotate-0")
                         }
-                        guard let input = try? picture.buffer(meta: false) else { continue }
+                        guard let input = try? frame.buffer(meta: false) else { continue }
                         let output = round % 2 == 0 ? harness.push(input) : try? harness.pushShared(input).output
-                        let samples = output.flatMap { try? picture.samples(of: $0) }
+                        let samples = output.flatMap { try? frame.samples(of: $0) }
                         let flipped = round % 200 < 100 ? turned : mirrored
                         if samples == untouched {
                             seen.withLock { $0[false, default: 0] += 1 }
@@ -235,9 +235,9 @@ extension ElementTests {
         @Test func allocationIsDownstreamsMatter() throws {
             for mode in ["off", "on"] {
                 try MirrorHarness.run("decartmirror mode=\(mode)") { harness in
-                    let picture = try #require(Self.picture)
-                    try harness.set(picture)
-                    let answer = try harness.queryAllocation(picture.caps)
+                    let frame = try #require(Self.frame)
+                    try harness.set(frame)
+                    let answer = try harness.queryAllocation(frame.caps)
                     #expect(answer.answered && answer.videoMeta && answer.pools == 0, "\(mode)")
                 }
             }
@@ -247,7 +247,7 @@ extension ElementTests {
 
         @Test func pointersAreMirroredUpstream() throws {
             try MirrorHarness.run("decartmirror name=it mode=on") { harness in
-                try harness.set(#require(Self.picture))
+                try harness.set(#require(Self.frame))
                 #expect(harness.pointer(4, 5).map { [$0.x, $0.y] } == [30, 5])
                 harness.pushTag(orientation: "rotate-90")
                 #expect(harness.pointer(4, 5).map { [$0.x, $0.y] } == [4, 13])

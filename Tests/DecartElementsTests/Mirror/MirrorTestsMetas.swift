@@ -35,8 +35,8 @@ extension ElementTests {
             gst_buffer_get_meta(try RawFrame.pointer(buffer), api) != nil
         }
 
-        private func decorated(_ picture: RawFrame) throws -> Buffer {
-            let buffer = try picture.buffer()
+        private func decorated(_ frame: RawFrame) throws -> Buffer {
+            let buffer = try frame.buffer()
             let raw = try RawFrame.pointer(buffer)
             gst_buffer_add_video_region_of_interest_meta(raw, "face", 2, 3, 10, 4)
             gst_buffer_add_video_region_of_interest_meta(raw, "beyond", 30, 15, 20, 20)
@@ -50,10 +50,10 @@ extension ElementTests {
         @Test(arguments: [false, true], [false, true])
         func metasMoveWithThePicture(_ turned: Bool, _ shared: Bool) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
-                let picture = try RawFrame("I420", 34, 18)
-                try harness.set(picture)
+                let frame = try RawFrame("I420", 34, 18)
+                try harness.set(frame)
                 if turned { harness.pushTag(orientation: "rotate-90") }
-                let input = try decorated(picture)
+                let input = try decorated(frame)
                 let output = shared ? try harness.pushShared(input).output : try #require(harness.push(input))
                 #expect(
                     try regions(output) == [
@@ -66,16 +66,16 @@ extension ElementTests {
                     ])
                 #expect(try !has(gst_video_affine_transformation_meta_api_get_type(), output))
                 #expect(try has(gst_reference_timestamp_meta_api_get_type(), output))
-                let expected = picture.samples(picture.flipped(turned ? .topToBottom : .leftToRight))
-                #expect(same(try picture.samples(of: output), expected))
+                let expected = frame.samples(frame.flipped(turned ? .topToBottom : .leftToRight))
+                #expect(same(try frame.samples(of: output), expected))
             }
         }
 
         @Test func passthroughLeavesThemAlone() throws {
             try MirrorHarness.run("decartmirror") { harness in
-                let picture = try RawFrame("I420", 34, 18)
-                try harness.set(picture)
-                let output = try #require(harness.push(decorated(picture)))
+                let frame = try RawFrame("I420", 34, 18)
+                try harness.set(frame)
+                let output = try #require(harness.push(decorated(frame)))
                 #expect(try regions(output).first == Rectangle(x: 2, y: 3, width: 10, height: 4))
                 #expect(try has(gst_video_affine_transformation_meta_api_get_type(), output))
             }

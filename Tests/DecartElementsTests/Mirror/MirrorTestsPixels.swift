@@ -31,8 +31,8 @@ extension ElementTests {
                     harness.pushTag(orientation: turned ? "rotate-90" : "rotate-180")
                     for (width, height) in Self.sizes {
                         for padding in [0, 7, 64] {
-                            let picture = try RawFrame(format, width, height, padding: padding, seed: UInt64(width))
-                            try check(picture, turned ? .topToBottom : .leftToRight, in: harness)
+                            let frame = try RawFrame(format, width, height, padding: padding, seed: UInt64(width))
+                            try check(frame, turned ? .topToBottom : .leftToRight, in: harness)
                         }
                     }
                 }
@@ -43,8 +43,8 @@ extension ElementTests {
         func rowsFromTheBottomUp(_ format: String) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
                 for padding in [0, 5] {
-                    let picture = try RawFrame(format, 37, 11, padding: padding, upsideDown: true)
-                    try check(picture, .leftToRight, in: harness)
+                    let frame = try RawFrame(format, 37, 11, padding: padding, upsideDown: true)
+                    try check(frame, .leftToRight, in: harness)
                 }
             }
         }
@@ -55,31 +55,31 @@ extension ElementTests {
             for (turned, height) in [(false, 9), (true, 8), (true, 9), (true, 10), (true, 1)] {
                 try MirrorHarness.run("decartmirror mode=on") { harness in
                     if turned { harness.pushTag(orientation: "rotate-270") }
-                    var picture = try RawFrame(format, 20, height, padding: 4)
-                    picture.isInterlaced = true
-                    try check(picture, turned ? .topToBottom : .leftToRight, in: harness)
+                    var frame = try RawFrame(format, 20, height, padding: 4)
+                    frame.isInterlaced = true
+                    try check(frame, turned ? .topToBottom : .leftToRight, in: harness)
                 }
             }
         }
 
-        private func check(_ picture: RawFrame, _ axis: RawFrame.Axis, in harness: MirrorHarness) throws {
-            try harness.set(picture)
-            let expected = picture.flipped(axis)
+        private func check(_ frame: RawFrame, _ axis: RawFrame.Axis, in harness: MirrorHarness) throws {
+            try harness.set(frame)
+            let expected = frame.flipped(axis)
             let what: Comment =
-                "\(picture.format) \(picture.width)x\(picture.height), strides \(picture.strides), \(axis)"
+                "\(frame.format) \(frame.width)x\(frame.height), strides \(frame.strides), \(axis)"
 
             // Writable: flipped in place, and no byte outside the frame changes.
-            let buffer = try picture.buffer(meta: picture.hasOwnLayout)
+            let buffer = try frame.buffer(meta: frame.hasOwnLayout)
             let raw = buffer.raw
             let inPlace = try #require(harness.push(buffer), what)
             #expect(inPlace.raw == raw, what)
             #expect(same(inPlace.copiedBytes, expected), what)
 
             // Shared: the output is another buffer, and the input stays unchanged.
-            let shared = try harness.pushShared(try picture.buffer(meta: picture.hasOwnLayout))
+            let shared = try harness.pushShared(try frame.buffer(meta: frame.hasOwnLayout))
             #expect(!shared.isSameBuffer, what)
-            #expect(same(shared.input, picture.bytes), what)
-            #expect(same(try picture.samples(of: shared.output), picture.samples(expected)), what)
+            #expect(same(shared.input, frame.bytes), what)
+            #expect(same(try frame.samples(of: shared.output), frame.samples(expected)), what)
         }
 
         /// videoflip is an independent implementation: it would reveal an error that element and reference flip share.
@@ -89,18 +89,18 @@ extension ElementTests {
                 return
             }
             for (width, height) in [(64, 48), (66, 10), (65, 47), (7, 3)] {
-                let picture = try RawFrame(format, width, height)
+                let frame = try RawFrame(format, width, height)
                 var results: [[UInt8]] = []
                 for description in ["decartmirror mode=on", "videoflip video-direction=horiz"] {
                     try MirrorHarness.run(description) { harness in
-                        try harness.set(picture)
-                        _ = harness.push(try picture.buffer(meta: false))
-                        let output = try #require(harness.push(picture.buffer(meta: false)))
-                        results.append(try picture.samples(of: output))
+                        try harness.set(frame)
+                        _ = harness.push(try frame.buffer(meta: false))
+                        let output = try #require(harness.push(frame.buffer(meta: false)))
+                        results.append(try frame.samples(of: output))
                     }
                 }
                 #expect(same(results[0], results[1]), "\(format) \(width)x\(height)")
-                #expect(!same(results[0], picture.samples(picture.bytes)))
+                #expect(!same(results[0], frame.samples(frame.bytes)))
             }
         }
 
@@ -115,18 +115,18 @@ extension ElementTests {
             ][unit]
             for level in DECART_FLIP_PLAIN.rawValue...decart_flip_best_level().rawValue {
                 for width in 1..<200 {
-                    let picture = try RawFrame(
+                    let frame = try RawFrame(
                         try #require(format), width, 2, padding: width % 5, seed: UInt64(width))
-                    let expected = picture.flipped(.leftToRight)
-                    var inPlace = picture.bytes
+                    let expected = frame.flipped(.leftToRight)
+                    var inPlace = frame.bytes
                     var copy = [UInt8](repeating: 0, count: inPlace.count)
-                    let (offset, stride) = (picture.offsets[0], picture.strides[0])
+                    let (offset, stride) = (frame.offsets[0], frame.strides[0])
                     inPlace.withUnsafeMutableBufferPointer {
                         guard let base = $0.baseAddress.map({ $0 + offset }) else { return }
                         decart_flip_plane_horizontally(
                             base, stride, base, stride, width, 2, unit, decart_flip_level(level))
                     }
-                    picture.bytes.withUnsafeBufferPointer { source in
+                    frame.bytes.withUnsafeBufferPointer { source in
                         copy.withUnsafeMutableBufferPointer { target in
                             guard let from = source.baseAddress, let to = target.baseAddress else { return }
                             decart_flip_plane_horizontally(
@@ -134,7 +134,7 @@ extension ElementTests {
                         }
                     }
                     #expect(same(inPlace, expected), "level \(level), width \(width)")
-                    #expect(same(picture.samples(copy), picture.samples(expected)), "level \(level), width \(width)")
+                    #expect(same(frame.samples(copy), frame.samples(expected)), "level \(level), width \(width)")
                 }
             }
         }

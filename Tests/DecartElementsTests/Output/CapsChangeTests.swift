@@ -52,8 +52,8 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
-                    let picture = try #require(pipeline.latestPicture)
-                    #expect(picture.width == 640 && picture.height == 360)
+                    let frame = try #require(pipeline.latestPicture)
+                    #expect(frame.width == 640 && frame.height == 360)
                     let caps = try #require(pipeline.current.latest?.caps)
                     #expect(
                         caps.contains("framerate=(fraction)20/1") && caps.contains("pixel-aspect-ratio=(fraction)1/1"))
@@ -102,8 +102,8 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, "output-size=received", prompt: "film noir")) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
-                    let picture = try #require(pipeline.latestPicture)
-                    #expect(picture.width == 320 && picture.height == 176)
+                    let frame = try #require(pipeline.latestPicture)
+                    #expect(frame.width == 320 && frame.height == 176)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }

@@ -80,10 +80,10 @@ extension ElementTests {
                     var video: VideoInfo?
                     try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                         if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
-                        guard case .buffer(let buffer) = item, let video, let picture = Picture(buffer, video),
-                            picture.planes[0].contains(where: { $0 > 20 })
+                        guard case .buffer(let buffer) = item, let video, let image = Picture(buffer, video),
+                            image.planes[0].contains(where: { $0 > 20 })
                         else { return .pass }
-                        corners.change { $0.append(picture.cornerDifference(from: expected)) }
+                        corners.change { $0.append(image.cornerDifference(from: expected)) }
                         return .pass
                     }
                     pipeline.play()

@@ -15,9 +15,9 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(20))
-                    let picture = try #require(pipeline.latestPicture)
-                    #expect(picture.planes[0].allSatisfy { $0 == 16 })
-                    #expect(picture.planes[1].allSatisfy { $0 == 128 } && picture.planes[2].allSatisfy { $0 == 128 })
+                    let frame = try #require(pipeline.latestPicture)
+                    #expect(frame.planes[0].allSatisfy { $0 == 16 })
+                    #expect(frame.planes[1].allSatisfy { $0 == 128 } && frame.planes[2].allSatisfy { $0 == 128 })
                     #expect(pipeline.current.leaks == 0)
                     let times = pipeline.current.times.compactMap { $0 }
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
@@ -53,7 +53,7 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(raw, within: 3))
                     // Passthrough ends with the property.
                     pipeline.transform.set("fallback", "black")
-                    #expect(pipeline.wait { $0.latest?.picture.planes[0].allSatisfy { $0 == 16 } == true })
+                    #expect(pipeline.wait { $0.latest?.image.planes[0].allSatisfy { $0 == 16 } == true })
                     pipeline.forbid(raw)
                     #expect(pipeline.waitForFrames(20))
                     #expect(pipeline.current.leaks == 0)

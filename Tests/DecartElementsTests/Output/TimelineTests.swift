@@ -39,14 +39,14 @@ import Testing
 
     @Test func latencyRisesInStepsAndNeverFalls() {
         var line = capture()
-        var told = 0
+        var notified = 0
         var reported: [UInt64] = []
         for delay in [300, 700, 705, 710, 690, 300, 740, 900] as [Int64] {
-            if line.setDelay(delay * 1_000_000, attempt: 1, base: Self.base) { told += 1 }
+            if line.setDelay(delay * 1_000_000, attempt: 1, base: Self.base) { notified += 1 }
             reported.append(line.latency(base: Self.base) / Self.ms)
             #expect(line.latency(base: Self.base) >= UInt64(delay) * Self.ms + Self.base)
         }
-        #expect(told == 2, "\(reported)")
+        #expect(notified == 2, "\(reported)")
         #expect(zip(reported, reported.dropFirst()).allSatisfy { $0 <= $1 })
     }
 

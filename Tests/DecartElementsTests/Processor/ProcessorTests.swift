@@ -12,7 +12,7 @@ extension ElementTests {
         /// Returns the frame that comes back if the input passes this processor.
         private static func shown(_ processor: String?) throws -> Picture {
             let then = processor.map { " ! videoconvert ! \($0)" } ?? ""
-            return try Reference.picture(TransformPipeline.source("num-buffers=1") + then).applying(prompt: look)
+            return try Reference.frame(TransformPipeline.source("num-buffers=1") + then).applying(prompt: look)
         }
 
         private func isShown(_ processor: String?, _ pipeline: TransformPipeline) -> Bool {
@@ -98,8 +98,8 @@ extension ElementTests {
                         "processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
                     #expect(
                         pipeline.wait {
-                            guard let picture = $0.latest?.picture else { return false }
-                            return picture.mean(x: 0.5, y: 0.85).luma < 30 && picture.mean(x: 0.3, y: 0.2).luma > 60
+                            guard let frame = $0.latest?.image else { return false }
+                            return frame.mean(x: 0.5, y: 0.85).luma < 30 && frame.mean(x: 0.3, y: 0.2).luma > 60
                         })
                 }
             }
@@ -116,8 +116,8 @@ extension ElementTests {
                     // The square is in the middle of the sent frame, between borders.
                     #expect(
                         pipeline.wait {
-                            guard let picture = $0.latest?.picture else { return false }
-                            return picture.mean(x: 0.1, y: 0.3).luma < 30 && picture.mean(x: 0.4, y: 0.3).luma > 40
+                            guard let frame = $0.latest?.image else { return false }
+                            return frame.mean(x: 0.1, y: 0.3).luma < 30 && frame.mean(x: 0.4, y: 0.3).luma > 40
                         })
                     #expect(standIn.sessions.first?.frameCount ?? 0 > 0)
                     #expect(pipeline.takeProblems().isEmpty)
@@ -136,7 +136,7 @@ extension ElementTests {
                     #expect(isShown(Self.flip, pipeline))
                     pipeline.transform.set("orientation", "portrait")
                     #expect(
-                        pipeline.wait { $0.latest.map { $0.picture.height == 320 && $0.picture.width == 176 } ?? false }
+                        pipeline.wait { $0.latest.map { $0.image.height == 320 && $0.image.width == 176 } ?? false }
                     )
                     #expect(pipeline.stats?.string("processor") == "active")
                     #expect(pipeline.takeProblems().isEmpty)
@@ -151,18 +151,18 @@ extension ElementTests {
                     try .init(standIn, "mute-video=true processor=\"videobalance brightness=1\"", prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
                     // Longer than a processor's timeout: a muted processor gets no frames, so its silence must not
                     // bypass it.
                     #expect(pipeline.waitForMessage(seconds: 4) { $0.kind == .warning || $0.kind == .error } == nil)
                     #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
                     pipeline.transform.set("mute-video", false)
                     let isWhite = { (seen: TransformPipeline.Seen) in
-                        seen.latest.map { $0.picture.mean(x: 0.1, y: 0.2).luma > 180 } ?? false
+                        seen.latest.map { $0.image.mean(x: 0.1, y: 0.2).luma > 180 } ?? false
                     }
                     #expect(pipeline.wait(until: isWhite))
                     pipeline.transform.set("mute-video", true)
-                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
                     pipeline.transform.set("mute-video", false)
                     #expect(pipeline.wait(until: isWhite))
                     #expect(isCalm(pipeline, standIn))
@@ -171,7 +171,7 @@ extension ElementTests {
         }
 
         @Test func passthroughShowsProcessedPictures() throws {
-            let flipped = try Reference.picture(TransformPipeline.source("num-buffers=1") + " ! \(Self.flip)")
+            let flipped = try Reference.frame(TransformPipeline.source("num-buffers=1") + " ! \(Self.flip)")
             let raw = try Reference.input()
             try SilentServer.with { server in
                 try TransformPipeline.run(

@@ -20,8 +20,8 @@ extension ElementTests {
                     let first = try #require(seen.first)
                     let latest = try #require(seen.latest)
                     // The first frame is a single keyframe with few bits, hence the wider limit.
-                    #expect(first.picture.difference(from: expected) < 12)
-                    #expect(latest.picture.difference(from: expected) < 6)
+                    #expect(first.image.difference(from: expected) < 12)
+                    #expect(latest.image.difference(from: expected) < 6)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 standIn.expectGoodConduct()

@@ -20,7 +20,7 @@ extension ElementTests {
         }
 
         private func isBlack(_ seen: TransformPipeline.Seen) -> Bool {
-            seen.latest?.picture.planes[0].allSatisfy { $0 == 16 } == true
+            seen.latest?.image.planes[0].allSatisfy { $0 == 16 } == true
         }
 
         @Test(arguments: returns) func theSessionGoesOn(output: Fault.Output, seconds: Double) throws {

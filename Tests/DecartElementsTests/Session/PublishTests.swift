@@ -34,7 +34,7 @@ extension ElementTests {
                         pipeline.transform.set("publish-video", false)
                         #expect(isGone(pipeline, standIn))
                         #expect(
-                            pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 == 16 } } ?? false })
+                            pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 == 16 } } ?? false })
                         #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
                         #expect(pipeline.stats?.string("track-sid") == nil)
                         pipeline.transform.set("publish-video", true)

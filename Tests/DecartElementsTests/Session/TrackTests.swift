@@ -15,7 +15,7 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(shown))
                     let id = pipeline.transform.string("session-id")
                     pipeline.transform.set("mute-video", true)
-                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
                     // Few frames, but enough for the media watchdog: the wait is longer than its timeout.
                     let before = pipeline.count("frames-sent")
                     #expect(pipeline.waitForMessage(seconds: 6) { $0.kind == .error || $0.kind == .warning } == nil)
@@ -46,7 +46,7 @@ extension ElementTests {
                     )
                 ) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.wait { $0.latest.map { $0.picture.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                    #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
                     #expect(pipeline.count("frames-in") == 0)
                     #expect(pipeline.count("frames-sent") > 0)
                 }

@@ -111,13 +111,13 @@ extension TransformPipeline {
     /// Makes a pipeline with an audio source `tone` and an audio sink from the start.
     static func withSound(
         _ standIn: StandIn, _ properties: String = "", prompt: String = "film noir", frequency: Int = 440,
-        sound: String? = nil, source: String = liveSource
+        audioOut: String? = nil, source: String = liveSource
     ) throws -> TransformPipeline {
         try TransformPipeline(
             description: """
                 decarttransform name=t \(bare) base-url=\(standIn.url) api-key=\(key) \(custom) \(properties) \
                 \(source) ! t.sink t.src ! fakesink name=out sync=false \
-                \(sound ?? tone(frequency, caps: "rate=48000,channels=2")) ! t.audio_sink t.audio_src ! fakesink name=sound sync=false async=false
+                \(audioOut ?? tone(frequency, caps: "rate=48000,channels=2")) ! t.audio_sink t.audio_src ! fakesink name=audioOut sync=false async=false
                 """, settings: [("prompt", prompt)])
     }
 

@@ -33,10 +33,10 @@ final class FrameWatch: @unchecked Sendable {
                 }
             case .buffer(let buffer):
                 let stamp = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-                let picture = video.flatMap { Picture(buffer, $0) }
+                let frame = video.flatMap { Picture(buffer, $0) }
                 seen.change { seen in
                     seen.count += 1
-                    seen.latest = picture ?? seen.latest
+                    seen.latest = frame ?? seen.latest
                     seen.times.append(.now)
                     if let stamp { seen.stamps.append(stamp) }
                 }
@@ -46,8 +46,8 @@ final class FrameWatch: @unchecked Sendable {
         }
     }
 
-    func wait(for picture: Picture, within limit: Double = 2, seconds: Double = 20) -> Bool {
-        seen.wait(seconds: seconds) { $0.latest.map { $0.difference(from: picture) < limit } ?? false }
+    func wait(for frame: Picture, within limit: Double = 2, seconds: Double = 20) -> Bool {
+        seen.wait(seconds: seconds) { $0.latest.map { $0.difference(from: frame) < limit } ?? false }
     }
 
     func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {

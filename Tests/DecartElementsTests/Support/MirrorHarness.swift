@@ -79,7 +79,7 @@ final class MirrorHarness: Sendable {
         return true
     }
 
-    func set(_ picture: RawFrame) throws { try #require(try set(caps: picture.caps)) }
+    func set(_ frame: RawFrame) throws { try #require(try set(caps: frame.caps)) }
 
     @discardableResult func push(_ event: Event) -> Bool { source.push(event) }
 

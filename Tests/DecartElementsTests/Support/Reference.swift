@@ -4,10 +4,10 @@ import Testing
 /// Reference frames, made by GStreamer's own elements only.
 enum Reference {
     /// Returns a frame of the standard test input.
-    static func input() throws -> Picture { try picture(TransformPipeline.source("num-buffers=1")) }
+    static func input() throws -> Picture { try frame(TransformPipeline.source("num-buffers=1")) }
 
     /// Returns the first frame of a pipeline description as I420 in the given size, scaled by videoscale.
-    static func picture(
+    static func frame(
         _ description: String, width: Int = TransformPipeline.width, height: Int = TransformPipeline.height
     ) throws -> Picture {
         try #require(ElementTests.isReady)
@@ -19,18 +19,18 @@ enum Reference {
                 """)
         defer { pipeline.setState(.null) }
         let pad = try #require(pipeline.child(named: "out")?.staticPad("sink"))
-        let picture = Watched<Picture?>(nil)
+        let frame = Watched<Picture?>(nil)
         var video: VideoInfo?
         pad.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
-            case .buffer(let buffer): if let video { picture.change { $0 = $0 ?? Picture(buffer, video) } }
+            case .buffer(let buffer): if let video { frame.change { $0 = $0 ?? Picture(buffer, video) } }
             case .query: break
             }
             return .pass
         }
         pipeline.setState(.playing)
-        #expect(picture.wait(seconds: 10) { $0 != nil })
-        return try #require(picture.value)
+        #expect(frame.wait(seconds: 10) { $0 != nil })
+        return try #require(frame.value)
     }
 }

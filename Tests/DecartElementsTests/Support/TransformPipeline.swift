@@ -26,7 +26,7 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     struct Frame: Sendable {
-        let picture: Picture
+        let image: Picture
         let pts: UInt64?
         let isDiscontinuous: Bool
         let caps: String
@@ -130,7 +130,7 @@ final class TransformPipeline: @unchecked Sendable {
                 }
                 self.note(event, capsText)
             case .buffer(let buffer):
-                if let video, let picture = Picture(buffer, video) { self.note(buffer, picture, capsText) }
+                if let video, let image = Picture(buffer, video) { self.note(buffer, image, capsText) }
             case .query: break
             }
             return .pass
@@ -150,9 +150,9 @@ final class TransformPipeline: @unchecked Sendable {
         }
     }
 
-    private func note(_ buffer: Buffer, _ picture: Picture, _ caps: String) {
-        let frame = Frame(picture: picture, pts: buffer.pts, isDiscontinuous: buffer.isDiscontinuous, caps: caps)
-        let isLeak = forbidden.value.map { picture.difference(from: $0) < Self.leakLimit } ?? false
+    private func note(_ buffer: Buffer, _ image: Picture, _ caps: String) {
+        let frame = Frame(image: image, pts: buffer.pts, isDiscontinuous: buffer.isDiscontinuous, caps: caps)
+        let isLeak = forbidden.value.map { image.difference(from: $0) < Self.leakLimit } ?? false
         seen.change { seen in
             if frame.isDiscontinuous { seen.discontinuities.append(seen.frames) }
             seen.frames += 1
@@ -195,7 +195,7 @@ final class TransformPipeline: @unchecked Sendable {
     var isEnded: Bool { seen.read(\.isEnded) }
 
     /// Sets the frame that counts as a leak from now on.
-    func forbid(_ picture: Picture?) { forbidden.change { $0 = picture } }
+    func forbid(_ image: Picture?) { forbidden.change { $0 = image } }
 
     func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
         let holds = seen.wait(seconds: seconds, until: condition)
@@ -212,13 +212,13 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for a frame that differs from the given one by less than `limit` code values.
-    func waitForPicture(_ picture: Picture, within limit: Double = 6, seconds: Double = 20) -> Bool {
+    func waitForPicture(_ image: Picture, within limit: Double = 6, seconds: Double = 20) -> Bool {
         wait(seconds: seconds) { seen in
-            seen.latest.map { $0.picture.difference(from: picture) < limit } ?? false
+            seen.latest.map { $0.image.difference(from: image) < limit } ?? false
         }
     }
 
-    var latestPicture: Picture? { seen.read(\.latest)?.picture }
+    var latestPicture: Picture? { seen.read(\.latest)?.image }
 
     // MARK: The bus
 

@@ -114,9 +114,9 @@ struct ControlChannelTests {
                     if case .message(.setImageAck) = $0 { return true }
                     return false
                 }
-                let picture = TestPicture.gradient()
-                look.apply(to: try #require(picture.frame))
-                #expect(media.paint() == picture.planes)
+                let testFrame = TestPicture.gradient()
+                look.apply(to: try #require(testFrame.frame))
+                #expect(media.paint() == testFrame.planes)
             }
             let pngHash = StableHash.fnv1a(try ReferenceImage(bytes: Self.pngBytes()).bytes)
             let image = SetImageMessage.Image.data(base64: Self.png)

@@ -61,7 +61,7 @@ struct RoomFaultTests {
             // The pong proves that the answer has arrived.
             try room.send { $0.ping = 1 }
             _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
-            let before = media.told.count
+            let before = media.reported.count
             try server.server.inject([Fault(parsing: "generation_restart:delay=0.3,output=\(output.rawValue)")])
             #expect(try control.next() == .message(.generationEnded(seconds: 0, reason: "timeout")))
             if output != .same {
@@ -76,14 +76,14 @@ struct RoomFaultTests {
                 try subscribe(again)
                 _ = try room.offer()
             }
-            let told = media.told.dropFirst(before).filter { $0 != "faults" }
+            let reported = media.reported.dropFirst(before).filter { $0 != "faults" }
             let expected: [String] =
                 switch output {
                 case .newMID: ["track", "answer yes", "move", "track"]
                 case .republish, .newSID: ["track", "answer yes", "track"]
                 case .same, .newSSRC, .offer: []
                 }
-            #expect(told == expected && media.stopCount == 0)
+            #expect(reported == expected && media.stopCount == 0)
             #expect(server.server.sessions.first?.roomJoinCount == 1)
             control.close()
         }
@@ -137,7 +137,7 @@ struct RoomFaultTests {
             }
             try room.send { $0.ping = 1 }
             guard case .pong = try room.next() else { throw TestClient.TimedOut() }
-            #expect(server.engine.rooms.first?.told == [])
+            #expect(server.engine.rooms.first?.reported == [])
             control.close()
         }
     }

@@ -380,7 +380,7 @@ struct SessionFaultTests {
             client.ping([1])
             #expect(try client.next() == .pong([1]))
             // Session and media stay; the media only stop painting.
-            #expect(media.stopCount == 0 && media.told.isEmpty)
+            #expect(media.stopCount == 0 && media.reported.isEmpty)
             #expect(server.server.sessions.first?.isGenerating == false)
             client.close()
         }
@@ -400,10 +400,10 @@ struct SessionFaultTests {
                 // An offer accepts one answer only.
                 try client.send(.answer(sdp: "yes again"))
                 guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
-                #expect(media.told == ["restart \(output.rawValue)", "answer yes"])
+                #expect(media.reported == ["restart \(output.rawValue)", "answer yes"])
                 #expect(server.server.sessions.first?.answerCount == 2)
             } else {
-                #expect(media.told == ["restart \(output.rawValue)"])
+                #expect(media.reported == ["restart \(output.rawValue)"])
             }
             // The tick counter continues across generations.
             #expect(try client.next() == .message(.generationTick(seconds: 1)))

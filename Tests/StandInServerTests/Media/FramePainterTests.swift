@@ -10,13 +10,13 @@ struct FramePainterTests {
         let painter = FramePainter(look: nil, carriesLatencyMarker: false) { count in
             counts.withLock { $0.append(count) }
         }
-        let picture = TestPicture.gradient()
-        let before = picture.planes
-        painter.paint(try #require(picture.frame))
-        #expect(picture.planes == before)
+        let image = TestPicture.gradient()
+        let before = image.planes
+        painter.paint(try #require(image.frame))
+        #expect(image.planes == before)
         painter.setLook(Look(style: .grey))
-        painter.paint(try #require(picture.frame))
-        #expect(picture.planes != before)
+        painter.paint(try #require(image.frame))
+        #expect(image.planes != before)
         #expect(painter.frameCount == 2)
         #expect(painter.rawFrameCount == 1)
         #expect(counts.withLock { $0 } == [1, 2])
@@ -27,19 +27,19 @@ struct FramePainterTests {
         for carries in [true, false] {
             let painter = FramePainter(
                 look: Look(prompt: prompt, imageHash: 9), carriesLatencyMarker: carries, onFrame: { _ in })
-            let picture = TestPicture.gradient()
-            LatencyMarker.stamp(0x5ca1, onto: try #require(picture.luma))
-            painter.paint(try #require(picture.frame))
-            let number = LatencyMarker.read(from: try #require(picture.luma))
+            let image = TestPicture.gradient()
+            LatencyMarker.stamp(0x5ca1, onto: try #require(image.luma))
+            painter.paint(try #require(image.frame))
+            let number = LatencyMarker.read(from: try #require(image.luma))
             if carries { #expect(number == 0x5ca1) }
-            #expect(difference(picture.planes, TestPicture.gradient().planes) > 8)
+            #expect(difference(image.planes, TestPicture.gradient().planes) > 8)
         }
     }
 
     @Test func noNumberIsInvented() throws {
         let painter = FramePainter(look: Look(style: .neon), carriesLatencyMarker: true) { _ in }
-        let picture = TestPicture.gradient()
-        painter.paint(try #require(picture.frame))
-        #expect(LatencyMarker.read(from: try #require(picture.luma)) == nil)
+        let image = TestPicture.gradient()
+        painter.paint(try #require(image.frame))
+        #expect(LatencyMarker.read(from: try #require(image.luma)) == nil)
     }
 }

@@ -5,11 +5,11 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct LatencyMarkerTests {
     @Test func layoutIsTheProtocols() throws {
-        let picture = TestPicture.flat(120, width: 320, height: 64)
-        #expect(LatencyMarker.stamp(0x1234, onto: try #require(picture.luma)))
+        let frame = TestPicture.flat(120, width: 320, height: 64)
+        #expect(LatencyMarker.stamp(0x1234, onto: try #require(frame.luma)))
         // Sync 1010, then 0001 0010 0011 0100, then the checksum 1 ^ 2 ^ 3 ^ 4 = 4 = 0100.
         let expected = "1010" + "0001001000110100" + "0100"
-        let luma = picture.planes[0]
+        let luma = frame.planes[0]
         for y in 0..<64 {
             for x in 0..<320 {
                 let inside = y >= 32 && x < 192
@@ -20,8 +20,8 @@ struct LatencyMarkerTests {
     }
 
     @Test func everyNumberComesBack() throws {
-        let picture = TestPicture.flat(120, width: 192, height: 32)
-        let luma = try #require(picture.luma)
+        let frame = TestPicture.flat(120, width: 192, height: 32)
+        let luma = try #require(frame.luma)
         for number in stride(from: UInt16(0), through: .max, by: 257) {
             LatencyMarker.stamp(number, onto: luma)
             #expect(LatencyMarker.read(from: luma) == number)
@@ -41,48 +41,48 @@ struct LatencyMarkerTests {
     }
 
     @Test func noiseDoesNotHideTheNumber() throws {
-        let picture = TestPicture.gradient()
-        LatencyMarker.stamp(0xa55a, onto: try #require(picture.luma))
-        let luma = picture.planes[0]
+        let frame = TestPicture.gradient()
+        LatencyMarker.stamp(0xa55a, onto: try #require(frame.luma))
+        let luma = frame.planes[0]
         var seed: UInt64 = 42
         func noise() -> Int {
             seed = seed &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return Int(seed >> 33) % 101 - 50
         }
-        let width = picture.width
-        picture.fill(luma: { x, y in Int(luma[y * width + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(picture.luma)) == 0xa55a)
+        let width = frame.width
+        frame.fill(luma: { x, y in Int(luma[y * width + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
+        #expect(LatencyMarker.read(from: try #require(frame.luma)) == 0xa55a)
     }
 
     @Test func oneSpoiltRowIsOutvoted() throws {
-        let picture = TestPicture.flat(120, width: 320, height: 64)
-        LatencyMarker.stamp(0x0f0f, onto: try #require(picture.luma))
-        let luma = picture.planes[0]
+        let frame = TestPicture.flat(120, width: 320, height: 64)
+        LatencyMarker.stamp(0x0f0f, onto: try #require(frame.luma))
+        let luma = frame.planes[0]
         // Row 1 of the blocks: data inverted, sync unchanged.
-        picture.fill(
+        frame.fill(
             luma: { x, y in
                 let value = Int(luma[y * 320 + x])
                 return (40..<48).contains(y) && (32..<192).contains(x) ? 250 - value : value
             }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(picture.luma)) == 0x0f0f)
+        #expect(LatencyMarker.read(from: try #require(frame.luma)) == 0x0f0f)
     }
 
     @Test func nothingIsReadWhereNothingWasStamped() throws {
         #expect(LatencyMarker.read(from: try #require(TestPicture.gradient().luma)) == nil)
         #expect(LatencyMarker.read(from: try #require(TestPicture.flat(200).luma)) == nil)
-        let picture = TestPicture.flat(120, width: 192, height: 32)
-        LatencyMarker.stamp(7, onto: try #require(picture.luma))
-        let luma = picture.planes[0]
+        let frame = TestPicture.flat(120, width: 192, height: 32)
+        LatencyMarker.stamp(7, onto: try #require(frame.luma))
+        let luma = frame.planes[0]
         // One data column is inverted in all rows, so the checksum fails.
-        picture.fill(
+        frame.fill(
             luma: { x, y in (64..<72).contains(x) ? 250 - Int(luma[y * 192 + x]) : Int(luma[y * 192 + x]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(picture.luma)) == nil)
+        #expect(LatencyMarker.read(from: try #require(frame.luma)) == nil)
     }
 
     @Test func aSmallPictureIsLeftAlone() throws {
-        let picture = TestPicture.flat(120, width: 191, height: 32)
-        #expect(!LatencyMarker.stamp(1, onto: try #require(picture.luma)))
-        #expect(Set(picture.planes[0]) == [120])
+        let frame = TestPicture.flat(120, width: 191, height: 32)
+        #expect(!LatencyMarker.stamp(1, onto: try #require(frame.luma)))
+        #expect(Set(frame.planes[0]) == [120])
     }
 }

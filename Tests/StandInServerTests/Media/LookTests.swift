@@ -29,10 +29,10 @@ struct LookTests {
 
     @Test func noPromptAndNoImageLeaveEveryPixelAlone() throws {
         for prompt in [nil, ""] {
-            let picture = TestPicture.gradient()
-            let before = picture.planes
-            Look(prompt: prompt, imageHash: nil).apply(to: try #require(picture.frame))
-            #expect(picture.planes == before)
+            let testFrame = TestPicture.gradient()
+            let before = testFrame.planes
+            Look(prompt: prompt, imageHash: nil).apply(to: try #require(testFrame.frame))
+            #expect(testFrame.planes == before)
         }
     }
 
@@ -41,9 +41,9 @@ struct LookTests {
         var results = [(name: "input", planes: input)]
         for prompt in Self.prompts {
             for image in [nil, StableHash.fnv1a([1, 2, 3])] {
-                let picture = TestPicture.gradient()
-                Look(prompt: prompt, imageHash: image).apply(to: try #require(picture.frame))
-                results.append(("\(prompt), image \(image != nil)", picture.planes))
+                let testFrame = TestPicture.gradient()
+                Look(prompt: prompt, imageHash: image).apply(to: try #require(testFrame.frame))
+                results.append(("\(prompt), image \(image != nil)", testFrame.planes))
             }
         }
         for (index, one) in results.enumerated() {
@@ -56,24 +56,24 @@ struct LookTests {
     @Test(arguments: prompts)
     func aLookShowsOnAFlatGreyPictureToo(prompt: String) throws {
         for luma in [60, 100, 126, 180] {
-            let picture = TestPicture.flat(luma)
-            let before = picture.planes
-            Look(prompt: prompt, imageHash: nil).apply(to: try #require(picture.frame))
-            #expect(difference(picture.planes, before) > 5, "luma \(luma)")
+            let testFrame = TestPicture.flat(luma)
+            let before = testFrame.planes
+            Look(prompt: prompt, imageHash: nil).apply(to: try #require(testFrame.frame))
+            #expect(difference(testFrame.planes, before) > 5, "luma \(luma)")
         }
     }
 
     @Test(arguments: prompts, [(80, 48), (17, 33), (1, 1), (2, 15), (16, 16)])
     func samplesStayInLimitedRangeAndInsideTheRows(prompt: String, size: (Int, Int)) throws {
-        let picture = TestPicture(width: size.0, height: size.1)
+        let testFrame = TestPicture(width: size.0, height: size.1)
         // Full-range extremes are the worst input.
-        picture.fill(
+        testFrame.fill(
             luma: { x, y in (x + y) % 3 == 0 ? 0 : 255 }, blue: { x, _ in x % 2 == 0 ? 0 : 255 },
             red: { _, y in y % 2 == 0 ? 255 : 0 })
-        let before = picture.planes
+        let before = testFrame.planes
         let look = Look(prompt: prompt, imageHash: 77)
-        look.apply(to: try #require(picture.frame))
-        let planes = picture.planes
+        look.apply(to: try #require(testFrame.frame))
+        let planes = testFrame.planes
         if case .hue = look.style {
             #expect(planes[0] == before[0])
         } else {
@@ -81,7 +81,7 @@ struct LookTests {
         }
         #expect(planes[1].allSatisfy { (16...240).contains($0) })
         #expect(planes[2].allSatisfy { (16...240).contains($0) })
-        #expect(picture.isPaddingUntouched)
+        #expect(testFrame.isPaddingUntouched)
     }
 
     @Test func theSamePromptGivesTheSamePixels() throws {
@@ -95,53 +95,53 @@ struct LookTests {
     }
 
     @Test func mosaicIsMadeOfEvenBricks() throws {
-        let picture = TestPicture.gradient()
-        let before = picture.planes[0]
-        Look(style: .mosaic).apply(to: try #require(picture.frame))
-        let luma = picture.planes[0]
+        let testFrame = TestPicture.gradient()
+        let before = testFrame.planes[0]
+        Look(style: .mosaic).apply(to: try #require(testFrame.frame))
+        let luma = testFrame.planes[0]
         // The inside of the second brick in the second row has one value, the mean of the original.
         var inside = Set<UInt8>()
         var sum = 0
         for y in 16..<32 {
             for x in 16..<32 {
-                sum += Int(before[y * picture.width + x])
-                if (17..<31).contains(x), (17..<31).contains(y) { inside.insert(luma[y * picture.width + x]) }
+                sum += Int(before[y * testFrame.width + x])
+                if (17..<31).contains(x), (17..<31).contains(y) { inside.insert(luma[y * testFrame.width + x]) }
             }
         }
         #expect(inside == [UInt8(sum / 256)])
     }
 
     @Test func posterisedHasFewLevels() throws {
-        let picture = TestPicture.gradient()
-        Look(style: .posterised).apply(to: try #require(picture.frame))
-        #expect(Set(picture.planes[0]).count == 5)
-        #expect(Set(picture.planes[1]).count <= 5)
+        let testFrame = TestPicture.gradient()
+        Look(style: .posterised).apply(to: try #require(testFrame.frame))
+        #expect(Set(testFrame.planes[0]).count == 5)
+        #expect(Set(testFrame.planes[1]).count <= 5)
     }
 
     @Test func neonInvertsAndLightsEdges() throws {
-        let picture = TestPicture(width: 64, height: 64)
-        picture.fill(luma: { x, _ in x < 32 ? 40 : 200 }, blue: { _, _ in 100 }, red: { _, _ in 150 })
-        Look(style: .neon).apply(to: try #require(picture.frame))
-        let row = Array(picture.planes[0][..<64])
+        let testFrame = TestPicture(width: 64, height: 64)
+        testFrame.fill(luma: { x, _ in x < 32 ? 40 : 200 }, blue: { _, _ in 100 }, red: { _, _ in 150 })
+        Look(style: .neon).apply(to: try #require(testFrame.frame))
+        let row = Array(testFrame.planes[0][..<64])
         #expect(row[10] > row[50])
         #expect(row[31] == 235)
     }
 
     @Test func greyHasNoColour() throws {
-        let picture = TestPicture.gradient()
-        Look(style: .grey).apply(to: try #require(picture.frame))
-        #expect(Set(picture.planes[1]) == [128])
-        #expect(Set(picture.planes[2]) == [128])
+        let testFrame = TestPicture.gradient()
+        Look(style: .grey).apply(to: try #require(testFrame.frame))
+        #expect(Set(testFrame.planes[1]) == [128])
+        #expect(Set(testFrame.planes[2]) == [128])
     }
 
     @Test func hueTurnsColoursAndKeepsLuma() throws {
-        let picture = TestPicture.flat(100)
-        picture.fill(luma: { _, _ in 100 }, blue: { _, _ in 168 }, red: { _, _ in 128 })
-        Look(style: .hue(degrees: 90)).apply(to: try #require(picture.frame))
-        #expect(Set(picture.planes[0]) == [100])
+        let testFrame = TestPicture.flat(100)
+        testFrame.fill(luma: { _, _ in 100 }, blue: { _, _ in 168 }, red: { _, _ in 128 })
+        Look(style: .hue(degrees: 90)).apply(to: try #require(testFrame.frame))
+        #expect(Set(testFrame.planes[0]) == [100])
         // (40, 0) rotated by 90° is (0, 40); the tint adds 20 in the same direction.
-        #expect(picture.planes[1].allSatisfy { abs(Int($0) - 128) <= 1 })
-        #expect(picture.planes[2].allSatisfy { abs(Int($0) - 188) <= 1 })
+        #expect(testFrame.planes[1].allSatisfy { abs(Int($0) - 128) <= 1 })
+        #expect(testFrame.planes[2].allSatisfy { abs(Int($0) - 188) <= 1 })
     }
 
     @Test func anImageTintsByItsBytes() throws {
@@ -152,11 +152,11 @@ struct LookTests {
             tints.insert([tint.blue, tint.red])
         }
         #expect(tints.count > 8)
-        let picture = TestPicture.flat(100)
+        let testFrame = TestPicture.flat(100)
         let look = Look(prompt: nil, imageHash: 3)
-        look.apply(to: try #require(picture.frame))
-        #expect(Set(picture.planes[1]) == [UInt8(128 + (look.tint?.blue ?? 0))])
-        #expect(Set(picture.planes[0]) == [100])
+        look.apply(to: try #require(testFrame.frame))
+        #expect(Set(testFrame.planes[1]) == [UInt8(128 + (look.tint?.blue ?? 0))])
+        #expect(Set(testFrame.planes[0]) == [100])
     }
 
     @Test func planesThatDoNotFitTheirMemoryAreRefused() {

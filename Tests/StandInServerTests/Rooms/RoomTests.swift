@@ -47,7 +47,7 @@ struct RoomTests {
             #expect(try room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)
             #expect(media.msid == "\(other.sid)|camera \(track.sid)")
-            #expect(media.told == ["answer yes", "offer video", "track"])
+            #expect(media.reported == ["answer yes", "offer video", "track"])
 
             media.onEvent(.connected(.publisher))
             guard case .trackSubscribed(let subscribed) = try room.next() else { throw TestClient.TimedOut() }
@@ -92,17 +92,17 @@ struct RoomTests {
             }
             #expect(answer)
             let media = try #require(server.engine.rooms.first)
-            #expect(media.audioMSID.hasSuffix(tracks.last?.sid ?? "?") && !media.told.contains("track and sound"))
+            #expect(media.audioMSID.hasSuffix(tracks.last?.sid ?? "?") && !media.reported.contains("track and sound"))
             try room.answer(second)
             let third = try room.offer()
-            #expect(media.told.last == "track and sound")
+            #expect(media.reported.last == "track and sound")
             try room.answer(third)
             // Unpublished audio must be announced again.
             try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 9) } }
             let unpublished = try room.next { if case .trackUnpublished(let gone) = $0 { gone.trackSid } else { nil } }
             #expect(unpublished.hasPrefix("TR_"))
             _ = try room.offer()
-            #expect(media.told.last == "track")
+            #expect(media.reported.last == "track")
             control.close()
         }
     }
@@ -215,15 +215,15 @@ struct RoomTests {
             guard case .answer(let second) = try room.next() else { throw TestClient.TimedOut() }
             #expect(second.id == 8 && second.midToTrackID == ["2": track.sid])
             guard case .update(let more) = try room.next() else { throw TestClient.TimedOut() }
-            let sound = try #require(more.participants.first?.tracks.last)
-            #expect(sound.type == .audio)
+            let tone = try #require(more.participants.first?.tracks.last)
+            #expect(tone.type == .audio)
             guard case .mediaSectionsRequirement = try room.next() else { throw TestClient.TimedOut() }
             try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video and audio spare", 9) } }
             guard case .answer(let third) = try room.next() else { throw TestClient.TimedOut() }
-            #expect(third.midToTrackID == ["2": track.sid, "3": sound.sid])
+            #expect(third.midToTrackID == ["2": track.sid, "3": tone.sid])
 
             let media = try #require(server.engine.rooms.first)
-            #expect(media.isSingle && media.told.filter { $0.hasPrefix("track") } == ["track", "track and sound"])
+            #expect(media.isSingle && media.reported.filter { $0.hasPrefix("track") } == ["track", "track and sound"])
             let session = try #require(server.server.sessions.first)
             #expect(session.roomJoinCount == 1 && session.singleJoinCount == 1 && session.malformedCount == 0)
             #expect(!server.log.joined().contains(info.token.reveal()))
@@ -261,7 +261,7 @@ struct RoomTests {
                 return if case .pongResp(let pong) = message { pong } else { nil }
             }
             #expect(pong.lastPingTimestamp == 42 && pong.timestamp > 1_600_000_000_000)
-            #expect(server.engine.rooms.first?.told.contains("track") == false)
+            #expect(server.engine.rooms.first?.reported.contains("track") == false)
             try room.send { $0.subscription = .with { ($0.subscribe, $0.trackSids) = (true, [sid]) } }
             #expect(try room.offer().sdp == "offer 2")
             control.close()
@@ -282,7 +282,7 @@ struct RoomTests {
             }
             try room.send { $0.ping = 1 }
             _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
-            #expect(server.engine.rooms.first?.told == ["publisher candidate:9", "subscriber end"])
+            #expect(server.engine.rooms.first?.reported == ["publisher candidate:9", "subscriber end"])
             control.close()
         }
     }

@@ -38,7 +38,7 @@ struct ViewerTests {
             try room.answer(try room.offer())
             try #expect(room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)
-            #expect(media.msid.hasSuffix(track.sid) && media.told == ["answer yes", "track"])
+            #expect(media.msid.hasSuffix(track.sid) && media.reported == ["answer yes", "track"])
 
             try room.publish()
             let refusal = try room.next { if case .requestResponse(let words) = $0 { words } else { nil } }

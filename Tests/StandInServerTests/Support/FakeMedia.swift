@@ -83,7 +83,7 @@ final class FakeRoomMedia: RoomMedia {
     }
 
     /// Calls in order.
-    var told: [String] { calls.withLock { $0 } }
+    var reported: [String] { calls.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
     private func note(_ call: String) { calls.withLock { $0.append(call) } }
 
@@ -93,7 +93,7 @@ final class FakeRoomMedia: RoomMedia {
         note("offer " + offer)
         var lines = RoomLines()
         lines.comes = Set(MediaKind.allCases.filter { offer.contains($0.rawValue) })
-        if isSingle, offer.contains("spare") { lines.takers = [.video: "2", .audio: "3"] }
+        if isSingle, offer.contains("spare") { lines.sendMids = [.video: "2", .audio: "3"] }
         lines.goes = tracks.withLock { $0 }
         onEvent(.answered(sdp: "answer to " + offer, lines))
     }
@@ -106,7 +106,7 @@ final class FakeRoomMedia: RoomMedia {
         note("track" + (tracks.contains(.audio) ? " and sound" : ""))
         self.tracks.withLock { $0 = tracks }
         guard !isSingle else { return }
-        onEvent(.offered(sdp: "offer \(told.count { $0.hasPrefix("track") } + 1)"))
+        onEvent(.offered(sdp: "offer \(reported.count { $0.hasPrefix("track") } + 1)"))
     }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
@@ -120,10 +120,10 @@ final class FakeRoomMedia: RoomMedia {
 
     /// Passes one frame through the painter.
     func paint() {
-        let picture = TestPicture.gradient()
+        let image = TestPicture.gradient()
         // The frame borrows the image's memory.
-        withExtendedLifetime(picture) {
-            if let frame = picture.frame { painter.paint(frame) }
+        withExtendedLifetime(image) {
+            if let frame = image.frame { painter.paint(frame) }
         }
     }
 }
@@ -145,7 +145,7 @@ final class FakeMediaSession: MediaSession {
 
     var remoteCandidates: [CandidateMessage?] { candidates.withLock { $0 } }
     /// Calls about answers and restarts, in order.
-    var told: [String] { calls.withLock { $0 } }
+    var reported: [String] { calls.withLock { $0 } }
     var addedFaults: [Fault] { added.withLock { $0 } }
     var stopCount: Int { stops.load(ordering: .relaxed) }
 
@@ -171,8 +171,8 @@ final class FakeMediaSession: MediaSession {
 
     /// Passes one frame through the painter.
     func paint() -> [[UInt8]] {
-        let picture = TestPicture.gradient()
-        if let frame = picture.frame { painter.paint(frame) }
-        return picture.planes
+        let image = TestPicture.gradient()
+        if let frame = image.frame { painter.paint(frame) }
+        return image.planes
     }
 }

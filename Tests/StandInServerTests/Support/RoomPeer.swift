@@ -14,7 +14,7 @@ final class RoomPeer: @unchecked Sendable {
     let subscriber: PeerConnection
     let tone = Tone()
     /// Frames received.
-    let pictures = Atomic<Int>(0)
+    let frames = Atomic<Int>(0)
     private let pipeline = Pipeline()
     private var sendsPicture = false
     private var sendsTone = false
@@ -118,7 +118,7 @@ final class RoomPeer: @unchecked Sendable {
             pipeline.add([decoder, sink])
             try decoder.link(sink)
             sink.staticPad("sink")?.addProbe(.buffer) { [weak self] _ in
-                self?.pictures.wrappingAdd(1, ordering: .relaxed)
+                self?.frames.wrappingAdd(1, ordering: .relaxed)
                 return .pass
             }
             sink.syncStateWithParent()

@@ -82,18 +82,18 @@ final class TestPicture {
 
     /// A coloured diagonal gradient, so that every kernel meets edges, levels and hues.
     static func gradient(width: Int = 208, height: Int = 48) -> TestPicture {
-        let picture = TestPicture(width: width, height: height)
-        picture.fill(
+        let image = TestPicture(width: width, height: height)
+        image.fill(
             luma: { x, y in 16 + (x + 2 * y + (x / 40 % 2) * 60) % 220 },
             blue: { x, y in 70 + (x * 2 + y) % 120 },
             red: { x, y in 180 - (x + y * 2) % 120 })
-        return picture
+        return image
     }
 
     static func flat(_ luma: Int, width: Int = 64, height: Int = 64) -> TestPicture {
-        let picture = TestPicture(width: width, height: height)
-        picture.fill(luma: { _, _ in luma }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        return picture
+        let image = TestPicture(width: width, height: height)
+        image.fill(luma: { _, _ in luma }, blue: { _, _ in 128 }, red: { _, _ in 128 })
+        return image
     }
 }
 

@@ -8,7 +8,7 @@ final class Tone: Sendable {
         var buffers = 0
         var pitch = 0.0
     }
-    private let heard = Mutex(Heard())
+    private let received = Mutex(Heard())
 
     /// Starts sending through `connection`.
     func send(_ frequency: Int, through connection: PeerConnection, in pipeline: Pipeline) throws {
@@ -54,12 +54,12 @@ final class Tone: Sendable {
         }
         let isLoud = samples.contains { abs(Int($0)) > 2000 }
         let rising = zip(samples, samples.dropFirst()).count { $0 < 0 && $1 >= 0 }
-        heard.withLock {
+        received.withLock {
             $0.buffers += 1
             if isLoud, samples.count > 100 { $0.pitch = Double(rising) * 48_000 / Double(samples.count) }
         }
     }
 
-    var buffers: Int { heard.withLock(\.buffers) }
-    func hears(_ frequency: Double) -> Bool { heard.withLock { abs($0.pitch - frequency) < 60 } }
+    var buffers: Int { received.withLock(\.buffers) }
+    func hears(_ frequency: Double) -> Bool { received.withLock { abs($0.pitch - frequency) < 60 } }
 }

@@ -48,10 +48,10 @@ extension Transport {
             let first = try answer(SampleOffer.session + many + bare, audio: .sendrecv)
             #expect(first.media.map(\.port) == [9, 9])
             #expect(first.values("group") == ["BUNDLE 0 1"])
-            let sound = first.media[0]
-            #expect(sound.formats == ["111"] && sound.values("rtpmap") == ["111 opus/48000/2"])
-            #expect(sound.values("fmtp") == ["111 minptime=10;useinbandfec=1"])
-            #expect(sound.has("sendrecv") && sound.has("rtcp-mux") && sound.values("ssrc").count == 1)
+            let tone = first.media[0]
+            #expect(tone.formats == ["111"] && tone.values("rtpmap") == ["111 opus/48000/2"])
+            #expect(tone.values("fmtp") == ["111 minptime=10;useinbandfec=1"])
+            #expect(tone.has("sendrecv") && tone.has("rtcp-mux") && tone.values("ssrc").count == 1)
             // The remote peer synchronises audio and video (lip sync) only if they share a stream ID and a CNAME.
             let streams = first.media.map { $0.value("msid")?.split(separator: " ").first }
             let names = first.media.map { $0.value("ssrc")?.split(separator: " ").last }

@@ -133,8 +133,8 @@ extension Transport {
                 #expect(b.connection.statistics().audio?.packetsReceived == packets)
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
-                let heard = b.heard.value.buffers
-                #expect(b.heard.wait(.seconds(20)) { $0.buffers > heard + 20 && $0.hears(440) })
+                let received = b.received.value.buffers
+                #expect(b.received.wait(.seconds(20)) { $0.buffers > received + 20 && $0.hears(440) })
                 #expect(picturesGoOn(a, b))
             }
         }
@@ -148,9 +148,9 @@ extension Transport {
                 try renegotiate(a, b)
                 #expect(a.connection.videoDirection == .recvonly && b.connection.videoDirection == .sendonly)
                 _ = settled { b.connection.statistics().packetsReceived }
-                let (frames, back, heard) = (b.frames, a.frames, b.heard.value.buffers)
+                let (frames, back, received) = (b.frames, a.frames, b.received.value.buffers)
                 // Video in the other direction and the audio continue.
-                #expect(a.waitForFrames(back + 30) && b.heard.wait(.seconds(20)) { $0.buffers > heard + 20 })
+                #expect(a.waitForFrames(back + 30) && b.received.wait(.seconds(20)) { $0.buffers > received + 20 })
                 #expect(b.frames <= frames + 1)
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)

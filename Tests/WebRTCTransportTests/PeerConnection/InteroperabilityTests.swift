@@ -81,8 +81,8 @@ extension Transport {
             let frames = ours.frames
             #expect(ours.waitForFrames(frames + 20))
             try renegotiate(.sendrecv)
-            let heard = ours.heard.value.buffers
-            #expect(ours.heard.wait(.seconds(20)) { $0.buffers > heard + 20 })
+            let received = ours.received.value.buffers
+            #expect(ours.received.wait(.seconds(20)) { $0.buffers > received + 20 })
             #expect(ours.seen.value.longestGap < .seconds(1))
             #expect(theirs.seen.value.problems.isEmpty, "\(theirs.seen.value.problems)")
         }

@@ -176,8 +176,8 @@ extension Transport {
         /// We do not reuse an m-line of theirs that we rejected: audio that is added later gets its own.
         @Test func anOfferWithSoundThatIsNotWanted() throws {
             try withOfferer { connection in
-                let sound = SampleOffer.audio.replacing("a=mid:0", with: "a=mid:sound")
-                let answer = try answer(connection, SampleOffer.session + service("0", "sendrecv") + sound)
+                let tone = SampleOffer.audio.replacing("a=mid:0", with: "a=mid:sound")
+                let answer = try answer(connection, SampleOffer.session + service("0", "sendrecv") + tone)
                 #expect(answer.media.map(\.port) == [9, 0])
                 connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 let later = try SDPDescription(parsing: connection.createOffer())
@@ -308,14 +308,14 @@ extension Transport {
                     .replacing("a=mid:0", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
             }
             let sending = line(SampleOffer.video(), mid: "0", "recvonly")
-            func sound(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid: mid, direction) }
+            func tone(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid: mid, direction) }
             let refused = line(SampleOffer.video(), mid: "2", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
             try connection.setAnswer(
-                SampleOffer.session + sending + sound("1", "inactive") + refused + sound("3", "inactive"))
+                SampleOffer.session + sending + tone("1", "inactive") + refused + tone("3", "inactive"))
             #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
             // An incoming track is received only on the m-line that the closure accepts.
             let receiving = line(SampleOffer.video(), mid: "2", "sendonly")
-            let both = SampleOffer.session + sending + sound("1", "inactive") + receiving + sound("3", "sendonly")
+            let both = SampleOffer.session + sending + tone("1", "inactive") + receiving + tone("3", "sendonly")
             for (wanted, video, audio) in [
                 ("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly),
             ] {

@@ -29,18 +29,18 @@ extension TestPeer {
         try encoder.staticPad("src")!.link(connection.bin.staticPad("audio_rtp_sink")!)
         try connection.bin.staticPad("audio_rtp_src")!.link(decoder.staticPad("sink")!)
         try decoder.link(sink)
-        let heard = heard
+        let received = received
         let decoded = sink.staticPad("sink")!
         decoded.addProbe(.buffer) { [pad = decoded.unowned] item in
             if case .buffer(let buffer) = item {
-                Self.listen(buffer, channels: pad.currentCaps?.first?.int("channels") ?? 1, heard)
+                Self.listen(buffer, channels: pad.currentCaps?.first?.int("channels") ?? 1, received)
             }
             return .pass
         }
         for element in [sink, decoder, encoder, source] { element.syncStateWithParent() }
     }
 
-    private static func listen(_ buffer: Buffer, channels: Int, _ heard: Watched<Heard>) {
+    private static func listen(_ buffer: Buffer, channels: Int, _ received: Watched<Heard>) {
         var samples: [Int16] = []
         _ = buffer.withBytes { bytes in
             samples = stride(from: 0, to: bytes.count - 1, by: 2 * max(1, channels)).map {
@@ -50,14 +50,14 @@ extension TestPeer {
         guard samples.count > 100 else { return }
         let loudest = Double(samples.map { abs(Int($0)) }.max() ?? 0) / 32768
         let rising = zip(samples, samples.dropFirst()).count { $0 < 0 && $1 >= 0 }
-        heard.change { heard in
-            heard.buffers += 1
-            heard.level = loudest
-            if loudest > 0.05 { heard.pitch = Double(rising) * 48_000 / Double(samples.count) }
+        received.change { received in
+            received.buffers += 1
+            received.level = loudest
+            if loudest > 0.05 { received.pitch = Double(rising) * 48_000 / Double(samples.count) }
         }
     }
 
     func waitToHear(_ frequency: Double, within limit: Duration = .seconds(20)) -> Bool {
-        heard.wait(limit) { $0.hears(frequency) }
+        received.wait(limit) { $0.hears(frequency) }
     }
 }

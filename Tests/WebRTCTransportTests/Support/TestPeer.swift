@@ -54,7 +54,7 @@ final class TestPeer: @unchecked Sendable {
         var bitrateTargets = 0
     }
     let seen = Watched(Seen())
-    let heard = Watched(Heard())
+    let received = Watched(Heard())
     let pipeline: Pipeline
     let connection: PeerConnection
     private let sink: Element

@@ -8,7 +8,7 @@ import WebRTCTransport
 
 /// Audio is echoed unchanged over both transports, and may be added after the video.
 @Suite(.serialized, .timeLimit(.minutes(2)))
-struct SoundTests {
+struct AudioTests {
     /// Polls every 20 ms.
     private func waits(seconds: Int = 20, _ condition: () -> Bool) -> Bool {
         let deadline = DispatchTime.now() + .seconds(seconds)
@@ -71,7 +71,7 @@ struct SoundTests {
             try peer.pump { if case .offer = $0 { true } else { false } }
             try peer.publish(audio: false)
             try peer.pump { if case .offer = $0 { true } else { false } }
-            #expect(waits { peer.pictures.load(ordering: .relaxed) > 5 })
+            #expect(waits { peer.frames.load(ordering: .relaxed) > 5 })
             #expect(peer.subscriber.audioDirection == nil)
 
             try peer.publish(audio: true)
@@ -90,8 +90,8 @@ struct SoundTests {
             }
             #expect(announced.map(\.type) == [.video])
             #expect(peer.subscriber.audioDirection == .inactive)
-            let pictures = peer.pictures.load(ordering: .relaxed)
-            #expect(waits { peer.pictures.load(ordering: .relaxed) > pictures + 10 })
+            let images = peer.frames.load(ordering: .relaxed)
+            #expect(waits { peer.frames.load(ordering: .relaxed) > images + 10 })
 
             try peer.publish(audio: true)
             try peer.pump { if case .offer = $0 { true } else { false } }
