@@ -61,19 +61,19 @@ let package = Package(
         .target(
             name: "LiveKitTransport",
             dependencies: [
-                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "GStreamerKit",
-                "WebRTCTransport",
+                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),
 
         // Floor 3: what users and tests see.
         .target(
+            name: "MirrorElement", dependencies: ["CFlipKernels", "GStreamerKit"], swiftSettings: swiftSettings),
+        .target(
             name: "DecartElements",
             dependencies: [
-                "CFlipKernels", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity",
-                "WebRTCTransport",
-                "Signalling", "LiveKitTransport",
+                "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity",
+                "WebRTCTransport", "Signalling", "LiveKitTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -109,8 +109,8 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
-        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It calls C
-        // for webrtcbin, which it is measured against.
+        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It calls
+        // C for webrtcbin, which it is measured against.
         .executableTarget(
             name: "decart-bench",
             dependencies: [
@@ -145,16 +145,17 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: swiftSettings),
-        // coturn for three of the test targets.
-        .target(name: "TurnServer", dependencies: ["ICE"], path: "Tests/TurnServer", swiftSettings: swiftSettings),
+        // coturn and random numbers for several test targets.
+        .target(name: "TestSupport", dependencies: ["ICE"], path: "Tests/TestSupport", swiftSettings: swiftSettings),
         .testTarget(
-            name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession", "TurnServer"],
+            name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession", "TestSupport"],
             swiftSettings: swiftSettings),
-        .testTarget(name: "MediaSecurityTests", dependencies: ["MediaSecurity"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "MediaSecurityTests", dependencies: ["MediaSecurity", "TestSupport"], swiftSettings: swiftSettings),
         .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .testTarget(
             name: "WebRTCTransportTests",
-            dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TurnServer"],
+            dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "StandInServerTests",
@@ -172,8 +173,7 @@ let package = Package(
             name: "DecartElementsTests",
             dependencies: [
                 "CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol",
-                "ICE",
-                "TurnServer",
+                "ICE", "TestSupport",
             ],
             swiftSettings: swiftSettings),
     ]

@@ -1,4 +1,5 @@
 package import GStreamerKit
+import MirrorElement
 
 /// Registers the package's elements, for the plugin library and for programs that link the elements directly. One
 /// process must not do both: the GType names would clash.

@@ -5,7 +5,7 @@ import ICE
 import Signalling
 import Synchronization
 import Testing
-import TurnServer
+import TestSupport
 
 @Suite(.timeLimit(.minutes(1)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
 struct TurnOverTLSTests {

@@ -1,6 +1,6 @@
 import ICE
 import Testing
-import TurnServer
+import TestSupport
 
 @Suite(.timeLimit(.minutes(1)), .enabled(if: TurnServer.isInstalled, "coturn is not installed"))
 struct TurnTests {

@@ -1,5 +1,6 @@
 import MediaSecurity
 import Testing
+import TestSupport
 
 /// No datagram of a peer may trap, hang or let memory grow.
 @Suite(.timeLimit(.minutes(2)))

@@ -1,5 +1,6 @@
 import MediaSecurity
 import Testing
+import TestSupport
 
 @Suite(.timeLimit(.minutes(1)))
 struct LossyHandshakeTests {

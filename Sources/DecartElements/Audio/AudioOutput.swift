@@ -51,7 +51,7 @@ final class AudioOutput: @unchecked Sendable {
         var steady = SteadyShift()
         var isDiscontinuous = true
         /// `attempt` of the newest media path that has delivered audio; audio of older paths is dropped.
-        var heardAttempt = -1
+        var playedAttempt = -1
         var counters: AudioOutputCounters
 
         /// Decoded audio is stamped with the arrival time of its packet. After this long it is not waited for any
@@ -146,9 +146,9 @@ final class AudioOutput: @unchecked Sendable {
         let line = pace.line()
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.isActive, state.isPlaying, attempt >= state.heardAttempt, buffer.pts != nil else { return }
-            if attempt > state.heardAttempt {
-                state.heardAttempt = attempt
+            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, buffer.pts != nil else { return }
+            if attempt > state.playedAttempt {
+                state.playedAttempt = attempt
                 state.chunks.removeAll()
             }
             state.chunks.append(buffer)

@@ -1,6 +1,7 @@
 // The cameras of this machine, as GStreamer's device providers report them.
 import DecartProtocol
 import GStreamerKit
+import MirrorElement
 import Glibc
 import Synchronization
 

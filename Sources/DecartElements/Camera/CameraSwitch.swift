@@ -8,6 +8,7 @@
 import DecartProtocol
 import Dispatch
 import GStreamerKit
+import MirrorElement
 import Synchronization
 
 // @unchecked: elements lock themselves; mutable state is in the mutex.
@@ -36,7 +37,7 @@ final class CameraSwitch: @unchecked Sendable {
         var isMuted = false
         var wantsCapture: Bool { isAskedFor && !isMuted }
         var current: Capture?
-        var coming: Capture?
+        var starting: Capture?
         /// The camera chosen last, by an action signal or `position`. It takes precedence over the properties until the
         /// element stops.
         var chosen: Camera?
@@ -46,13 +47,13 @@ final class CameraSwitch: @unchecked Sendable {
         var list: CameraList?
         var captures = 0
         /// Captures being removed, whose bus messages are ignored.
-        var leaving: [Capture] = []
+        var beingRemoved: [Capture] = []
 
         mutating func leave(_ capture: Capture?) {
             guard let capture else { return }
             if current === capture { current = nil }
-            if coming === capture { coming = nil }
-            leaving.append(capture)
+            if starting === capture { starting = nil }
+            beingRemoved.append(capture)
         }
     }
     private let state = Mutex(State())
@@ -128,12 +129,12 @@ final class CameraSwitch: @unchecked Sendable {
     private func leaveAll() {
         state.withLock { state in
             (state.chosen, state.format, state.lost) = (nil, nil, [])
-            for capture in [state.current, state.coming] { state.leave(capture) }
+            for capture in [state.current, state.starting] { state.leave(capture) }
         }
     }
 
     private func removeLeaving() {
-        for capture in state.withLock(\.leaving) { remove(capture) }
+        for capture in state.withLock(\.beingRemoved) { remove(capture) }
     }
 
     // MARK: Choice of the source
@@ -225,7 +226,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func remove(_ capture: Capture) {
         capture.remove(from: host.element.unowned, selector: host.selector)
-        state.withLock { $0.leaving.removeAll { $0 === capture } }
+        state.withLock { $0.beingRemoved.removeAll { $0 === capture } }
     }
 
     /// Starts a new source. The current one delivers until the first frame of the new one.
@@ -241,7 +242,7 @@ final class CameraSwitch: @unchecked Sendable {
         do throws(ElementFailure) {
             let capture = try make(plan)
             let isWanted = state.withLock { state in
-                if state.isRunning { state.coming = capture }
+                if state.isRunning { state.starting = capture }
                 return state.isRunning
             }
             guard isWanted else { return remove(capture) }
@@ -256,7 +257,7 @@ final class CameraSwitch: @unchecked Sendable {
     private func awaitFirst(_ capture: Capture) {
         perform(after: Self.startTimeout) { [weak capture] camera in
             guard let capture, !capture.hasDelivered,
-                camera.state.withLock({ $0.isRunning && $0.coming === capture })
+                camera.state.withLock({ $0.isRunning && $0.starting === capture })
             else { return }
             // No frames are due in PAUSED.
             if camera.host.element.unowned.state() == .playing {
@@ -268,12 +269,12 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     private func dropComing() {
-        let coming = state.withLock { state in
-            let coming = state.coming
-            state.leave(coming)
-            return coming
+        let starting = state.withLock { state in
+            let starting = state.starting
+            state.leave(starting)
+            return starting
         }
-        if let coming { remove(coming) }
+        if let starting { remove(starting) }
     }
 
     private func release(_ capture: Capture) {
@@ -291,10 +292,10 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func finishStart(_ capture: Capture) {
         let old = state.withLock { state -> Capture? in
-            guard state.coming === capture else { return nil }
+            guard state.starting === capture else { return nil }
             let old = state.current
             state.leave(old)
-            (state.current, state.coming) = (capture, nil)
+            (state.current, state.starting) = (capture, nil)
             return old
         }
         if let old { remove(old) }
@@ -314,10 +315,10 @@ final class CameraSwitch: @unchecked Sendable {
     /// Handles an error. Returns true for that of a camera, which another one can replace, and of a capture being
     /// removed; an error of any other source ends the element.
     func claims(_ message: Message) -> Bool {
-        let (captures, leaving, isRunning) = state.withLock {
-            ([$0.current, $0.coming].compactMap { $0 }, $0.leaving, $0.isRunning)
+        let (captures, beingRemoved, isRunning) = state.withLock {
+            ([$0.current, $0.starting].compactMap { $0 }, $0.beingRemoved, $0.isRunning)
         }
-        if leaving.contains(where: { $0.posted(message) }) { return true }
+        if beingRemoved.contains(where: { $0.posted(message) }) { return true }
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
         let text = message.problem?.text ?? "its error has no text"
@@ -337,7 +338,7 @@ final class CameraSwitch: @unchecked Sendable {
     private func cameraCame(_ camera: Camera) {
         let isIdle = state.withLock { state in
             state.lost.remove(camera.id)
-            return state.wantsCapture && state.current == nil && state.coming == nil
+            return state.wantsCapture && state.current == nil && state.starting == nil
         }
         if isIdle { retake() }
     }
@@ -354,7 +355,7 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     private func cameraWent(_ camera: Camera) {
-        let captures = state.withLock { [$0.current, $0.coming].compactMap { $0 } }
+        let captures = state.withLock { [$0.current, $0.starting].compactMap { $0 } }
         for capture in captures where capture.plan.camera?.id == camera.id { lost(capture, "it was unplugged") }
         // Plugged in again, a camera gets another chance.
         state.withLock { _ = $0.lost.remove(camera.id) }
@@ -363,13 +364,13 @@ final class CameraSwitch: @unchecked Sendable {
     /// Runs on the queue.
     private func lost(_ capture: Capture, _ why: String) {
         let (isOurs, isCurrent) = state.withLock { state in
-            (state.isRunning && (state.current === capture || state.coming === capture), state.current === capture)
+            (state.isRunning && (state.current === capture || state.starting === capture), state.current === capture)
         }
         guard isOurs, capture.lose(), let camera = capture.plan.camera else { return }
         state.withLock { _ = $0.lost.insert(camera.id) }
         release(capture)
         guard state.withLock(\.isRunning) else { return }
-        let hasOther = state.withLock { $0.current != nil || $0.coming != nil }
+        let hasOther = state.withLock { $0.current != nil || $0.starting != nil }
         let rest = cameras()
         let next = hasOther ? nil : rest.first { $0.side == camera.side } ?? rest.first
         let then =
@@ -401,7 +402,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// Switches to a camera on the other side, or else to the next one. Returns nil if there is no other.
     func switchCamera() -> Camera? {
         let all = cameras()
-        guard let current = state.withLock({ $0.coming ?? $0.current })?.plan.camera else { return nil }
+        guard let current = state.withLock({ $0.starting ?? $0.current })?.plan.camera else { return nil }
         let opposite = all.first { $0.side != current.side }
         let at = all.firstIndex { $0.id == current.id } ?? -1
         let next = opposite ?? (all.isEmpty ? nil : all[(at + 1) % all.count])
@@ -435,7 +436,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Called when the property `position` has been set.
     func positionChanged(_ position: CameraPosition) {
-        guard isAutomatic, let current = state.withLock({ $0.coming ?? $0.current })?.plan.camera,
+        guard isAutomatic, let current = state.withLock({ $0.starting ?? $0.current })?.plan.camera,
             !current.looks(to: position),
             let camera = cameras().first(where: { $0.looks(to: position) })
         else { return }
@@ -451,7 +452,7 @@ final class CameraSwitch: @unchecked Sendable {
         perform { cameras in
             guard cameras.state.withLock({ $0.isRunning && $0.wantsCapture && $0.chosen?.id == camera.id })
             else { return }
-            let busy = cameras.state.withLock { $0.coming ?? $0.current }?.plan.camera?.id
+            let busy = cameras.state.withLock { $0.starting ?? $0.current }?.plan.camera?.id
             if busy == camera.id, format == nil { return }
             cameras.change(to: cameras.plan(for: camera, cameras.host.settings()))
         }
@@ -466,14 +467,14 @@ final class CameraSwitch: @unchecked Sendable {
     private func change(_ body: (inout State) -> Void) {
         state.withLock { body(&$0) }
         perform { cameras in
-            let (isRunning, wanted, current, coming) = cameras.state.withLock {
-                ($0.isRunning, $0.wantsCapture, $0.current, $0.coming)
+            let (isRunning, wanted, current, starting) = cameras.state.withLock {
+                ($0.isRunning, $0.wantsCapture, $0.current, $0.starting)
             }
             guard isRunning else { return }
             if !wanted {
                 cameras.dropComing()
                 if let current { cameras.release(current) }
-            } else if current == nil, coming == nil {
+            } else if current == nil, starting == nil {
                 cameras.retake()
             }
         }

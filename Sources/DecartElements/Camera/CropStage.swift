@@ -1,6 +1,7 @@
 // The stage between capture and mirror: crops frames to the part that the user asked for and to the aspect ratio that
 // is sent, so that the preview shows what the service gets. It knows frames; it must not know devices or sessions.
 import GStreamerKit
+import MirrorElement
 import Synchronization
 
 // @unchecked: elements lock themselves; mutable state is in the mutex.
@@ -75,7 +76,7 @@ final class CropStage: @unchecked Sendable {
             state.withLock { $0.input = info }
             // Margins for the old size may leave nothing of the new one.
             applyGeometry()
-        case .streamStart, .tag: state.withLock { $0.tags.take(event) }
+        case .streamStart, .tag: state.withLock { $0.tags.update(event) }
         default: break
         }
     }

@@ -5,6 +5,7 @@
 // set.
 import DecartProtocol
 import GStreamerKit
+import MirrorElement
 import Synchronization
 
 final class DecartSource: ElementImplementation {
@@ -23,7 +24,7 @@ final class DecartSource: ElementImplementation {
         ],
         properties: SourceSettings.properties.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
 
-    static let elementClass = own.carrying(DecartTransform.elementClass)
+    static let elementClass = own.inheriting(DecartTransform.elementClass)
 
     private static let log = DebugCategory("decartsrc", "Decart realtime camera")
 

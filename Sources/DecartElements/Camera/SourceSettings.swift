@@ -2,6 +2,7 @@
 // `decarttransform`.
 import DecartProtocol
 import GStreamerKit
+import MirrorElement
 
 typealias CameraPosition = MirrorSettings.Position
 

@@ -114,7 +114,7 @@ final class MediaPath: @unchecked Sendable {
     private let simulcast = Mutex<SimulcastEncoderBin?>(nil)
     private let isRebuilding = Atomic(false)
     /// Stays locked while the gate opens or closes, so that both agree.
-    private let gate = Mutex((isOpen: false, isPublished: true))
+    private let sending = Mutex((isOpen: false, isPublished: true))
     private var rebuilds: [ContinuousClock.Instant] = []
     private let rate = Mutex(Rate())
     /// Set by `init` only.
@@ -182,28 +182,28 @@ final class MediaPath: @unchecked Sendable {
     func open() {
         guard !settings.isViewer else { return }
         host.audio.gate.open(attempt: attempt)
-        gate.withLock { gate in
-            gate.isOpen = true
-            if gate.isPublished { host.input.gate.open(attempt: attempt) }
+        sending.withLock { sending in
+            sending.isOpen = true
+            if sending.isPublished { host.input.gate.open(attempt: attempt) }
         }
     }
 
     /// Publishes or withdraws our video. While it is withdrawn, frames are dropped or wait, as without a session. Any
     /// thread.
     func setPublished(_ isPublished: Bool) {
-        gate.withLock { gate in
-            guard gate.isPublished != isPublished else { return }
-            gate.isPublished = isPublished
+        sending.withLock { sending in
+            guard sending.isPublished != isPublished else { return }
+            sending.isPublished = isPublished
             if !isPublished {
                 host.input.gate.close(attempt: attempt)
-            } else if gate.isOpen {
+            } else if sending.isOpen {
                 host.input.gate.open(attempt: attempt)
             }
         }
     }
 
     /// True while our video goes to the remote peer. Any thread.
-    var isPublished: Bool { gate.withLock { $0.isOpen && $0.isPublished } }
+    var isPublished: Bool { sending.withLock { $0.isOpen && $0.isPublished } }
 
     /// Any thread that keeps the element alive.
     func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
@@ -211,8 +211,8 @@ final class MediaPath: @unchecked Sendable {
     func stop() {
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
         host.audio.gate.close(attempt: attempt)
-        gate.withLock { gate in
-            (gate.isOpen, gate.isPublished) = (false, false)
+        sending.withLock { sending in
+            (sending.isOpen, sending.isPublished) = (false, false)
             host.input.gate.close(attempt: attempt)
         }
         host.input.removeDelivery(attempt: attempt)

@@ -69,7 +69,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         let layers = settings.layers
         configuration.peer.simulcast = layers.map(\.rid)
         var allocation = settings.allocation(of: layers)
-        configuration.room.layers = zip(layers, allocation.share(configuration.room.bitrate)).map { layer, bitrate in
+        configuration.room.layers = zip(layers, allocation.allocate(configuration.room.bitrate)).map { layer, bitrate in
             let part = layer.size(of: size)
             return RoomConfiguration.Layer(rid: layer.rid, width: part.width, height: part.height, bitrate: bitrate)
         }

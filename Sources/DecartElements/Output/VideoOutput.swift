@@ -57,8 +57,8 @@ final class VideoOutput: @unchecked Sendable {
         /// Latency that is promised downstream. A frame's PTS is the arrival of its first packet; the frame may then
         /// wait for a retransmission in the jitter buffer and takes at most one frame interval to be assembled and
         /// decoded.
-        var promise: ClockTime { latency &+ max(preferred.interval, (negotiated ?? preferred).interval) }
-        func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promise) }
+        var promisedLatency: ClockTime { latency &+ max(preferred.interval, (negotiated ?? preferred).interval) }
+        func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
         /// True if downstream's caps fix another rate than the service's: frames are then dropped and repeated to
         /// match.
         var convertsRate: Bool { negotiated.map { $0.framerate != preferred.framerate } ?? false }
@@ -139,7 +139,7 @@ final class VideoOutput: @unchecked Sendable {
     /// - Returns: true if more latency is needed than was reported.
     func setDelay(_ delay: Int64, attempt: Int) -> Bool {
         defer { work.signal() }
-        return state.withLock { $0.timeline.setDelay(delay, attempt: attempt, base: $0.promise) }
+        return state.withLock { $0.timeline.setDelay(delay, attempt: attempt, base: $0.promisedLatency) }
     }
 
     /// Frames leave in PLAYING only, as from every live source.
@@ -261,7 +261,7 @@ final class VideoOutput: @unchecked Sendable {
         case .latency:
             // No maximum: nothing here limits how much downstream may buffer.
             let minimum = state.withLock { state in
-                let minimum = state.timeline.latency(base: state.promise)
+                let minimum = state.timeline.latency(base: state.promisedLatency)
                 state.answered = minimum
                 return minimum
             }
@@ -374,7 +374,7 @@ final class VideoOutput: @unchecked Sendable {
         // Frames missed during a stall of downstream are not made up for.
         let time = max(next, now > slack &+ interval ? now &- slack &- interval : 0)
         state.lastTime = time
-        guard let frame = standIn(&state, now: now), let buffer = frame.copyOfMetadata() else {
+        guard let frame = fallbackFrame(&state, now: now), let buffer = frame.copyOfMetadata() else {
             return .gap(at: time, interval)
         }
         state.counters.fallbackFrames &+= 1
@@ -386,7 +386,7 @@ final class VideoOutput: @unchecked Sendable {
         return .push(buffer)
     }
 
-    private func standIn(_ state: inout State, now: ClockTime) -> Buffer? {
+    private func fallbackFrame(_ state: inout State, now: ClockTime) -> Buffer? {
         // `black` and `passthrough` repeat the last frame in a short gap too: a lost packet must not flash.
         let short = state.lastFrameTime.map { now < $0 &+ 500_000_000 } ?? false
         switch state.fallback {
@@ -489,7 +489,8 @@ final class VideoOutput: @unchecked Sendable {
             let changed = state.negotiated != format
             state.negotiated = format
             if changed { (state.black, state.lastFrame, state.rawFrame) = (nil, nil, nil) }
-            let isDelayedOtherwise = state.answered.map { $0 != state.timeline.latency(base: state.promise) } ?? false
+            let isDelayedOtherwise =
+                state.answered.map { $0 != state.timeline.latency(base: state.promisedLatency) } ?? false
             return (changed, state.announced, isDelayedOtherwise, Array(state.inputs.values))
         }
         guard changed else { return }

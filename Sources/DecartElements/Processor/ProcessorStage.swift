@@ -23,17 +23,17 @@ final class ProcessorStage: Sendable {
         /// Running time of the last frame that left, processed or not.
         var lastPassed: ClockTime?
         var current: Processor?
-        var coming: Processor?
-        /// Checks left for `coming` to start; nil once it has started.
+        var starting: Processor?
+        /// Checks left for `starting` to start; nil once it has started.
         var startsWithin: Int?
         /// Frames are withheld until the first processor delivers, so that none is sent unprocessed.
         var holds = false
         /// Processors being removed, whose bus messages are ignored.
-        var leaving: [Processor] = []
+        var beingRemoved: [Processor] = []
 
-        var all: [Processor] { [current, coming].compactMap { $0 } }
+        var all: [Processor] { [current, starting].compactMap { $0 } }
         mutating func takeAll() -> [Processor] {
-            defer { (current, coming, startsWithin, holds) = (nil, nil, nil, false) }
+            defer { (current, starting, startsWithin, holds) = (nil, nil, nil, false) }
             return all
         }
     }
@@ -48,7 +48,7 @@ final class ProcessorStage: Sendable {
     private let handlers = Mutex(Handlers())
 
     /// Start timeout of a processor, in checks.
-    private static let startPatience = 5000 / Processor.interval
+    private static let startLimit = 5000 / Processor.interval
 
     /// Sets the handler for a processor's frames, called on its streaming thread. The handler must let `passes` decide
     /// whether a frame goes on.
@@ -70,16 +70,16 @@ final class ProcessorStage: Sendable {
         guard let text else { return }
         bring(text, holds: true)
         // Longer than the start timeout, so a processor that does not start has been given up by then.
-        _ = busy.wait(timeout: .now() + .milliseconds(Processor.interval &* (Self.startPatience &+ 2)))
+        _ = busy.wait(timeout: .now() + .milliseconds(Processor.interval &* (Self.startLimit &+ 2)))
     }
 
     /// Called in PAUSED to READY. Waits only 300 ms for the processors' threads, which may be blocked anywhere.
     func stop() {
         timer.stop()
         let processors = state.withLock { state in
-            let (processors, leaving) = (state.takeAll(), state.leaving)
+            let (processors, beingRemoved) = (state.takeAll(), state.beingRemoved)
             state = State()
-            state.leaving = leaving
+            state.beingRemoved = beingRemoved
             return processors
         }
         remove(processors)
@@ -119,8 +119,8 @@ final class ProcessorStage: Sendable {
                 onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))
         let (element, former) = state.withLock { state -> (Bin?, Processor?) in
             guard let element = state.element else { return (nil, nil) }
-            let former = state.coming
-            (state.coming, state.startsWithin) = (processor, Self.startPatience)
+            let former = state.starting
+            (state.starting, state.startsWithin) = (processor, Self.startLimit)
             state.holds = holds || state.holds
             state.condition = .starting
             return (element, former)
@@ -137,18 +137,18 @@ final class ProcessorStage: Sendable {
 
     private func started(_ processor: Processor) {
         let isLive = state.withLock { state in
-            if state.coming === processor { state.startsWithin = nil }
+            if state.starting === processor { state.startsWithin = nil }
             return state.isLive
         }
         processor.set(live: isLive)
     }
 
     private func remove(_ processors: [Processor]) {
-        state.withLock { $0.leaving += processors }
+        state.withLock { $0.beingRemoved += processors }
         for processor in processors {
             busy.enter()
             processor.remove { [weak self, busy] in
-                self?.state.withLock { $0.leaving.removeAll { $0 === processor } }
+                self?.state.withLock { $0.beingRemoved.removeAll { $0 === processor } }
                 busy.leave()
             }
         }
@@ -157,7 +157,7 @@ final class ProcessorStage: Sendable {
     private func look() {
         let (processors, late) = state.withLock { state -> ([Processor], Processor?) in
             if let left = state.startsWithin { state.startsWithin = left &- 1 }
-            return (state.all, state.startsWithin.map { $0 <= 0 } == true ? state.coming : nil)
+            return (state.all, state.startsWithin.map { $0 <= 0 } == true ? state.starting : nil)
         }
         if let late { fail(late, "it did not start within 5 s") }
         for processor in processors where processor.isSilent() { fail(processor, "it delivers no frames") }
@@ -167,11 +167,11 @@ final class ProcessorStage: Sendable {
     private func fail(_ processor: Processor, _ why: String) {
         let (element, processors) = state.withLock { state -> (Bin?, [Processor]) in
             // A processor that is about to be replaced fails silently.
-            if state.current === processor, state.coming != nil {
+            if state.current === processor, state.starting != nil {
                 state.current = nil
                 return (nil, [processor])
             }
-            guard state.current === processor || state.coming === processor else { return (nil, []) }
+            guard state.current === processor || state.starting === processor else { return (nil, []) }
             state.condition = .bypassed
             return (state.element, state.takeAll())
         }
@@ -186,13 +186,13 @@ final class ProcessorStage: Sendable {
     }
 
     private func lost(_ processor: Processor) {
-        let counts = state.withLock { $0.current === processor || ($0.holds && $0.coming === processor) }
+        let counts = state.withLock { $0.current === processor || ($0.holds && $0.starting === processor) }
         if counts { handlers.withLock(\.onDrop)?() }
     }
 
     /// Handles an error or warning of a child. Returns true if it ends a processor, also one that is being removed.
     func claims(_ message: Message) -> Bool {
-        let processors = state.withLock { $0.all + $0.leaving }
+        let processors = state.withLock { $0.all + $0.beingRemoved }
         guard let processor = processors.first(where: { $0.fails(by: message) }) else { return false }
         fail(processor, Self.words(message))
         return true
@@ -213,15 +213,15 @@ final class ProcessorStage: Sendable {
     /// Runs on the input's streaming thread. Returns true if the frame goes through a processor, or is withheld for
     /// one, and must not go on as it is.
     func take(_ frame: EncoderFrame) -> Bool {
-        let (caps, current, coming, holds) = state.withLock { state in
+        let (caps, current, starting, holds) = state.withLock { state in
             // A new stream or a seek backwards: the times of earlier frames no longer count.
             if let time = frame.runningTime, let last = state.lastArrived, time < last { state.lastPassed = nil }
             state.lastArrived = frame.runningTime
-            return (state.caps, state.current, state.coming, state.holds)
+            return (state.caps, state.current, state.starting, state.holds)
         }
         guard let caps else { return false }
         current?.take(frame, caps)
-        coming?.take(frame, caps)
+        starting?.take(frame, caps)
         return current != nil || holds
     }
 
@@ -233,9 +233,9 @@ final class ProcessorStage: Sendable {
     func passes(_ frame: EncoderFrame, from processor: Processor) -> Bool {
         let (passes, former) = state.withLock { state -> (Bool, Processor?) in
             var former: Processor?
-            if state.coming === processor {
+            if state.starting === processor {
                 former = state.current
-                (state.current, state.coming, state.startsWithin, state.holds) = (processor, nil, nil, false)
+                (state.current, state.starting, state.startsWithin, state.holds) = (processor, nil, nil, false)
                 state.condition = .active
             }
             guard state.current === processor, let time = frame.runningTime, state.lastPassed.map({ time > $0 }) ?? true

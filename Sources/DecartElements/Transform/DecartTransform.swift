@@ -171,7 +171,7 @@ final class DecartTransform: ElementImplementation {
     private func takeTags(_ event: Event) -> ImageRotation? {
         state.withLock { state in
             let before = state.tags.current
-            state.tags.take(event)
+            state.tags.update(event)
             return state.tags.current == before ? nil : state.tags.current
         }
     }

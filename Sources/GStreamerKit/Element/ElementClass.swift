@@ -40,7 +40,7 @@ package struct ElementClass: Sendable {
 
     /// Returns this class with all properties and signals of another class added, except for names that it already has.
     /// `ProxiedElement` connects them to an instance of the other class.
-    package func carrying(_ other: ElementClass) -> ElementClass {
+    package func inheriting(_ other: ElementClass) -> ElementClass {
         var both = self
         both.properties += other.properties(besides: properties)
         both.signals += other.signals(besides: signals)

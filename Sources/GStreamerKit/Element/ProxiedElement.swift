@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Proxies the properties and signals of a child element on its parent (`ElementClass.carrying`): setting, reading,
+/// Proxies the properties and signals of a child element on its parent (`ElementClass.inheriting`): setting, reading,
 /// emitting and notifying on one also takes effect on the other. No property or signal is listed by name, so the parent
 /// gains whatever is added to the child's class.
 package final class ProxiedElement: Sendable {

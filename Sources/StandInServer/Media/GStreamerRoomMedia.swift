@@ -85,8 +85,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             for (kind, direction) in [
                 (MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection),
             ] {
-                if direction?.receives ?? false { lines.comes.insert(kind) }
-                if direction?.sends ?? false { lines.goes.insert(kind) }
+                if direction?.receives ?? false { lines.receiving.insert(kind) }
+                if direction?.sends ?? false { lines.sending.insert(kind) }
                 lines.sendMids[kind] = connection.sendMid(kind)
             }
             onEvent(.answered(sdp: answer, lines))

@@ -4,11 +4,11 @@ package import WebRTCTransport
 /// The kinds of media that the participant's offer has m-lines for.
 package struct RoomLines: Sendable, Equatable {
     /// Kinds that the participant sends now. Without video there is nothing to transform yet.
-    package var comes: Set<MediaKind> = []
+    package var receiving: Set<MediaKind> = []
     /// Single connection: the mids of the m-lines that can carry our tracks.
     package var sendMids: [MediaKind: String] = [:]
     /// Kinds that we send now.
-    package var goes: Set<MediaKind> = []
+    package var sending: Set<MediaKind> = []
 
     package init() {}
 }

@@ -43,7 +43,7 @@ struct RoomStateMachine {
     /// The participant has answered our latest offer.
     private var isStable = false
     /// Kinds that the participant sends.
-    private var comes: Set<MediaKind> = []
+    private var receiving: Set<MediaKind> = []
     /// Kinds that the participant subscribes to.
     private var wanted: Set<MediaKind>
     /// Kinds that the inference server publishes: video once the participant has sent some, audio while it sends some.
@@ -225,13 +225,14 @@ struct RoomStateMachine {
         answer.type = "answer"
         answer.sdp = renamed(sdp)
         answer.id = offerIDs.removeFirst()
-        for (kind, mid) in lines.sendMids where lines.goes.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
+        for (kind, mid) in lines.sendMids where lines.sending.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
         sendMids = Set(lines.sendMids.keys)
         if isSingle { isStable = true }
-        let comes = lines.comes
-        var actions: [Action] = [.send(.with { $0.answer = answer })] + unpublished(self.comes.subtracting(comes))
-        self.comes = comes
-        var tracks = comes
+        let receiving = lines.receiving
+        var actions: [Action] =
+            [.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
+        self.receiving = receiving
+        var tracks = receiving
         if announced.contains(.video) { tracks.insert(.video) }
         if isWithdrawn { tracks.remove(.video) }
         guard tracks != announced else { return actions }
@@ -263,7 +264,7 @@ struct RoomStateMachine {
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
         // With a single connection, the participant chooses the m-line.
         let move: [Action] = output == .newMID && !isSingle ? [.moveVideo] : []
-        return move + (isViewer || comes.contains(.video) ? announce(announced.union([.video])) : [])
+        return move + (isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
     /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish

@@ -2,7 +2,7 @@
 /// burst after cross traffic, are one group. The estimate uses the change of delay from group to group (section 5.1).
 package struct InterArrivalGrouper: Sendable {
     /// Intervals between the last packets of two groups, ms.
-    package struct Variation: Sendable, Equatable {
+    package struct InterGroupDelay: Sendable, Equatable {
         package var send: Double
         package var arrival: Double
         /// d(i) of section 5.1.
@@ -31,7 +31,7 @@ package struct InterArrivalGrouper: Sendable {
     package init() {}
 
     /// Returns a variation whenever a group has become complete. Times in µs.
-    package mutating func add(sendTime: Int64, arrival: Int64) -> Variation? {
+    package mutating func add(sendTime: Int64, arrival: Int64) -> InterGroupDelay? {
         guard var group = current else {
             current = Group(firstSend: sendTime, lastSend: sendTime, firstArrival: arrival, lastArrival: arrival)
             return nil
@@ -52,7 +52,7 @@ package struct InterArrivalGrouper: Sendable {
         let send = group.lastSend &- previous.lastSend
         let received = group.lastArrival &- previous.lastArrival
         guard abs(Double(received) - Double(send)) < Double(Self.jump) else { return nil }
-        return Variation(send: Double(send) / 1000, arrival: Double(received) / 1000, time: group.lastArrival)
+        return InterGroupDelay(send: Double(send) / 1000, arrival: Double(received) / 1000, time: group.lastArrival)
     }
 
     private func belongs(_ sendTime: Int64, _ arrival: Int64, to group: Group) -> Bool {

@@ -21,7 +21,7 @@ package struct TrendlineFilter: Sendable {
 
     /// Returns the offset that the detector compares with its threshold (m(i) of section 5.4): the milliseconds that a
     /// queue growing at this slope would add over some tens of groups.
-    package mutating func update(_ variation: InterArrivalGrouper.Variation) -> Double {
+    package mutating func update(_ variation: InterArrivalGrouper.InterGroupDelay) -> Double {
         let start = origin ?? variation.time
         origin = start
         count = min(count + 1, Self.countCap)

@@ -7,8 +7,8 @@ final class Counters: Sendable {
     let bytesSent = Atomic<UInt64>(0)
     let packetsReceived = Atomic<UInt64>(0)
     let bytesReceived = Atomic<UInt64>(0)
-    let refused = Atomic<UInt64>(0)
-    let withoutKeys = Atomic<UInt64>(0)
+    let discarded = Atomic<UInt64>(0)
+    let beforeKeys = Atomic<UInt64>(0)
     /// The latest REMB, bit/s; −1: none yet.
     let remoteEstimate = Atomic<Int>(-1)
 
@@ -43,8 +43,8 @@ final class Counters: Sendable {
         statistics.bytesSent = bytesSent.load(ordering: .relaxed)
         statistics.packetsReceived = packetsReceived.load(ordering: .relaxed)
         statistics.bytesReceived = bytesReceived.load(ordering: .relaxed)
-        statistics.packetsRefused = refused.load(ordering: .relaxed)
-        statistics.packetsWithoutKeys = withoutKeys.load(ordering: .relaxed)
+        statistics.packetsRefused = discarded.load(ordering: .relaxed)
+        statistics.packetsWithoutKeys = beforeKeys.load(ordering: .relaxed)
         let estimate = remoteEstimate.load(ordering: .relaxed)
         statistics.remoteBitrateEstimate = estimate < 0 ? nil : estimate
     }

@@ -53,7 +53,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var usesREMB = false
     private var mediaPayloadType = -1
     private var retransmissionPayloadType: Int?
-    private var router = BundleDemuxer()
+    private var demuxer = BundleDemuxer()
     private var sources = InboundSources()
     /// SSRCs with a jitter buffer of their own. The silence is short because packets of a new stream are dropped until
     /// it gets a place.
@@ -185,7 +185,7 @@ package final class PeerConnection: @unchecked Sendable {
             RTPSessionParameters(video, identity), onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
-            router.take(video)
+            demuxer.configure(video)
             if !video.receivedLayers.isEmpty {
                 layerSelector = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
             }
@@ -202,7 +202,7 @@ package final class PeerConnection: @unchecked Sendable {
         try rtpBin.configureAudio(
             RTPSessionParameters(audio, identity), onRTP: { [weak self] packet in self?.send(audio: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
-        network.async { [self] in router.take(audio) }
+        network.async { [self] in demuxer.configure(audio) }
     }
 
     func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
@@ -284,7 +284,7 @@ package final class PeerConnection: @unchecked Sendable {
         switch first {
         case 20...63: receiveDTLS(UnsafeRawBufferPointer(datagram))
         case 128...191: receiveSRTP(datagram)
-        default: counters.refused.wrappingAdd(1, ordering: .relaxed)
+        default: counters.discarded.wrappingAdd(1, ordering: .relaxed)
         }
     }
 
@@ -352,25 +352,25 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func receiveSRTP(_ datagram: UnsafeMutableRawBufferPointer) {
         guard let srtp else {
-            counters.withoutKeys.wrappingAdd(1, ordering: .relaxed)
+            counters.beforeKeys.wrappingAdd(1, ordering: .relaxed)
             return
         }
         guard datagram.count >= 12 else {
-            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            counters.discarded.wrappingAdd(1, ordering: .relaxed)
             return
         }
         let isRTCP = (192...223).contains(datagram[1])
         let ssrc = UnsafeRawBufferPointer(datagram).bigEndian32(at: isRTCP ? 4 : 8)
         let now = MonotonicTime.now
         guard sources.admits(ssrc, now: now) else {
-            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            counters.discarded.wrappingAdd(1, ordering: .relaxed)
             return
         }
         let length =
             isRTCP
             ? srtp.unprotectRTCP(datagram, length: datagram.count) : srtp.unprotectRTP(datagram, length: datagram.count)
         guard let length, length >= (isRTCP ? 8 : 12), length <= datagram.count else {
-            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            counters.discarded.wrappingAdd(1, ordering: .relaxed)
             return
         }
         take(ssrc, now)
@@ -410,17 +410,17 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     private func receive(rtcp packet: UnsafeRawBufferPointer) {
-        guard router.isSplit, let audio = rtpBin.audio else { return rtpBin.video.received(rtcp: packet) }
+        guard demuxer.isSplit, let audio = rtpBin.audio else { return rtpBin.video.received(rtcp: packet) }
         for (kind, session) in [(MediaKind.video, rtpBin.video), (.audio, audio)] {
-            router.part(of: packet, for: kind).withUnsafeBytes { if !$0.isEmpty { session.received(rtcp: $0) } }
+            demuxer.rtcp(packet, for: kind).withUnsafeBytes { if !$0.isEmpty { session.received(rtcp: $0) } }
         }
     }
 
     private func receive(rtp packet: UnsafeRawBufferPointer, _ now: Duration) {
-        let owner = router.owner(rtp: packet)
-        (owner == .video ? counters : audioCounters).received(packet.count)
+        let kind = demuxer.kind(ofRTP: packet)
+        (kind == .video ? counters : audioCounters).received(packet.count)
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
-        guard owner == .video else {
+        guard kind == .video else {
             if hasPlace(ssrc, in: &audioStreams, .audio, now) { rtpBin.audio?.received(rtp: packet) }
             return
         }
@@ -444,7 +444,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func hasPlace(_ ssrc: UInt32, in streams: inout InboundSources, _ kind: MediaKind, _ now: Duration) -> Bool
     {
         guard streams.admits(ssrc, now: now) else {
-            counters.refused.wrappingAdd(1, ordering: .relaxed)
+            counters.discarded.wrappingAdd(1, ordering: .relaxed)
             return false
         }
         if let replaced = streams.take(ssrc, now: now) { rtpBin.forget(replaced, kind) }

@@ -9,57 +9,57 @@ package struct BundleDemuxer {
     private var video = Section()
     private var audio = Section()
     /// The session of each SSRC, declared by the remote peer or learnt from its packets.
-    private var owners: [UInt32: MediaKind] = [:]
-    package static let mostOwners = 64
-    package var knownSources: Int { owners.count }
+    private var kinds: [UInt32: MediaKind] = [:]
+    package static let maximumSources = 64
+    package var knownSources: Int { kinds.count }
 
     /// True once there is more than one RTP session.
     private(set) var isSplit = false
 
     package init() {}
 
-    package mutating func take(_ video: NegotiatedVideo) {
+    package mutating func configure(_ video: NegotiatedVideo) {
         let types = [video.codec.payloadType, video.codec.retransmissionPayloadType].compactMap { $0 }
         self.video = Section(types: Set(types), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
-        for ssrc in video.ssrcs { learn(ssrc, .video) }
+        for ssrc in video.ssrcs { map(ssrc, .video) }
     }
 
-    package mutating func take(_ audio: NegotiatedAudio) {
+    package mutating func configure(_ audio: NegotiatedAudio) {
         isSplit = true
         self.audio = Section(
             types: [audio.payloadType], mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
-        for ssrc in audio.ssrcs { learn(ssrc, .audio) }
+        for ssrc in audio.ssrcs { map(ssrc, .audio) }
     }
 
     /// - Parameter packet: RTP of 12 bytes or more.
-    package mutating func owner(rtp packet: UnsafeRawBufferPointer) -> MediaKind {
+    package mutating func kind(ofRTP packet: UnsafeRawBufferPointer) -> MediaKind {
         guard isSplit else { return .video }
         let type = Int(packet[1] & 0x7f)
         let ssrc = packet.bigEndian32(at: 8)
         let (isVideo, isAudio) = (video.types.contains(type), audio.types.contains(type))
-        let owner = isVideo != isAudio ? (isAudio ? .audio : .video) : owners[ssrc] ?? owner(byMid: packet)
-        if owners[ssrc] != owner { learn(ssrc, owner) }
-        return owner
+        let kind = isVideo != isAudio ? (isAudio ? .audio : .video) : kinds[ssrc] ?? self.kind(byMid: packet)
+        if kinds[ssrc] != kind { map(ssrc, kind) }
+        return kind
     }
 
-    package func owner(of ssrc: UInt32) -> MediaKind? { owners[ssrc] }
+    package func kind(of ssrc: UInt32) -> MediaKind? { kinds[ssrc] }
 
-    private func owner(byMid packet: UnsafeRawBufferPointer) -> MediaKind {
+    private func kind(byMid packet: UnsafeRawBufferPointer) -> MediaKind {
         guard let id = audio.midExtension, let value = OneByteExtension.value(id, in: packet) else { return .video }
         return packet[value].elementsEqual(audio.mid) ? .audio : .video
     }
 
-    private mutating func learn(_ ssrc: UInt32, _ owner: MediaKind) {
+    private mutating func map(_ ssrc: UInt32, _ kind: MediaKind) {
         // Only a remote peer that keeps inventing SSRCs reaches the limit.
-        if owners.count >= Self.mostOwners { owners.removeAll() }
-        owners[ssrc] = owner
+        if kinds.count >= Self.maximumSources { kinds.removeAll() }
+        kinds[ssrc] = kind
     }
 
     // MARK: RTCP
 
     /// Returns the part of a compound packet for one session. The sender report of another session's stream would
     /// create a stream there, so only the receiver report in it is kept (RFC 3550 6.4).
-    package func part(of compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
+    package func rtcp(_ compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(compound.count)
         var at = 0
@@ -67,7 +67,7 @@ package struct BundleDemuxer {
             let length = Int(compound.bigEndian16(at: at + 2)) * 4 + 4
             guard compound[at] >> 6 == 2, length >= 8, length <= compound.count - at else { break }
             let type = compound[at + 1]
-            if type == 200, length >= 28, owners[compound.bigEndian32(at: at + 4)] != kind {
+            if type == 200, length >= 28, kinds[compound.bigEndian32(at: at + 4)] != kind {
                 let words = (length - 20) / 4 - 1
                 result += [compound[at], 201, UInt8(truncatingIfNeeded: words >> 8), UInt8(truncatingIfNeeded: words)]
                 result += compound[(at + 4)..<(at + 8)]

@@ -14,12 +14,12 @@ struct LocalIdentity: Sendable {
     var audioSSRC: UInt32
 
     /// Consecutive SSRCs for video: media and RTX of each simulcast layer.
-    static let videoSSRCs: UInt32 = UInt32(2 * SimulcastLayer.most)
+    static let videoSSRCs: UInt32 = UInt32(2 * SimulcastLayer.maximumCount)
 
     /// SSRCs of these simulcast layers, highest resolution first. The lowest layer has the SSRC of a single stream: it
     /// is never paused, so its receiver reports always cover the network.
     func streams(_ rids: [String]) -> [RTPEncoding] {
-        rids.prefix(SimulcastLayer.most).enumerated().map { index, rid in
+        rids.prefix(SimulcastLayer.maximumCount).enumerated().map { index, rid in
             let step = UInt32(2 * (rids.count - 1 - index))
             return RTPEncoding(rid: rid, ssrc: ssrc &+ step, rtxSSRC: rtxSSRC &+ step)
         }

@@ -241,7 +241,7 @@ package struct RemoteDescription: Sendable {
         let words = (media.value("simulcast") ?? "").split(separator: " ")
         guard let at = words.firstIndex(of: direction[...]), at + 1 < words.count else { return [] }
         var rids: [String] = []
-        for stream in words[at + 1].split(separator: ";").prefix(SimulcastLayer.most) {
+        for stream in words[at + 1].split(separator: ";").prefix(SimulcastLayer.maximumCount) {
             // A rid consists of letters and digits (RFC 8851 10); a one-byte header extension holds 16 bytes.
             guard let rid = stream.split(separator: ",").first, (1...16).contains(rid.utf8.count),
                 rid.utf8.allSatisfy({ ($0 | 0x20 >= 0x61 && $0 | 0x20 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) }),

@@ -20,7 +20,7 @@ package struct SimulcastLayer: Sendable, Equatable {
     package var scaleResolutionDownBy: Int
 
     /// Maximum number of layers.
-    package static let most = 3
+    package static let maximumCount = 3
 
     /// Layers for frames of this size, highest resolution first, chosen and named as in LiveKit's SDKs: three from 960
     /// pixels on the longer side, two from 480, else none, which means a single stream.
@@ -46,36 +46,36 @@ package struct SimulcastLayer: Sendable, Equatable {
 /// together; the lowest layer always gets a share.
 package struct SimulcastAllocation: Sendable {
     /// Bitrate at which each layer looks acceptable, bit/s; highest resolution first.
-    private let needs: [Int]
+    private let minimumBitrates: [Int]
     /// Number of layers sent, counted from the lowest.
     package private(set) var count: Int
 
     package init(_ layers: [SimulcastLayer], width: Int, height: Int, frameRate: Double) {
-        needs = layers.map { layer in
+        minimumBitrates = layers.map { layer in
             let size = layer.size(of: (width, height))
             return max(
                 1,
                 DegradationLadder(width: size.width, height: size.height, frameRate: frameRate).steps.first?
                     .minimumBitrate ?? 1)
         }
-        count = needs.count
+        count = minimumBitrates.count
     }
 
     /// - Parameter total: bit/s.
     /// - Returns: bit/s of each layer, highest resolution first; 0: not sent.
-    package mutating func share(_ total: Int) -> [Int] {
+    package mutating func allocate(_ total: Int) -> [Int] {
         let total = Double(max(total, 0))
         // A layer is added with a margin, so that it is not dropped again at once.
-        while count > 1, total < need(count) { count -= 1 }
-        while count < needs.count, total >= 1.2 * need(count + 1) { count += 1 }
-        let sum = need(count)
-        return needs.enumerated().map { index, need in
-            guard index >= needs.count - count else { return 0 }
-            let part = total * Double(need) / sum
+        while count > 1, total < minimumBitrate(count) { count -= 1 }
+        while count < minimumBitrates.count, total >= 1.2 * minimumBitrate(count + 1) { count += 1 }
+        let sum = minimumBitrate(count)
+        return minimumBitrates.enumerated().map { index, minimum in
+            guard index >= minimumBitrates.count - count else { return 0 }
+            let part = total * Double(minimum) / sum
             // A lower layer does not improve visibly beyond that; only the highest one takes any excess.
-            return Int(min(index == 0 ? part : min(part, 4 * Double(need)), 1e9))
+            return Int(min(index == 0 ? part : min(part, 4 * Double(minimum)), 1e9))
         }
     }
 
-    private func need(_ count: Int) -> Double { needs.suffix(count).reduce(0) { $0 + Double($1) } }
+    private func minimumBitrate(_ count: Int) -> Double { minimumBitrates.suffix(count).reduce(0) { $0 + Double($1) } }
 }

@@ -76,7 +76,7 @@ package final class SimulcastEncoderBin: VideoSender {
     package var sentLayers: [String] { branches.suffix(allocation.withLock(\.count)).map(\.layer.rid) }
 
     package func setBitrate(_ bitrate: Int) {
-        for (branch, share) in zip(branches, allocation.withLock { $0.share(bitrate) }) {
+        for (branch, share) in zip(branches, allocation.withLock { $0.allocate(bitrate) }) {
             if share > 0 { branch.encoder.setBitrate(share) }
             let wasSent = branch.isSent.exchange(share > 0, ordering: .relaxed)
             if share > 0, !wasSent { branch.encoder.bin.staticPad("src")?.send(Event.forceKeyUnitUpstream()) }

@@ -8,8 +8,8 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(4))) struct AudioTests {
         @Test func aToneComesBack() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn, frequency: 440)) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn, frequency: 440)) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
                     #expect(audioOut.waitForTone(440))
@@ -30,8 +30,8 @@ extension ElementTests {
         /// so that no sink inserts or drops samples.
         @Test func samplesFollowOneAnother() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
                     let before = audioOut.seen.value
@@ -43,7 +43,7 @@ extension ElementTests {
                     let delay = Int64(now) - Int64(try #require(seen.end))
                     #expect(delay < 1_000_000_000 && delay > -200_000_000, "\(delay) ns")
                     let latency = try #require(
-                        pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.queryPeerLatency())
+                        pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.queryPeerLatency())
                     #expect(latency.live && latency.minimum >= 120_000_000 && latency.minimum < 200_000_000)
                 }
             }
@@ -115,8 +115,8 @@ extension ElementTests {
 
         @Test func silenceGoesOutWhileItIsMuted() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
                     let id = pipeline.transform.string("session-id")
@@ -143,8 +143,8 @@ extension ElementTests {
         /// While `publish-audio` withdraws the track nothing is sent, yet downstream gets one continuous audio stream.
         @Test func theTrackIsWithdrawnAndComesBack() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn, "publish-audio=false")) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn, "publish-audio=false")) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
                     #expect(pipeline.count("audio-buffers-sent") == 0)
@@ -169,8 +169,8 @@ extension ElementTests {
         /// marked as a discontinuity.
         @Test func aReconnectKeepsThePad() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn, "max-retries=5 fallback=freeze")) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn, "max-retries=5 fallback=freeze")) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     let frame = FrameWatch(pipeline.sink)
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
@@ -195,8 +195,8 @@ extension ElementTests {
 
         @Test func theEndOfThePictureEndsTheSound() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
                     pipeline.transform.send(Event.eos())
@@ -211,8 +211,8 @@ extension ElementTests {
         @Test func theEndOfTheInputsSoundEndsNothingElse() throws {
             try StandIn.run { standIn in
                 let tone = "audiotestsrc is-live=true freq=440 volume=0.4 num-buffers=150 samplesperbuffer=960"
-                try TransformPipeline.run(try .withSound(standIn, audioOut: tone)) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn, audio: tone)) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
                     #expect(audioOut.waitForSilence())
@@ -260,7 +260,7 @@ extension ElementTests {
         @Test func nullInEveryPhase() throws {
             try StandIn.run { standIn in
                 for milliseconds in [0, 20, 80, 160, 300, 600, 1200, 2000] {
-                    try TransformPipeline.run(try .withSound(standIn)) { pipeline in
+                    try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
                         pipeline.play()
                         _ = pipeline.collect(milliseconds: milliseconds)
                         #expect(pipeline.takeProblems().isEmpty)
@@ -288,7 +288,7 @@ extension ElementTests {
         /// A live source must never block: while there is no session its audio is dropped.
         @Test func aLiveInputIsNeverHeldUp() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn, "auto-connect=false")) { pipeline in
+                try TransformPipeline.run(try .withAudio(standIn, "auto-connect=false")) { pipeline in
                     pipeline.play()
                     #expect(eventually { pipeline.count("audio-buffers-in") > 100 })
                     #expect(pipeline.count("audio-buffers-dropped") > 90)
@@ -320,10 +320,10 @@ extension ElementTests {
 
         @Test func aSinkThatStandsStillHoldsNobodyUp() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
                     let isHeld = Watched(false)
-                    pipeline.pipeline.child(named: "sound")?.staticPad("sink")?.addProbe(.buffer) { _ in
+                    pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.addProbe(.buffer) { _ in
                         _ = isHeld.wait(seconds: 20) { !$0 }
                         return .pass
                     }
@@ -367,8 +367,9 @@ extension ElementTests {
                 }
                 let played = try Pipeline(
                     description:
-                        "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=sound sync=false")
-                let audioOut = AudioWatch(try #require(played.child(named: "sound")?.staticPad("sink")))
+                        "filesrc location=\(file) ! matroskademux name=d d.audio_0 ! fakesink name=audio-out sync=false"
+                )
+                let audioOut = AudioWatch(try #require(played.child(named: "audio-out")?.staticPad("sink")))
                 played.setState(.playing)
                 defer { played.setState(.null) }
                 #expect(audioOut.wait(until: \.isEnded))
@@ -386,11 +387,11 @@ extension ElementTests {
         func everyFormatIsTaken(caps: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
-                    try .withSound(
+                    try .withAudio(
                         standIn,
-                        audioOut: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
+                        audio: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
                 ) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
                     #expect(pipeline.takeProblems().isEmpty)
@@ -403,11 +404,11 @@ extension ElementTests {
         @Test func whatIsNotLiveIsPaced() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
-                    try .withSound(
-                        standIn, audioOut: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=400",
+                    try .withAudio(
+                        standIn, audio: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=400",
                         source: TransformPipeline.source("num-buffers=100"))
                 ) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     let time = measured {
                         #expect(audioOut.waitForTone(440))
@@ -428,10 +429,10 @@ extension ElementTests {
                         description: """
                             decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
                             \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))" \
-                            t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=audioOut sync=false async=false
+                            t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=audio-out sync=false async=false
                             """)
                 ) { pipeline in
-                    let audioOut = try pipeline.watchSound()
+                    let audioOut = try pipeline.watchAudio()
                     pipeline.play()
                     #expect(audioOut.waitForTone(660))
                     pipeline.transform.set("mute-audio", true)

@@ -25,7 +25,7 @@ extension ElementTests {
             var found = Found()
             try StandIn.run({ $0.delay = .milliseconds(delay) }) { standIn in
                 try TransformPipeline.run(
-                    try .withSound(standIn, properties, prompt: "", audioOut: Self.beep, source: Self.dark)
+                    try .withAudio(standIn, properties, prompt: "", audio: Self.beep, source: Self.dark)
                 ) { pipeline in
                     try onlyAtTheSecond(pipeline)
                     let flashes = Watched<[UInt64]>([])
@@ -88,7 +88,7 @@ extension ElementTests {
         }
 
         private func watchBeeps(_ pipeline: TransformPipeline, _ beeps: Watched<[UInt64]>) throws {
-            let pad = try #require(pipeline.pipeline.child(named: "sound")?.staticPad("sink"))
+            let pad = try #require(pipeline.pipeline.child(named: "audio-out")?.staticPad("sink"))
             var quiet = 0
             pad.addProbe(.buffer) { item in
                 guard case .buffer(let buffer) = item, let time = buffer.pts else { return .pass }

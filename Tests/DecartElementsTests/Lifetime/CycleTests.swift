@@ -190,8 +190,8 @@ extension ElementTests {
             try StandIn.run { standIn in
                 var early = Figures()
                 for cycle in 1...count {
-                    try TransformPipeline.run(try .withSound(standIn)) { pipeline in
-                        let audio = try pipeline.watchSound()
+                    try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
+                        let audio = try pipeline.watchAudio()
                         pipeline.play()
                         #expect(audio.waitForTone(440), "cycle \(cycle)")
                     }

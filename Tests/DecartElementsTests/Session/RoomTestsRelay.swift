@@ -3,7 +3,7 @@ import GStreamerKit
 import ICE
 import StandInServer
 import Testing
-import TurnServer
+import TestSupport
 
 extension ElementTests {
     /// ICE servers announced by a room, with credentials in LiveKit's format; a direct path exists too.

@@ -109,19 +109,19 @@ extension TransformPipeline {
     }
 
     /// Makes a pipeline with an audio source `tone` and an audio sink from the start.
-    static func withSound(
+    static func withAudio(
         _ standIn: StandIn, _ properties: String = "", prompt: String = "film noir", frequency: Int = 440,
-        audioOut: String? = nil, source: String = liveSource
+        audio: String? = nil, source: String = liveSource
     ) throws -> TransformPipeline {
         try TransformPipeline(
             description: """
                 decarttransform name=t \(bare) base-url=\(standIn.url) api-key=\(key) \(custom) \(properties) \
                 \(source) ! t.sink t.src ! fakesink name=out sync=false \
-                \(audioOut ?? tone(frequency, caps: "rate=48000,channels=2")) ! t.audio_sink t.audio_src ! fakesink name=audioOut sync=false async=false
+                \(audio ?? tone(frequency, caps: "rate=48000,channels=2")) ! t.audio_sink t.audio_src ! fakesink name=audio-out sync=false async=false
                 """, settings: [("prompt", prompt)])
     }
 
-    func watchSound() throws -> AudioWatch {
-        AudioWatch(try #require(pipeline.child(named: "sound")?.staticPad("sink")))
+    func watchAudio() throws -> AudioWatch {
+        AudioWatch(try #require(pipeline.child(named: "audio-out")?.staticPad("sink")))
     }
 }

@@ -92,9 +92,9 @@ final class FakeRoomMedia: RoomMedia {
     func receive(offer: String) {
         note("offer " + offer)
         var lines = RoomLines()
-        lines.comes = Set(MediaKind.allCases.filter { offer.contains($0.rawValue) })
+        lines.receiving = Set(MediaKind.allCases.filter { offer.contains($0.rawValue) })
         if isSingle, offer.contains("spare") { lines.sendMids = [.video: "2", .audio: "3"] }
-        lines.goes = tracks.withLock { $0 }
+        lines.sending = tracks.withLock { $0 }
         onEvent(.answered(sdp: "answer to " + offer, lines))
     }
 

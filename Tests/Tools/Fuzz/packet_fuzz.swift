@@ -7,8 +7,8 @@ import WebRTCTransport
 private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemuxer) {
     var selector = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 1)
     if bytes.count >= 12 {
-        _ = demuxer.owner(rtp: bytes)
-        precondition(demuxer.knownSources <= BundleDemuxer.mostOwners)
+        _ = demuxer.kind(ofRTP: bytes)
+        precondition(demuxer.knownSources <= BundleDemuxer.maximumSources)
         _ = selector.take(rtp: bytes, now: .zero)
         _ = selector.packets
     }
@@ -25,7 +25,7 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
 private func compound(_ bytes: UnsafeRawBufferPointer, _ demuxer: BundleDemuxer) {
     if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
     _ = ReceptionReport.parse(compound: bytes)
-    for kind in MediaKind.allCases { precondition(demuxer.part(of: bytes, for: kind).count <= bytes.count) }
+    for kind in MediaKind.allCases { precondition(demuxer.rtcp(bytes, for: kind).count <= bytes.count) }
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
     var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))

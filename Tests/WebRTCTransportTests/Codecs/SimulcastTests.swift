@@ -1,6 +1,7 @@
 import GStreamerKit
 import Synchronization
 import Testing
+import TestSupport
 import WebRTCTransport
 
 @Suite(.timeLimit(.minutes(1)))
@@ -30,25 +31,25 @@ struct SimulcastTests {
         var random = SeededGenerator(seed: 5)
         for _ in 0..<2000 {
             let total = Int.random(in: 0...5_000_000, using: &random)
-            let shares = allocation.share(total)
+            let shares = allocation.allocate(total)
             #expect(shares.count == 3 && shares.reduce(0, +) <= total)
             // The smallest layer is always sent, and layers stop from the largest down.
             #expect(total < 10 || shares[2] > 0)
             #expect(shares.map { $0 > 0 } == shares.map { $0 > 0 }.sorted { !$0 && $1 })
         }
-        for total in [Int.min, -1, 0, Int.max] { #expect(allocation.share(total).allSatisfy { $0 >= 0 }) }
+        for total in [Int.min, -1, 0, Int.max] { #expect(allocation.allocate(total).allSatisfy { $0 >= 0 }) }
     }
 
     @Test func theBestOneGetsMostAndGoesFirst() {
         var allocation = Self.allocation
-        let plenty = allocation.share(3_500_000)
+        let plenty = allocation.allocate(3_500_000)
         #expect(plenty[0] > 2_500_000 && plenty[1] < 650_000 && plenty[2] < 170_000)
-        #expect(allocation.share(500_000)[0] == 0 && allocation.count == 2)
-        #expect(allocation.share(100_000) == [0, 0, 100_000] && allocation.count == 1)
+        #expect(allocation.allocate(500_000)[0] == 0 && allocation.count == 2)
+        #expect(allocation.allocate(100_000) == [0, 0, 100_000] && allocation.count == 1)
         // A stopped layer resumes when the bit rate leaves a margin, so that it will not stop again at once.
-        #expect(allocation.share(800_000)[0] == 0 && allocation.count == 2)
-        #expect(allocation.share(1_000_000)[0] > 600_000 && allocation.count == 3)
-        #expect(allocation.share(800_000)[0] > 600_000)
+        #expect(allocation.allocate(800_000)[0] == 0 && allocation.count == 2)
+        #expect(allocation.allocate(1_000_000)[0] > 600_000 && allocation.count == 3)
+        #expect(allocation.allocate(800_000)[0] > 600_000)
     }
 
     // MARK: Descriptions

@@ -29,7 +29,7 @@ struct CongestionEstimatorTests {
         #expect(groups.add(sendTime: 4_000, arrival: 55_000) == nil)
         #expect(groups.add(sendTime: 33_000, arrival: 83_000) == nil)
         let variation = groups.add(sendTime: 66_000, arrival: 126_000)
-        #expect(variation == InterArrivalGrouper.Variation(send: 29, arrival: 28, time: 83_000))
+        #expect(variation == InterArrivalGrouper.InterGroupDelay(send: 29, arrival: 28, time: 83_000))
         #expect(variation?.delay == -1)
         // A group that was reordered in the network is ignored.
         #expect(groups.add(sendTime: 40_000, arrival: 127_000) == nil)
@@ -55,7 +55,7 @@ struct CongestionEstimatorTests {
         var filter = TrendlineFilter()
         var detector = OveruseDetector()
         return (0..<groups).map { step in
-            let variation = InterArrivalGrouper.Variation(
+            let variation = InterArrivalGrouper.InterGroupDelay(
                 send: 10, arrival: 10 + slope * 10, time: Int64(Double(step) * 10_000 * (1 + slope)))
             return detector.update(offset: filter.update(variation), interval: 10, time: variation.time)
         }

@@ -1,5 +1,6 @@
 import GStreamerKit
 import Testing
+import TestSupport
 import WebRTCTransport
 
 /// Sends every length of every kind of datagram, from the remote peer's own address and from a stranger's. A trap would

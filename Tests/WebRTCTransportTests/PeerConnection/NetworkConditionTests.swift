@@ -1,7 +1,7 @@
 import GStreamerKit
 import ICE
 import Testing
-import TurnServer
+import TestSupport
 import WebRTCTransport
 
 /// Connections over impaired network paths.

@@ -7,17 +7,17 @@ import WebRTCTransport
 struct BundleDemuxerTests {
     init() { GStreamerRuntime.initialise() }
 
-    /// Returns a router for video with payload type 96 and RTX 97, and audio with 111.
-    private func router() throws -> BundleDemuxer {
+    /// Returns a demuxer for video with payload type 96 and RTX 97, and audio with 111.
+    private func demuxer() throws -> BundleDemuxer {
         var choice = RemoteDescription.Choice()
         choice.takesAudio = true
         let remote = try RemoteDescription(
             parsing: SampleOffer.session + SampleOffer.audio + SampleOffer.video(), isOffer: true, choice: choice
         ) { _ in true }
-        var router = BundleDemuxer()
-        router.take(NegotiatedVideo(try #require(remote.video), .sendrecv))
-        router.take(NegotiatedAudio(try #require(remote.audio), .sendrecv))
-        return router
+        var demuxer = BundleDemuxer()
+        demuxer.configure(NegotiatedVideo(try #require(remote.video), .sendrecv))
+        demuxer.configure(NegotiatedAudio(try #require(remote.audio), .sendrecv))
+        return demuxer
     }
 
     private func rtp(_ type: UInt8, ssrc: UInt32) -> [UInt8] {
@@ -25,24 +25,24 @@ struct BundleDemuxerTests {
     }
 
     @Test func theTableOfSourcesIsBounded() throws {
-        var router = try router()
+        var demuxer = try demuxer()
         for ssrc: UInt32 in 1...1000 {
             let type: UInt8 = ssrc % 2 == 0 ? 96 : 111
-            let owner = rtp(type, ssrc: ssrc).withUnsafeBytes { router.owner(rtp: $0) }
+            let owner = rtp(type, ssrc: ssrc).withUnsafeBytes { demuxer.kind(ofRTP: $0) }
             #expect(owner == (type == 96 ? .video : .audio))
-            #expect(router.owner(of: ssrc) == owner)
-            #expect(router.knownSources <= BundleDemuxer.mostOwners)
+            #expect(demuxer.kind(of: ssrc) == owner)
+            #expect(demuxer.knownSources <= BundleDemuxer.maximumSources)
         }
     }
 
     /// Transport-wide feedback (RTPFB, FMT 15) goes to the video session only.
     @Test func transportFeedbackIsTheVideosAlone() throws {
-        let router = try router()
+        let demuxer = try demuxer()
         let report: [UInt8] = [0x80, 201, 0, 1, 0, 0, 0, 9]
         let feedback: [UInt8] = [0x8f, 205, 0, 4, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 1, 0, 0, 0, 0]
         let nack: [UInt8] = [0x81, 205, 0, 3, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0]
         func part(_ kind: MediaKind) -> [UInt8] {
-            (report + feedback + nack).withUnsafeBytes { router.part(of: $0, for: kind) }
+            (report + feedback + nack).withUnsafeBytes { demuxer.rtcp($0, for: kind) }
         }
         #expect(part(.video) == report + feedback + nack)
         #expect(part(.audio) == report + nack)

@@ -1,4 +1,5 @@
 import Testing
+import TestSupport
 import WebRTCTransport
 
 @Suite(.timeLimit(.minutes(1)))

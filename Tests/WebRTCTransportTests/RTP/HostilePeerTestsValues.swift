@@ -1,4 +1,5 @@
 import Testing
+import TestSupport
 import WebRTCTransport
 
 /// The bounds that limit a hostile remote peer, each one alone, with a clock that the test sets.

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import TestSupport
 import WebRTCTransport
 
 /// The only network path between two peers. It drops datagrams with a seeded generator, counts and measures them, and

@@ -1,3 +1,4 @@
+import TestSupport
 /// Damages text like a fuzzer, with a fixed seed.
 struct TextMutator {
     private var generator: SeededGenerator

@@ -2,13 +2,13 @@
 // says that the frame is displayed rotated by 90 or 270 degrees, it swaps rows instead of columns. (A rotation that
 // swaps the sides turns the one flip into the other, whether it is itself flipped or not; any other rotation leaves the
 // flip as it is. So the tags need not be rewritten.)
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 
-final class Mirror: VideoFilterImplementation {
+package final class Mirror: VideoFilterImplementation {
     // MARK: Class
 
-    static let elementClass = ElementClass(
+    package static let elementClass = ElementClass(
         typeName: "GstDecartMirror", parent: .videoFilter, longName: "Video mirror",
         classification: "Filter/Effect/Video",
         summary:
@@ -26,7 +26,7 @@ final class Mirror: VideoFilterImplementation {
         framerate=(fraction)[ 0, max ]
         """
 
-    static let formats = [
+    package static let formats = [
         "I420", "YV12", "Y42B", "Y444", "NV12", "NV21", "NV16", "YUY2", "UYVY", "YVYU", "VYUY", "AYUV", "RGB", "BGR",
         "RGBx", "BGRx", "xRGB", "xBGR", "RGBA", "BGRA", "ARGB", "ABGR", "GRAY8", "GRAY16_LE", "GRAY16_BE",
         "I420_10LE", "I420_10BE", "I420_12LE", "I420_12BE", "I422_10LE", "I422_10BE", "I422_12LE", "I422_12BE",
@@ -60,7 +60,7 @@ final class Mirror: VideoFilterImplementation {
 
     // MARK: Properties
 
-    func setProperty(_ name: String, _ value: GValueBox) {
+    package func setProperty(_ name: String, _ value: GValueBox) {
         let changed = state.withLock { state in
             let before = state.settings.isActive
             MirrorSettings.properties.set(name, value, in: &state.settings)
@@ -69,21 +69,21 @@ final class Mirror: VideoFilterImplementation {
         if changed { handle.unowned.notify("active") }
     }
 
-    func property(_ name: String) -> GValueBox? {
+    package func property(_ name: String) -> GValueBox? {
         state.withLock { MirrorSettings.properties.value(name, in: $0.settings) }
     }
 
     // MARK: Virtual methods
 
-    func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
+    package func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
         let result = chainUp()
         if change == .pausedToReady { state.withLock { $0.orientation = TaggedOrientation() } }
         return result
     }
 
-    func negotiated(_ video: VideoInfo) { state.withLock { $0.size = (video.width, video.height) } }
+    package func negotiated(_ video: VideoInfo) { state.withLock { $0.size = (video.width, video.height) } }
 
-    func changesFrames() -> Bool {
+    package func changesFrames() -> Bool {
         state.withLock { state in
             guard let flip = state.nextFlip else { return false }
             state.flip = flip
@@ -91,7 +91,7 @@ final class Mirror: VideoFilterImplementation {
         }
     }
 
-    func transform(_ source: VideoFrameRef, into target: VideoFrameRef) -> Bool {
+    package func transform(_ source: VideoFrameRef, into target: VideoFrameRef) -> Bool {
         let done = FrameFlip.run(state.withLock(\.flip), source, into: target)
         if !done {
             Self.log(.warning, handle.unowned, "dropped a frame that has less memory than its size and strides say")
@@ -99,18 +99,18 @@ final class Mirror: VideoFilterImplementation {
         return done
     }
 
-    func transformed(_ buffer: BufferRef, size: (width: Int, height: Int)) {
+    package func transformed(_ buffer: BufferRef, size: (width: Int, height: Int)) {
         buffer.flipMetas(state.withLock(\.flip), size: size)
     }
 
-    func downstream(_ event: Event) {
+    package func downstream(_ event: Event) {
         switch event.kind {
-        case .streamStart, .tag: state.withLock { $0.orientation.take(event) }
+        case .streamStart, .tag: state.withLock { $0.orientation.update(event) }
         default: break
         }
     }
 
-    func upstream(_ event: Event) -> Event {
+    package func upstream(_ event: Event) -> Event {
         let (flip, size) = state.withLock { ($0.nextFlip, $0.size) }
         return flip.map { event.beforeFlip($0, size: size) } ?? event
     }

@@ -1,15 +1,16 @@
-import GStreamerKit
-
 /// The current `image-orientation` of a stream. A tag list replaces the previous one of the same scope, and a stream
 /// tag takes precedence over a global one, as in videoflip.
-struct TaggedOrientation: Sendable {
+package struct TaggedOrientation: Sendable {
     private var streamID: String?
     private var ofStream: ImageRotation?
     private var ofMedium: ImageRotation?
 
-    var current: ImageRotation { ofStream ?? ofMedium ?? .none }
+    package init() {}
 
-    mutating func take(_ event: Event) {
+    package var current: ImageRotation { ofStream ?? ofMedium ?? .none }
+
+    /// Reads STREAM_START and TAG; ignores any other event.
+    package mutating func update(_ event: Event) {
         switch event.kind {
         case .streamStart:
             // The same stream ID again, as after a seek, keeps its tags.

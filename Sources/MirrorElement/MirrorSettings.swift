@@ -1,9 +1,11 @@
 // The settings of `mirror` and the properties that expose them.
-import GStreamerKit
+package import GStreamerKit
 
-struct MirrorSettings: PropertyStorage {
+package struct MirrorSettings: PropertyStorage {
     var mode = Mode.off
     var position = Position.unspecified
+
+    package init() {}
 
     var isActive: Bool {
         switch mode {
@@ -28,11 +30,11 @@ struct MirrorSettings: PropertyStorage {
 }
 
 extension MirrorSettings {
-    enum Mode: String, PropertyEnumeration {
+    package enum Mode: String, PropertyEnumeration {
         case off, auto, on
 
-        static let typeName = "GstDecartMirrorMode"
-        var blurb: String {
+        package static let typeName = "GstDecartMirrorMode"
+        package var blurb: String {
             switch self {
             case .off: "Never"
             case .auto: "If position is front, as people expect of a selfie"
@@ -41,11 +43,11 @@ extension MirrorSettings {
         }
     }
 
-    enum Position: String, PropertyEnumeration {
+    package enum Position: String, PropertyEnumeration {
         case unspecified, front, back
 
-        static let typeName = "GstDecartCameraPosition"
-        var blurb: String {
+        package static let typeName = "GstDecartCameraPosition"
+        package var blurb: String {
             switch self {
             case .unspecified: "Unknown; mode=auto does not mirror it"
             case .front: "Towards the user"

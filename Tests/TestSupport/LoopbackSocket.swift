@@ -7,10 +7,12 @@ package final class LoopbackSocket: Sendable {
 
     package struct CannotBind: Error {}
 
-    package init(stream: Bool = false) throws {
+    /// - Parameter port: 0 takes any free one.
+    package init(stream: Bool = false, port wanted: UInt16 = 0) throws {
         descriptor = socket(AF_INET, Int32((stream ? SOCK_STREAM : SOCK_DGRAM).rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = wanted.bigEndian
         address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let descriptor = descriptor
@@ -31,5 +33,15 @@ package final class LoopbackSocket: Sendable {
         return poll(&item, 1, 0) > 0
     }
 
-    package static func freePort() throws -> UInt16 { try LoopbackSocket().port }
+    /// Returns a port that is free for UDP and TCP. It lies below the range from which the kernel gives every connection
+    /// its local port (32768 and up): one of these would take it before the caller binds it.
+    package static func freePort() throws -> UInt16 {
+        for _ in 0..<100 {
+            let port = UInt16.random(in: 10_000..<32_000)
+            if (try? LoopbackSocket(port: port)) != nil, (try? LoopbackSocket(stream: true, port: port)) != nil {
+                return port
+            }
+        }
+        throw CannotBind()
+    }
 }
