@@ -9,7 +9,7 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
     if bytes.count >= 12 {
         _ = demuxer.kind(ofRTP: bytes)
         precondition(demuxer.knownSources <= BundleDemuxer.maximumSources)
-        _ = selector.take(rtp: bytes, now: .zero)
+        _ = selector.receive(rtp: bytes, now: .zero)
         _ = selector.packets
     }
     for id: UInt8 in 1...14 { _ = TransportSequence.number(in: bytes, id: id) }

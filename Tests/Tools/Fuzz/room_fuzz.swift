@@ -17,10 +17,10 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
             [RoomEvent.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")],
         ]
         let single = beginnings.map { [RoomEvent.open, .offerMade(sdp: "v=0")] + $0 }
-        for (link, events) in beginnings.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
+        for (mode, events) in beginnings.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
             var machine = RoomMachine(
                 configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: "vp8"),
-                token: Secret("t"), link: link)
+                token: Secret("t"), mode: mode)
             for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
                 for order in machine.handle(event, now: .seconds(1)) {
                     if case .send(let message) = order {
