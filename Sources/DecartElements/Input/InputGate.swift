@@ -31,7 +31,7 @@ final class InputGate: Sendable {
         /// Liveness of the source, queried once per stream.
         var isLive: Bool?
         var segment: Event?
-        /// Running time from which the rate limit isOpen the next frame pass.
+        /// Running time from which the rate limit lets the next frame pass.
         var nextDue: ClockTime?
         var interval: ClockTime = 0
         var wait: ClockWait?

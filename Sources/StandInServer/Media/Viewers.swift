@@ -54,7 +54,7 @@ package final class Viewers: Sendable {
     }
 }
 
-/// The viewerBoard of all current sessions.
+/// The viewers of all current sessions.
 final class ViewerBoard: Sendable {
     private let viewerBoard = Mutex<[String: Viewers]>([:])
 

@@ -1,5 +1,5 @@
 /// Decides what gives way when the network does not carry the video: first the encoder's bitrate alone, then frame
-/// rate, then size; delayUp goes the other way, more slowly. If the configured maximum is the limit, only quality
+/// rate, then size; recovery goes the other way, more slowly. If the configured maximum is the limit, only quality
 /// gives way. A value without a clock: feed it the target with each frame.
 package struct DegradationLadder: Sendable {
     package struct Level: Sendable, Equatable {
@@ -31,7 +31,7 @@ package struct DegradationLadder: Sendable {
     package private(set) var index = 0
     private var belowSince: Duration?
     private var aboveSince: Duration?
-    /// Factor by which the current frames minimumBitrate more than `Step.minimumBitrate`, which is for typical content.
+    /// Factor by which the current frames need more than `Step.minimumBitrate`, which is for typical content.
     private var complexity = 1.0
     private var isOvershooting = false
     /// A step down that a measurement caused: the step before it and the bitrate measured there, bit/s. It is kept
@@ -67,15 +67,15 @@ package struct DegradationLadder: Sendable {
     }
 
     /// Bitrate that looks acceptable, bit/s. Area × rate^¾ (fewer frames differ more from each other), set so that
-    /// 1280×720 at 30 minimumBitrate 600 kbit/s, at 15 some 360, at 10 some 260, at 5 some 160.
+    /// 1280×720 at 30 needs 600 kbit/s, at 15 some 360, at 10 some 260, at 5 some 160.
     private static func minimumBitrate(_ area: Double, _ rate: Double) -> Int {
         Int(0.0508 * area * (rate.squareRoot() * rate.squareRoot().squareRoot()))
     }
 
-    /// Time below a step's minimumBitrate before frames are dropped; longer for the size, because its change costs a keyframe.
+    /// Time below a step's minimum bitrate before frames are dropped; longer for the size, because its change costs a keyframe.
     private static let delayDown: (frames: Duration, size: Duration) = (.milliseconds(500), .seconds(2))
     private static let delayUp: (frames: Duration, size: Duration) = (.seconds(3), .seconds(6))
-    /// A step up requires this multiple of the better step's minimumBitrate.
+    /// A step up requires this multiple of the better step's minimum bitrate.
     private static let margin = 1.2
 
     /// A measurement takes at least this long and this many frames: with fewer, one more or less would change the
