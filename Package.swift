@@ -109,8 +109,8 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
-        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It calls
-        // C for webrtcbin, which it is measured against.
+        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It
+        // calls C for webrtcbin, which it is measured against.
         .executableTarget(
             name: "decart-bench",
             dependencies: [

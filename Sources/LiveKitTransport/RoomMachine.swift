@@ -3,8 +3,8 @@
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected
 //
-// There are one or two peer connections; `PeerConnectionMode` holds the differences. Only one offer of ours is in flight at a
-// time. Nothing is resumed: any loss ends the stay, and the session may join a room again.
+// There are one or two peer connections; `PeerConnectionMode` holds the differences. Only one offer of ours is in
+// flight at a time. Nothing is resumed: any loss ends the stay, and the session may join a room again.
 package import DecartProtocol
 package import DecartSession
 package import LiveKitProtocol

@@ -5,7 +5,8 @@ import LiveKitTransport
 import SwiftProtobuf
 import Testing
 
-/// A room machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new actions.
+/// A room machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new
+/// actions.
 struct RoomDriver {
     private(set) var machine: RoomMachine
     private(set) var now: Duration = .zero

@@ -33,8 +33,8 @@ package final class LoopbackSocket: Sendable {
         return poll(&item, 1, 0) > 0
     }
 
-    /// Returns a port that is free for UDP and TCP. It lies below the range from which the kernel gives every connection
-    /// its local port (32768 and up): one of these would take it before the caller binds it.
+    /// Returns a port that is free for UDP and TCP. It lies below the range from which the kernel gives every
+    /// connection its local port (32768 and up): one of these would take it before the caller binds it.
     package static func freePort() throws -> UInt16 {
         for _ in 0..<100 {
             let port = UInt16.random(in: 10_000..<32_000)

@@ -1,6 +1,6 @@
-// Turns RTP into frames: depayloader, decoder, scaler. It sits behind a `ErrorIsolator`, which discards downstream errors,
-// so that the chain can be rebuilt while RTP keeps arriving. It knows pads and elements; it must not know connections
-// or sessions.
+// Turns RTP into frames: depayloader, decoder, scaler. It sits behind an `ErrorIsolator`, which discards downstream
+// errors, so that the chain can be rebuilt while RTP keeps arriving. It knows pads and elements; it must not know
+// connections or sessions.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport

@@ -1,4 +1,5 @@
-// The properties and signals of `decarttransform`. Names are the contract; docs/PROPERTIES.md says more than a blurb holds.
+// The properties and signals of `decarttransform`. Names are the contract; docs/PROPERTIES.md says more than a blurb
+// holds.
 import DecartProtocol
 import DecartSession
 import GStreamerKit

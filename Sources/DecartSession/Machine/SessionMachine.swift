@@ -12,8 +12,8 @@
 //
 // A viewer (`isViewer`) knows its path from its token, requests nothing, and only negotiates or joins.
 //
-// The first connection and a lost one fail in the same way: only `attemptFailed` decides whether to retry. If no retries are
-// allowed, the session fails at once.
+// The first connection and a lost one fail in the same way: only `attemptFailed` decides whether to retry. If no
+// retries are allowed, the session fails at once.
 import DecartProtocol
 
 package struct SessionMachine: Sendable {
@@ -396,8 +396,8 @@ package struct SessionMachine: Sendable {
         }
         if attempt.transport == nil { choose(.livekit, &attempt) }
         guard attempt.transport == .livekit, attempt.step < .negotiating else {
-            // Too late, for example after the timeout has chosen a direct connection; `transportDetected` keeps it for the next
-            // attempt.
+            // Too late, for example after the timeout has chosen a direct connection; `transportDetected` keeps it for
+            // the next attempt.
             report(.note("Ignored: a room that is not waited for"))
             return
         }
@@ -882,8 +882,8 @@ package struct SessionMachine: Sendable {
         return step.map { $0 == attempt.step } ?? true
     }
 
-    /// Lends a copy of the attempt, if it is the current one, and writes it back. `body` must not call `attemptFailed`, because
-    /// writing back would undo that.
+    /// Lends a copy of the attempt, if it is the current one, and writes it back. `body` must not call `attemptFailed`,
+    /// because writing back would undo that.
     private mutating func with(_ id: AttemptID, _ body: (inout SessionMachine, inout Attempt) -> Void) {
         guard case .running(var attempt) = phase, attempt.id == id else { return }
         body(&self, &attempt)

@@ -35,7 +35,8 @@ package final class ProxiedElement: Sendable {
         for signal in inherited where !signal.isAction && signal.result == nil { passOn(signal) }
     }
 
-    /// GObject notifies a property on the parent where the application sets it there; this adds the child's own changes.
+    /// GObject notifies a property on the parent where the application sets it there; this adds the child's own
+    /// changes.
     private func childNotified(_ name: String) {
         guard state.withLock({ $0.notifying[name, default: 0] == 0 }) else { return }
         carrier.unowned.notify(name)

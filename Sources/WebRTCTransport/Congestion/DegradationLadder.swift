@@ -72,7 +72,8 @@ package struct DegradationLadder: Sendable {
         Int(0.0508 * area * (rate.squareRoot() * rate.squareRoot().squareRoot()))
     }
 
-    /// Time below a step's minimum bitrate before frames are dropped; longer for the size, because its change costs a keyframe.
+    /// Time below a step's minimum bitrate before frames are dropped; longer for the size, because its change costs a
+    /// keyframe.
     private static let delayDown: (frames: Duration, size: Duration) = (.milliseconds(500), .seconds(2))
     private static let delayUp: (frames: Duration, size: Duration) = (.seconds(3), .seconds(6))
     /// A step up requires this multiple of the better step's minimum bitrate.
@@ -85,9 +86,9 @@ package struct DegradationLadder: Sendable {
     /// Measurements do not count for this long after a step that did not lower the bitrate.
     private static let distrust: Duration = .seconds(10)
 
-    /// Call before each frame. `encodedBytes` is the bytes of all encoded frames so far except keyframes, `now` is monotonic
-    /// from any origin. Returns the level if it changes; a new measurement starts then. The level follows the sustained
-    /// target, because it lasts longer than a queue takes to drain.
+    /// Call before each frame. `encodedBytes` is the bytes of all encoded frames so far except keyframes, `now` is
+    /// monotonic from any origin. Returns the level if it changes; a new measurement starts then. The level follows the
+    /// sustained target, because it lasts longer than a queue takes to drain.
     package mutating func frame(_ target: BitrateTarget, encodedBytes: UInt64, now: Duration) -> Level? {
         guard target.isLimitedByNetwork else {
             // The network carries what is sent, so no measurement is a reason to drop frames.

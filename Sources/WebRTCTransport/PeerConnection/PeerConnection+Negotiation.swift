@@ -25,8 +25,8 @@ extension PeerConnection {
     /// `unidirectionalSections`.
     package func sendMid(_ kind: MediaKind) -> String? { negotiated.sendMids[kind] }
 
-    /// Creates an offer. The first one starts gathering (unless `defersGathering`); later ones renegotiate over the same
-    /// transport.
+    /// Creates an offer. The first one starts gathering (unless `defersGathering`); later ones renegotiate over the
+    /// same transport.
     package func createOffer() throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             guard negotiation.mayOffer else { throw Negotiation.wrongState }

@@ -16,8 +16,8 @@ package struct PeerConnectionConfiguration: Sendable {
     package var unidirectionalSections = false
     /// An offerer gathers candidates only after a call of `gather`.
     package var defersGathering = false
-    /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`; empty: one
-    /// stream. The answer decides which are sent: `RTPSendParameters.layers`.
+    /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`;
+    /// empty: one stream. The answer decides which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []
     /// Accepts an offered simulcast; the best layer that flows is forwarded.
     package var acceptsSimulcast = false

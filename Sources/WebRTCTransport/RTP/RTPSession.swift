@@ -71,8 +71,8 @@ final class RTPSession: @unchecked Sendable {
     /// Discards flow errors of the receiver, also those of an unlinked pad: one that reached the jitter buffer would
     /// stop it for good. nil: `streams` does this for each stream.
     private let shield: ErrorIsolator?
-    /// A session without a shield has a `ErrorIsolator` for each stream. Only `shown` is forwarded; the other isolators are
-    /// not linked and discard their packets.
+    /// A session without a shield has an `ErrorIsolator` for each stream. Only `shown` is forwarded; the other isolators
+    /// are not linked and discard their packets.
     private struct Streams {
         var isolators: [UInt32: ErrorIsolator] = [:]
         var shown: UInt32?

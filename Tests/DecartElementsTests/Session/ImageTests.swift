@@ -106,8 +106,8 @@ extension ElementTests {
             }
         }
 
-        /// `set-prompt` and `set-image` act as their properties do: one request, one `notify`, and they hold for the next
-        /// start.
+        /// `set-prompt` and `set-image` act as their properties do: one request, one `notify`, and they hold for the
+        /// next start.
         @Test(arguments: ["decarttransform", "decartsrc"]) func actionSignalsHoldForTheNextStart(element: String) throws
         {
             let raw = try Reference.input()
