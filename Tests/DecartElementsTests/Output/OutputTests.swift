@@ -63,7 +63,9 @@ extension ElementTests {
                     let decoder = try #require(
                         pipeline.pipeline.allElements.first { $0.factoryName == MediaWay.current.decoder })
                     try #require(decoder.staticPad("sink")).addProbe(.buffer) { item in
-                        if case .buffer(let buffer) = item, !buffer.isDeltaUnit { keyframes.change { $0.insert(buffer.pts) } }
+                        if case .buffer(let buffer) = item, !buffer.isDeltaUnit {
+                            keyframes.change { $0.insert(buffer.pts) }
+                        }
                         return .pass
                     }
                     #expect(pipeline.waitForFrames(20))
