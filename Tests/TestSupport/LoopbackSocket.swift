@@ -1,15 +1,16 @@
 import Glibc
 
-/// A socket on 127.0.0.1 that never answers.
+/// A bound socket on 127.0.0.1, which does not answer by itself.
 package final class LoopbackSocket: Sendable {
-    let descriptor: Int32
+    package let descriptor: Int32
     package let port: UInt16
 
     package struct CannotBind: Error {}
 
     /// - Parameter port: 0 takes any free one.
     package init(stream: Bool = false, port wanted: UInt16 = 0) throws {
-        descriptor = socket(AF_INET, Int32((stream ? SOCK_STREAM : SOCK_DGRAM).rawValue), 0)
+        descriptor = socket(
+            AF_INET, Int32((stream ? SOCK_STREAM : SOCK_DGRAM).rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = wanted.bigEndian

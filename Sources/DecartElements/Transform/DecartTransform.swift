@@ -278,10 +278,8 @@ final class DecartTransform: ElementImplementation {
             }
             if changed.contains("reference-image") {
                 let model = try DecartModel(named: settings.model)
-                update.image =
-                    try settings.referenceImage.map { source throws(ProtocolError) in
-                        .set(try source.image(for: model))
-                    } ?? .removed
+                update.image = .removed
+                if let source = settings.referenceImage { update.image = .set(try source.image(for: model)) }
             }
             session?.controller.updatePrompt(update)
         } catch {
@@ -326,11 +324,9 @@ final class DecartTransform: ElementImplementation {
     private func setImage(_ bytes: [UInt8]?, _ text: String?, enrich: Bool, _ session: ElementSession?) -> RequestID {
         do throws(ProtocolError) {
             var update = PromptUpdate(image: .removed)
-            var source: ReferenceImageSource?
-            if let bytes, !bytes.isEmpty {
-                let memory = ReferenceImageSource.memory(bytes)
-                update.image = .set(try memory.image(for: DecartModel(named: state.withLock(\.settings.model))))
-                source = memory
+            let source = bytes.flatMap { $0.isEmpty ? nil : ReferenceImageSource.memory($0) }
+            if let source {
+                update.image = .set(try source.image(for: DecartModel(named: state.withLock(\.settings.model))))
             }
             if let text { update.prompt = try Prompt(text, enrich: enrich) }
             return request(update, session) {

@@ -24,7 +24,7 @@ enum SessionMessages {
         return structure
     }
 
-    /// `prompt-result` is the name that version 0.1 used; it goes with version 0.3.
+    /// The message is posted under both names. `prompt-result` is the former one; the next release removes it.
     static let promptResultNames = ["decart-prompt-result", "prompt-result"]
 
     /// Element message `decart-prompt-result`, one per request.

@@ -73,7 +73,7 @@ struct TransformSettings: PropertyStorage {
     static let defaultSTUNServer = "stun://stun.l.google.com:19302"
 }
 
-/// Where a reference image comes from. A file is read at each start and at each change.
+/// The reference image as the application set it: by the property (a path, read again at each start) or by `set-image`.
 enum ReferenceImageSource: Sendable {
     case file(path: String)
     case memory([UInt8])

@@ -378,7 +378,7 @@ package struct SessionMachine: Sendable {
     }
 
     /// Chooses the path that `auto` has detected, from the service's messages or from their absence.
-    private mutating func choose(_ transport: MediaTransportKind, _ attempt: inout Attempt) {
+    private mutating func chooseTransport(_ transport: MediaTransportKind, _ attempt: inout Attempt) {
         guard configuration.transport == .auto, attempt.transport != transport, attempt.step < .negotiating else {
             return
         }
@@ -394,7 +394,7 @@ package struct SessionMachine: Sendable {
             attempt.isPresumed = false
             transportDetected(.livekit)
         }
-        if attempt.transport == nil { choose(.livekit, &attempt) }
+        if attempt.transport == nil { chooseTransport(.livekit, &attempt) }
         guard attempt.transport == .livekit, attempt.step < .negotiating else {
             // Too late, for example after the timeout has chosen a direct connection; `transportDetected` keeps it for
             // the next attempt.
@@ -414,7 +414,7 @@ package struct SessionMachine: Sendable {
         guard attempt.transport == nil || attempt.isPresumed else { return }
         attempt.isPresumed = false
         transportDetected(.webrtc)
-        choose(.webrtc, &attempt)
+        chooseTransport(.webrtc, &attempt)
     }
 
     /// Handles an `error` that rejects our `livekit_join`. Returns true if it was one.
@@ -426,7 +426,7 @@ package struct SessionMachine: Sendable {
         case .auto:
             attempt.isPresumed = false
             transportDetected(.webrtc)
-            choose(.webrtc, &attempt)
+            chooseTransport(.webrtc, &attempt)
             phase = .running(attempt)
         case .livekit:
             attemptFailed(
@@ -799,7 +799,7 @@ package struct SessionMachine: Sendable {
                         "The service did not send a room in time. Set transport=webrtc if it has no rooms",
                         stage: .media), now, jitter)
             } else {
-                with(id) { $0.choose(.webrtc, &$1) }
+                with(id) { $0.chooseTransport(.webrtc, &$1) }
             }
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }

@@ -26,7 +26,7 @@ package final class ProxiedElement: Sendable {
         let inherited = elementClass.signals(besides: own.signals)
         properties = Dictionary(specs.map { ($0.name, $0) }) { first, _ in first }
         signals = Dictionary(inherited.map { ($0.name, $0) }) { first, _ in first }
-        for spec in specs where spec.access == .readOnly || spec.access == .readWrite {
+        for spec in specs where spec.access != .writeOnly {
             element.connect("notify::\(spec.name)") { [weak self] _ in
                 self?.childNotified(spec.name)
                 return nil

@@ -56,14 +56,14 @@ package final class Viewers: Sendable {
 
 /// The viewers of all current sessions.
 final class ViewerBoard: Sendable {
-    private let viewerBoard = Mutex<[String: Viewers]>([:])
+    private let bySession = Mutex<[String: Viewers]>([:])
 
-    func add(_ viewers: Viewers, of sessionID: String) { viewerBoard.withLock { $0[sessionID] = viewers } }
+    func add(_ viewers: Viewers, of sessionID: String) { bySession.withLock { $0[sessionID] = viewers } }
 
     func remove(_ sessionID: String) {
-        let viewers = viewerBoard.withLock { $0.removeValue(forKey: sessionID) }
+        let viewers = bySession.withLock { $0.removeValue(forKey: sessionID) }
         viewers?.end()
     }
 
-    func viewers(of sessionID: String) -> Viewers? { viewerBoard.withLock { $0[sessionID] } }
+    func viewers(of sessionID: String) -> Viewers? { bySession.withLock { $0[sessionID] } }
 }

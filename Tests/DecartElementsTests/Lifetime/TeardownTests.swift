@@ -148,13 +148,13 @@ struct SilentEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of audience: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         SilentSession()
     }
 
     func makeRoomViewer(
-        of audience: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }

@@ -1,29 +1,13 @@
 import Glibc
+import TestSupport
 
 /// A UDP socket on 127.0.0.1 with a port chosen by the kernel.
 final class DatagramSocket: Sendable {
-    struct CannotBind: Error {}
-    let descriptor: Int32
-    let port: UInt16
+    private let socket: LoopbackSocket
+    var descriptor: Int32 { socket.descriptor }
+    var port: UInt16 { socket.port }
 
-    init() throws {
-        descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        var address = Self.address(port: 0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let descriptor = descriptor
-        let bound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
-                bind(descriptor, raw, length) == 0 && getsockname(descriptor, raw, &length) == 0
-            }
-        }
-        port = UInt16(bigEndian: address.sin_port)
-        guard bound else {
-            close(descriptor)
-            throw CannotBind()
-        }
-    }
-
-    deinit { close(descriptor) }
+    init() throws { socket = try LoopbackSocket() }
 
     private static func address(port: UInt16) -> sockaddr_in {
         var address = sockaddr_in()
