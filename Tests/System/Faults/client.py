@@ -177,6 +177,17 @@ class Mallinfo2(ctypes.Structure):
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
 
 
+def thread_names():
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/comm", encoding="utf-8") as file:
+                names.append(file.read().strip())
+        except OSError:
+            continue  # It has just ended.
+    return sorted(names)
+
+
 def memory():
     """Returns memory, threads and descriptors of the process, after the allocator has returned free memory. `used`
     counts allocated bytes: how well the arenas of a dozen threads fill up is random, and RSS varies with it."""
@@ -186,7 +197,7 @@ def memory():
     with open("/proc/self/status", encoding="ascii") as file:
         status = dict(line.split(":", 1) for line in file)
     return {"used": info.uordblks + info.hblkhd, "rss": int(status["VmRSS"].split()[0]) * 1024,
-            "threads": int(status["Threads"]), "fds": len(os.listdir("/proc/self/fd"))}
+            "threads": int(status["Threads"]), "thread-names": thread_names(), "fds": len(os.listdir("/proc/self/fd"))}
 
 
 def main():
