@@ -44,10 +44,6 @@ package struct SessionMachine: Sendable {
         let id: AttemptID
         let startedAt: Duration
         var step = Step.opening
-        /// nil: not decided yet.
-        var transport: MediaTransportKind?
-        /// `transport` comes from earlier attempts or sessions; nothing in this attempt has confirmed it yet.
-        var isPresumed = false
         /// `livekit_join` was sent.
         var hasRequestedRoom = false
         /// The initial state was sent, or may be sent.
@@ -57,11 +53,7 @@ package struct SessionMachine: Sendable {
         var isQueued = false
         var initialStateSentAt: Duration = .zero
         var relays: [TURNConfig] = []
-        /// State of our offers; one is in flight at a time.
-        enum Offer: Sendable { case none, first, answered, renegotiation }
-        var offer = Offer.none
-        /// Local candidates found before the offer was sent.
-        var heldCandidates: [CandidateMessage?] = []
+        var offers = OfferExchange()
         enum Generation: Sendable, Equatable {
             /// The service has not reported a generation; some services never do.
             case unknown
@@ -95,9 +87,7 @@ package struct SessionMachine: Sendable {
     private var backOff: BackOff
     private var lastAttempt: UInt64 = 0
     private var hasBeenConnected = false
-    /// The path that `auto` detected, from the service's messages or from a connection that was established. Later
-    /// attempts start with it, until one of them fails because of it.
-    private var detectedTransport: MediaTransportKind?
+    private var detection: TransportDetection
     private var previousMedia: PreviousMedia?
     private var limit: SessionLimit
     private var ackDeadline: Duration?
@@ -105,7 +95,7 @@ package struct SessionMachine: Sendable {
 
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
-        detectedTransport = configuration.knownTransport
+        detection = TransportDetection(configuration.transport, known: configuration.knownTransport)
         prompts = PromptTracker(configuration: configuration)
         backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
         limit = SessionLimit(configuration.maximumDuration)
@@ -134,12 +124,12 @@ package struct SessionMachine: Sendable {
             snapshot.granted = granted
             limit.grant(granted)
         case .channelOpened(let id, let transport, let upgrade):
-            with(id) { $0.opened(&$1, transport, upgrade, now) }
+            if isCurrent(id) { opened(transport, upgrade, now) }
         case .channelMessage(let id, let message):
             received(message, on: id, now, jitter)
         case .channelMalformed(let id, let reason):
             // A malformed message never ends the session.
-            with(id) { machine, _ in machine.report(.note("Ignored: \(reason)")) }
+            if isCurrent(id) { report(.note("Ignored: \(reason)")) }
         case .channelClosed(let id, let code, let reason):
             if isCurrent(id) { attemptFailed(causeOfEnd ?? closeError(code, reason), now, jitter) }
         case .channelFailed(let id, let error):
@@ -147,7 +137,7 @@ package struct SessionMachine: Sendable {
         case .media(let id, let event): media(event, id, now, jitter)
         case .mediaSampled(let id, let traffic): sampled(traffic, id, now, jitter)
         }
-        if case .running = phase { pump(now) }
+        pump(now)
         planAcks(now)
         snapshot.state = state
         defer { actions = [] }
@@ -174,16 +164,9 @@ package struct SessionMachine: Sendable {
         let watchdog = MediaWatchdog(
             timeout: configuration.mediaTimeout, idleTimeout: configuration.generationTimeout,
             interval: configuration.mediaSampleInterval)
-        var attempt = Attempt(id: id, startedAt: now, watchdog: watchdog)
-        attempt.transport =
-            switch configuration.transport {
-            case .auto: detectedTransport
-            case .livekit: .livekit
-            case .webrtc: .webrtc
-            }
-        attempt.isPresumed = configuration.transport == .auto && detectedTransport != nil
-        snapshot.transport = attempt.transport
-        phase = .running(attempt)
+        phase = .running(Attempt(id: id, startedAt: now, watchdog: watchdog))
+        detection.beginAttempt()
+        snapshot.transport = detection.current
         snapshot.serviceStatus = .unknown
         snapshot.queue = nil
         snapshot.identity = nil
@@ -191,7 +174,7 @@ package struct SessionMachine: Sendable {
         snapshot.granted = nil
         snapshot.phases = ConnectPhases()
         let timeout = attemptTimeout(configuration.retryOpenTimeout)
-        emit(.openChannel(id, attempt.transport, timeout: timeout))
+        emit(.openChannel(id, detection.current, timeout: timeout))
         // The channel keeps this timeout itself and knows the cause best. The timer guards against a channel that does
         // not.
         emit(.schedule(.opening(id), after: timeout + .seconds(1)))
@@ -227,8 +210,10 @@ package struct SessionMachine: Sendable {
 
     /// Ends an attempt that failed or whose connection was lost: the only place that decides whether to retry.
     mutating func attemptFailed(_ error: SessionError, _ now: Duration, _ jitter: Double) {
-        guard case .running(let attempt) = phase else { return }
-        if attempt.isPresumed, attempt.step > .opening, attempt.step < .connected { transportDetected(nil) }
+        guard let attempt else { return }
+        if detection.isPresumed, attempt.step > .opening, attempt.step < .connected, detection.forget() {
+            report(.transportDetected(nil))
+        }
         var error = error
         if limit.isSpent(now: now), !error.isPermanent { error = Self.expired("\(error.message)") }
         let retries = backOff.count
@@ -259,7 +244,7 @@ package struct SessionMachine: Sendable {
     /// Ends channel, media and timers of the current attempt, or the wait for a retry.
     private mutating func endAttempt(keepingMedia: Bool) {
         if case .backingOff = phase { emit(.cancel(.retry)) }
-        guard case .running(let attempt) = phase else { return }
+        guard let attempt else { return }
         let id = attempt.id
         let timers: [TimerID] = [
             .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
@@ -287,59 +272,57 @@ package struct SessionMachine: Sendable {
 
     // MARK: Opening and the initial state
 
-    private mutating func opened(
-        _ attempt: inout Attempt, _ transport: Duration?, _ upgrade: Duration?, _ now: Duration
-    ) {
-        guard attempt.step == .opening else { return }
-        attempt.step = .open
+    private mutating func opened(_ transport: Duration?, _ upgrade: Duration?, _ now: Duration) {
+        guard let attempt, attempt.step == .opening else { return }
+        self.attempt?.step = .open
         snapshot.phases.transport = transport
         snapshot.phases.upgrade = upgrade
         emit(.cancel(.opening(attempt.id)))
-        if attempt.transport != .webrtc, !configuration.isViewer { requestRoom(&attempt) }
+        if detection.current != .webrtc, !configuration.isViewer { requestRoom() }
         // A service that is known to have rooms needs no wait for its status.
-        if configuration.statusTimeout > .zero, attempt.transport != .livekit {
+        if configuration.statusTimeout > .zero, detection.current != .livekit {
             emit(.schedule(.statusTimeout(attempt.id), after: configuration.statusTimeout))
         } else {
-            beginInitialState(&attempt, now)
+            beginInitialState(now)
         }
     }
 
-    private mutating func beginInitialState(_ attempt: inout Attempt, _ now: Duration) {
+    private mutating func beginInitialState(_ now: Duration) {
+        guard let attempt else { return }
         emit(.cancel(.statusTimeout(attempt.id)))
-        attempt.step = .awaitingInitialAck
+        self.attempt?.step = .awaitingInitialAck
         if configuration.isViewer {
             // A viewer sends no initial state: the owner of the session decides what it shows.
-            attempt.initialStateAcked = true
-            offerIfDue(&attempt)
+            self.attempt?.initialStateAcked = true
+            offerIfDue()
         }
-        sendInitialStateIfDue(&attempt, now)
+        sendInitialStateIfDue(now)
     }
 
     /// Lets `pump` send the initial state once it may go out. Passthrough waits: in a room until our track is
     /// published, with `auto` until the path is known.
-    private mutating func sendInitialStateIfDue(_ attempt: inout Attempt, _ now: Duration) {
-        guard !configuration.isViewer, attempt.step >= .awaitingInitialAck, !attempt.initialStateSent,
+    private mutating func sendInitialStateIfDue(_ now: Duration) {
+        guard let attempt, !configuration.isViewer, attempt.step >= .awaitingInitialAck, !attempt.initialStateSent,
             !attempt.isQueued,
-            attempt.transport == .webrtc || attempt.step == .connected || !prompts.wanted.isPassthrough
+            detection.current == .webrtc || attempt.step == .connected || !prompts.wanted.isPassthrough
         else { return }
-        attempt.initialStateSent = true
-        attempt.initialStateSentAt = now
+        self.attempt?.initialStateSent = true
+        self.attempt?.initialStateSentAt = now
         prompts.beginChannel(now: now)
         emit(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
     /// Offers, waits or gives up, after each ack of the initial state.
     private mutating func checkInitialState(_ now: Duration, _ jitter: Double) {
-        guard case .running(var attempt) = phase, attempt.initialStateSent, !attempt.initialStateAcked else { return }
+        guard let attempt, attempt.initialStateSent, !attempt.initialStateAcked else { return }
         switch prompts.initialState(now: now) {
         case .pending:
             break
         case .accepted:
             emit(.cancel(.initialAck(attempt.id)))
             snapshot.phases.initialAck = now - attempt.initialStateSentAt
-            attempt.initialStateAcked = true
-            offerIfDue(&attempt)
-            phase = .running(attempt)
+            self.attempt?.initialStateAcked = true
+            offerIfDue()
         case .refused(let words):
             // Send no offer: the service would return untransformed frames.
             var error = SessionError.service(words, stage: .initialState)
@@ -348,56 +331,48 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    private mutating func offerIfDue(_ attempt: inout Attempt) {
-        guard attempt.transport == .webrtc, attempt.step == .awaitingInitialAck, attempt.initialStateAcked else {
-            return
-        }
-        startMedia(&attempt, .negotiate(relays: attempt.relays))
+    private mutating func offerIfDue() {
+        guard let attempt, detection.current == .webrtc, attempt.step == .awaitingInitialAck, attempt.initialStateAcked
+        else { return }
+        startMedia(.negotiate(relays: attempt.relays))
     }
 
-    private mutating func startMedia(_ attempt: inout Attempt, _ start: MediaStart) {
-        attempt.step = .negotiating
-        leaveQueue(&attempt)
+    private mutating func startMedia(_ start: MediaStart) {
+        guard let attempt else { return }
+        self.attempt?.step = .negotiating
+        leaveQueue()
         emit(.startMedia(attempt.id, start))
         emit(.schedule(.mediaConnect(attempt.id), after: attemptTimeout(configuration.retryMediaTimeout)))
     }
 
     // MARK: Rooms
 
-    /// Stores and reports the detected path; nil: the one known before was wrong.
-    private mutating func transportDetected(_ transport: MediaTransportKind?) {
-        guard configuration.transport == .auto, detectedTransport != transport else { return }
-        detectedTransport = transport
-        report(.transportDetected(transport))
+    private mutating func confirm(_ transport: MediaTransportKind?) {
+        if detection.confirm(transport) { report(.transportDetected(transport)) }
     }
 
-    private mutating func requestRoom(_ attempt: inout Attempt) {
-        attempt.hasRequestedRoom = true
+    private mutating func requestRoom() {
+        guard let attempt else { return }
+        self.attempt?.hasRequestedRoom = true
         emit(.send(attempt.id, .livekitJoin(LiveKitJoin(passthrough: prompts.wanted.isPassthrough))))
         emit(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
     }
 
-    /// Chooses the path that `auto` has detected, from the service's messages or from their absence.
-    private mutating func chooseTransport(_ transport: MediaTransportKind, _ attempt: inout Attempt) {
-        guard configuration.transport == .auto, attempt.transport != transport, attempt.step < .negotiating else {
-            return
-        }
-        attempt.transport = transport
+    /// Chooses the transport that `auto` has detected, from the service's messages or from their absence.
+    private mutating func choose(_ transport: MediaTransportKind) {
+        guard let attempt, attempt.step < .negotiating, detection.choose(transport) else { return }
         snapshot.transport = transport
         emit(.cancel(.roomInfo(attempt.id)))
         report(.note("The service speaks \(transport.rawValue)"))
-        offerIfDue(&attempt)
+        offerIfDue()
     }
 
-    private mutating func roomNamed(_ info: LiveKitRoomInfo, _ attempt: inout Attempt, _ now: Duration) {
-        if attempt.step < .connected {
-            attempt.isPresumed = false
-            transportDetected(.livekit)
-        }
-        if attempt.transport == nil { chooseTransport(.livekit, &attempt) }
-        guard attempt.transport == .livekit, attempt.step < .negotiating else {
-            // Too late, for example after the timeout has chosen a direct connection; `transportDetected` keeps it for
-            // the next attempt.
+    private mutating func roomNamed(_ info: LiveKitRoomInfo, _ now: Duration) {
+        guard let attempt else { return }
+        if attempt.step < .connected { confirm(.livekit) }
+        if detection.current == nil { choose(.livekit) }
+        guard detection.current == .livekit, attempt.step < .negotiating else {
+            // Too late, for example after the timeout has chosen a direct connection; the next attempt joins a room.
             report(.note("Ignored: a room that is not waited for"))
             return
         }
@@ -405,29 +380,26 @@ package struct SessionMachine: Sendable {
             snapshot.identity = SessionIdentity(id: id, roomName: info.roomName).printable
         }
         emit(.cancel(.roomInfo(attempt.id)))
-        if attempt.step == .open { beginInitialState(&attempt, now) }
-        startMedia(&attempt, .room(url: info.url, token: info.token))
+        if attempt.step == .open { beginInitialState(now) }
+        startMedia(.room(url: info.url, token: info.token))
     }
 
     /// Handles a message that only direct connections have.
-    private mutating func directMessageArrived(_ attempt: inout Attempt) {
-        guard attempt.transport == nil || attempt.isPresumed else { return }
-        attempt.isPresumed = false
-        transportDetected(.webrtc)
-        chooseTransport(.webrtc, &attempt)
+    private mutating func directMessageArrived() {
+        guard detection.current == nil || detection.isPresumed else { return }
+        confirm(.webrtc)
+        choose(.webrtc)
     }
 
     /// Handles an `error` that rejects our `livekit_join`. Returns true if it was one.
     private mutating func roomRefused(_ words: String, _ now: Duration, _ jitter: Double) -> Bool {
-        guard case .running(var attempt) = phase, attempt.hasRequestedRoom, words.lowercased().contains("livekit"),
-            attempt.step < .negotiating || attempt.transport == .webrtc
+        guard let attempt, attempt.hasRequestedRoom, words.lowercased().contains("livekit"),
+            attempt.step < .negotiating || detection.current == .webrtc
         else { return false }
         switch configuration.transport {
         case .auto:
-            attempt.isPresumed = false
-            transportDetected(.webrtc)
-            chooseTransport(.webrtc, &attempt)
-            phase = .running(attempt)
+            confirm(.webrtc)
+            choose(.webrtc)
         case .livekit:
             attemptFailed(
                 SessionError(
@@ -443,12 +415,12 @@ package struct SessionMachine: Sendable {
 
     // MARK: Queue
 
-    private mutating func queued(_ attempt: inout Attempt, at position: QueuePosition?) {
-        guard attempt.step < .connected else { return }
+    private mutating func queued(at position: QueuePosition?) {
+        guard let attempt, attempt.step < .connected else { return }
         if let position { snapshot.queue = position }
         snapshot.serviceStatus = .enteringQueue
         guard !attempt.isQueued else { return }
-        attempt.isQueued = true
+        self.attempt?.isQueued = true
         // No timeout runs while the service serves other clients.
         let timers: [TimerID] = [
             .statusTimeout(attempt.id), .initialAck(attempt.id), .roomInfo(attempt.id), .mediaConnect(attempt.id),
@@ -458,38 +430,39 @@ package struct SessionMachine: Sendable {
     }
 
     /// Leaves the queue when the service proceeds without announcing it.
-    private mutating func leaveQueue(_ attempt: inout Attempt) {
-        guard attempt.isQueued else { return }
-        attempt.isQueued = false
+    private mutating func leaveQueue() {
+        guard let attempt, attempt.isQueued else { return }
+        self.attempt?.isQueued = false
         snapshot.queue = nil
         snapshot.serviceStatus = .ready
-        resendAfterQueue(attempt)
+        resendAfterQueue()
     }
 
-    private mutating func resendAfterQueue(_ attempt: Attempt) {
+    private mutating func resendAfterQueue() {
         prompts.resendAfterQueue()
-        guard attempt.initialStateSent, !attempt.initialStateAcked else { return }
+        guard let attempt, attempt.initialStateSent, !attempt.initialStateAcked else { return }
         emit(.schedule(.initialAck(attempt.id), after: configuration.initialAckTimeout))
     }
 
-    private mutating func ready(_ attempt: inout Attempt, _ now: Duration) {
+    private mutating func ready(_ now: Duration) {
+        guard let attempt else { return }
         snapshot.serviceStatus = .ready
         snapshot.queue = nil
         let wasQueued = attempt.isQueued
-        attempt.isQueued = false
-        if wasQueued, attempt.hasRequestedRoom, attempt.transport != .webrtc, attempt.step < .negotiating {
+        self.attempt?.isQueued = false
+        if wasQueued, attempt.hasRequestedRoom, detection.current != .webrtc, attempt.step < .negotiating {
             emit(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
         }
         switch attempt.step {
         case .opening, .connected:
             break
         case .open:
-            beginInitialState(&attempt, now)
+            beginInitialState(now)
         case .awaitingInitialAck where wasQueued:
-            attempt.initialStateSentAt = now
-            resendAfterQueue(attempt)
+            self.attempt?.initialStateSentAt = now
+            resendAfterQueue()
         case .negotiating where wasQueued:
-            resendAfterQueue(attempt)
+            resendAfterQueue()
             emit(.schedule(.mediaConnect(attempt.id), after: attemptTimeout(configuration.retryMediaTimeout)))
         case .awaitingInitialAck, .negotiating:
             break
@@ -504,24 +477,19 @@ package struct SessionMachine: Sendable {
         guard isCurrent(id) else { return }
         switch message {
         case .status(let text):
-            let status = ServiceStatus(statusText: text)
-            with(id) { machine, attempt in
-                switch status {
-                case .ready: machine.ready(&attempt, now)
-                case .enteringQueue: machine.queued(&attempt, at: nil)
-                case .unknown: machine.snapshot.serviceStatus = .unknown
-                }
+            switch ServiceStatus(statusText: text) {
+            case .ready: ready(now)
+            case .enteringQueue: queued(at: nil)
+            case .unknown: snapshot.serviceStatus = .unknown
             }
         case .queuePosition(let position):
-            with(id) { $0.queued(&$1, at: position) }
+            queued(at: position)
         case .ready:
-            with(id) { machine, attempt in
-                machine.directMessageArrived(&attempt)
-                machine.ready(&attempt, now)
-            }
+            directMessageArrived()
+            ready(now)
         case .sessionID(let identity):
             snapshot.identity = identity.printable
-            if identity.serverIP != nil { with(id) { $0.directMessageArrived(&$1) } }
+            if identity.serverIP != nil { directMessageArrived() }
         case .promptAck(let ack):
             for result in prompts.acknowledge(ack, now: now) { report(.promptResult(result)) }
             checkInitialState(now, jitter)
@@ -529,40 +497,28 @@ package struct SessionMachine: Sendable {
             for result in prompts.acknowledge(ack, now: now) { report(.promptResult(result)) }
             checkInitialState(now, jitter)
         case .turnConfig(let relay):
-            with(id) { machine, attempt in
-                guard attempt.step < .negotiating, attempt.relays.count < 8 else { return }
-                attempt.relays.append(relay)
-            }
+            guard let attempt, attempt.step < .negotiating, attempt.relays.count < 8 else { return }
+            self.attempt?.relays.append(relay)
         case .answer(let sdp):
-            with(id) { machine, attempt in
-                switch attempt.offer {
-                case .none, .answered: return machine.report(.note("Ignored: an answer without an offer"))
-                case .first: break
-                case .renegotiation: machine.emit(.cancel(.renegotiationAnswer(id)))
-                }
-                attempt.offer = .answered
-                machine.emit(.applyAnswer(id, sdp: sdp))
-            }
+            answered(sdp, id)
         case .iceCandidate(let candidate):
-            with(id) { machine, attempt in
-                guard attempt.step >= .negotiating else { return }
-                // Browsers mark the end of candidates with an empty candidate.
-                machine.emit(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
-            }
+            guard let attempt, attempt.step >= .negotiating else { return }
+            // Browsers mark the end of candidates with an empty candidate.
+            emit(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
         case .generationStarted:
-            with(id) { $1.generationRuns() }
+            attempt?.generationRuns()
         case .generationTick(let seconds):
             if let seconds { snapshot.generationSeconds = seconds }
-            with(id) { $1.generationRuns() }
+            attempt?.generationRuns()
         case .generationEnded(let seconds, let reason):
             if let seconds { snapshot.generationSeconds = seconds }
-            with(id) { $0.generationEnded(reason, &$1) }
+            generationEnded(reason)
         case .error(let words):
             serviceError(words, now, jitter)
         case .livekitRoomInfo(let info):
-            with(id) { $0.roomNamed(info, &$1, now) }
+            roomNamed(info, now)
         case .offer(let sdp):
-            with(id) { $0.offered(sdp, &$1) }
+            offered(sdp, id)
         case .unknown(let type):
             report(.note("Ignored: unknown message type \(type.printable(limit: 64))"))
         }
@@ -571,7 +527,7 @@ package struct SessionMachine: Sendable {
     /// Applies `error` to all that is pending: the requests in flight, or the whole attempt before it is connected.
     private mutating func serviceError(_ words: String, _ now: Duration, _ jitter: Double) {
         if roomRefused(words, now, jitter) { return }
-        guard case .running(let attempt) = phase else { return }
+        guard let attempt else { return }
         let stage: SessionError.Stage =
             switch attempt.step {
             case _ where attempt.isQueued: .queue
@@ -591,7 +547,7 @@ package struct SessionMachine: Sendable {
     }
 
     /// Keeps the session: the service bills by generation, ends one when no frames arrive, and may start another.
-    private mutating func generationEnded(_ reason: String?, _ attempt: inout Attempt) {
+    private mutating func generationEnded(_ reason: String?) {
         let words = reason?.printable(limit: 200) ?? ""
         let code: DecartErrorCode? =
             if words.lowercased().contains("credit") {
@@ -601,8 +557,8 @@ package struct SessionMachine: Sendable {
             } else {
                 nil
             }
-        attempt.generation = .ended(code)
-        attempt.watchdog.pause()
+        attempt?.generation = .ended(code)
+        attempt?.watchdog.pause()
         guard let code else {
             return report(.note("The service ended the generation" + (words.isEmpty ? "" : ": \(words)")))
         }
@@ -614,7 +570,7 @@ package struct SessionMachine: Sendable {
     /// The error for a service that closes the session now, after it has ended the generation for a named cause. The
     /// media path may close before the channel. Permanent, because a new session would end the same way.
     private var causeOfEnd: SessionError? {
-        guard case .running(let attempt) = phase, case .ended(let code?) = attempt.generation else { return nil }
+        guard case .ended(let code?)? = attempt?.generation else { return nil }
         var error = Self.generationError(code, "ended the generation and closed the session")
         error.isPermanent = true
         return error
@@ -629,14 +585,17 @@ package struct SessionMachine: Sendable {
         return SessionError(code, words, stage: .generation)
     }
 
-    /// The service renegotiates the direct connection, for example to bring its output track back. Its offer is ignored
-    /// while ours is in flight: a rollback of ours could leave our m-lines where the service puts its own.
-    private mutating func offered(_ sdp: String, _ attempt: inout Attempt) {
-        switch attempt.offer {
-        case .answered: emit(.applyOffer(attempt.id, sdp: sdp))
-        case .first, .renegotiation: report(.note("Ignored: an offer of the service while ours waits for its answer"))
-        case .none: report(.note("Ignored: an offer does not belong to this kind of session"))
-        }
+    private mutating func answered(_ sdp: String, _ id: AttemptID) {
+        let isLater = attempt?.offers.isRenegotiating == true
+        guard attempt?.offers.answered() == true else { return report(.note("Ignored: an answer without an offer")) }
+        if isLater { emit(.cancel(.renegotiationAnswer(id))) }
+        emit(.applyAnswer(id, sdp: sdp))
+    }
+
+    /// The service renegotiates the direct connection, for example to bring its output track back.
+    private mutating func offered(_ sdp: String, _ id: AttemptID) {
+        if let refusal = attempt?.offers.refusalOfRemoteOffer { return report(.note("Ignored: \(refusal)")) }
+        emit(.applyOffer(id, sdp: sdp))
     }
 
     private func closeError(_ code: Int?, _ reason: String) -> SessionError {
@@ -655,52 +614,47 @@ package struct SessionMachine: Sendable {
             if case .failed = event { endPreviousMedia() }
             return
         }
-        guard case .running(var attempt) = phase, attempt.id == id, attempt.step >= .negotiating else { return }
+        guard let attempt, attempt.id == id, attempt.step >= .negotiating else { return }
         switch event {
         case .offer(let sdp):
-            switch attempt.offer {
-            case .first, .renegotiation: return report(.note("Ignored: an offer while another waits for its answer"))
-            case .none: attempt.offer = .first
-            case .answered:
-                attempt.offer = .renegotiation
+            guard let candidates = self.attempt?.offers.begin() else {
+                return report(.note("Ignored: an offer while another waits for its answer"))
+            }
+            if self.attempt?.offers.isRenegotiating == true {
                 emit(.schedule(.renegotiationAnswer(id), after: configuration.renegotiationTimeout))
             }
             emit(.send(id, .offer(sdp: sdp)))
-            for candidate in attempt.heldCandidates { emit(.send(id, .iceCandidate(candidate))) }
-            attempt.heldCandidates = []
+            for candidate in candidates { emit(.send(id, .iceCandidate(candidate))) }
         case .answer(let sdp):
             emit(.send(id, .answer(sdp: sdp)))
         case .candidate(let candidate):
-            if attempt.offer != .none {
-                emit(.send(id, .iceCandidate(candidate)))
-            } else if attempt.heldCandidates.count < 256 {
-                attempt.heldCandidates.append(candidate)
-            }
+            if self.attempt?.offers.sends(candidate) == true { emit(.send(id, .iceCandidate(candidate))) }
         case .connected(let ice, let dtls):
-            guard attempt.step == .negotiating else { return }
-            attempt.step = .connected
-            leaveQueue(&attempt)
-            transportDetected(attempt.transport)
-            hasBeenConnected = true
-            limit.begin(now: now)
-            watchLimit(now)
-            snapshot.lastError = nil
-            snapshot.phases.ice = ice
-            snapshot.phases.dtls = dtls
-            snapshot.phases.connected = now - attempt.startedAt
-            emit(.cancel(.mediaConnect(id)))
-            emit(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
-            emit(.schedule(.stable(id), after: configuration.stableAfter))
+            if attempt.step == .negotiating { connected(attempt, ice: ice, dtls: dtls, now) }
         case .firstFrame:
             if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
             endPreviousMedia()
         case .failed(let error):
             attemptFailed(causeOfEnd ?? error, now, jitter)
-            return
         case .stopped:
-            return
+            break
         }
-        phase = .running(attempt)
+    }
+
+    private mutating func connected(_ attempt: Attempt, ice: Duration?, dtls: Duration?, _ now: Duration) {
+        self.attempt?.step = .connected
+        leaveQueue()
+        confirm(detection.current)
+        hasBeenConnected = true
+        limit.begin(now: now)
+        watchLimit(now)
+        snapshot.lastError = nil
+        snapshot.phases.ice = ice
+        snapshot.phases.dtls = dtls
+        snapshot.phases.connected = now - attempt.startedAt
+        emit(.cancel(.mediaConnect(attempt.id)))
+        emit(.schedule(.mediaSample(attempt.id), after: configuration.mediaSampleInterval))
+        emit(.schedule(.stable(attempt.id), after: configuration.stableAfter))
     }
 
     private mutating func sampled(
@@ -710,14 +664,12 @@ package struct SessionMachine: Sendable {
             if previousMedia?.watchdog.sample(traffic, now: now) == true { endPreviousMedia() }
             return
         }
-        guard case .running(var attempt) = phase, attempt.id == id, attempt.step == .connected else { return }
+        guard isCurrent(id, at: .connected) else { return }
         // A service in a room starts only once it has found our track there, so its first media may take longer.
-        let isFresh = attempt.transport == .livekit && traffic.received == 0
-        let isDead = attempt.watchdog.sample(
-            traffic, now: now, minimumTimeout: isFresh ? configuration.connectionTimeout : .zero)
-        phase = .running(attempt)
-        guard isDead else { return }
-        if attempt.watchdog.expectsMedia {
+        let isFresh = detection.current == .livekit && traffic.received == 0
+        let minimum = isFresh ? configuration.connectionTimeout : .zero
+        guard attempt?.watchdog.sample(traffic, now: now, minimumTimeout: minimum) == true else { return }
+        if attempt?.watchdog.expectsMedia == true {
             let seconds = configuration.mediaTimeout.components.seconds
             attemptFailed(
                 SessionError(
@@ -747,16 +699,14 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func pump(_ now: Duration) {
-        guard case .running(var attempt) = phase else { return }
-        sendInitialStateIfDue(&attempt, now)
-        phase = .running(attempt)
-        guard attempt.takesPrompts else { return }
+        sendInitialStateIfDue(now)
+        guard let attempt, attempt.takesPrompts else { return }
         for message in prompts.nextMessages(now: now) { emit(.send(attempt.id, message)) }
     }
 
     private mutating func planAcks(_ now: Duration) {
         var deadline: Duration?
-        if case .running = phase { deadline = prompts.nextDeadline }
+        if attempt != nil { deadline = prompts.nextDeadline }
         guard deadline != ackDeadline else { return }
         ackDeadline = deadline
         if let deadline {
@@ -773,10 +723,10 @@ package struct SessionMachine: Sendable {
         case .retry:
             if case .backingOff = phase { begin(now) }
         case .limit:
-            watchLimit(now, isTimer: true)
+            watchLimit(now, mayEnd: true)
         case .acks:
             ackDeadline = nil
-            guard case .running = phase else { return }
+            guard attempt != nil else { return }
             for result in prompts.expire(now: now) { report(.promptResult(result)) }
         case .opening(let id):
             guard isCurrent(id, at: .opening) else { return }
@@ -784,22 +734,22 @@ package struct SessionMachine: Sendable {
                 timeout("The service could not be reached in time. Check base-url and the network", stage: .connect),
                 now, jitter)
         case .statusTimeout(let id):
-            guard isCurrent(id, at: .open) else { return }
-            with(id) { machine, attempt in if !attempt.isQueued { machine.beginInitialState(&attempt, now) } }
+            guard isCurrent(id, at: .open), attempt?.isQueued == false else { return }
+            beginInitialState(now)
         case .initialAck(let id):
-            guard case .running(let attempt) = phase, attempt.id == id, !attempt.initialStateAcked else { return }
+            guard isCurrent(id), attempt?.initialStateAcked == false else { return }
             attemptFailed(
                 timeout("The service did not acknowledge the first prompt and image in time", stage: .initialState),
                 now, jitter)
         case .roomInfo(let id):
-            guard case .running(let attempt) = phase, attempt.id == id, attempt.step < .negotiating else { return }
-            if attempt.transport == .livekit {
+            guard let attempt, attempt.id == id, attempt.step < .negotiating else { return }
+            if detection.current == .livekit {
                 attemptFailed(
                     timeout(
                         "The service did not send a room in time. Set transport=webrtc if it has no rooms",
                         stage: .media), now, jitter)
             } else {
-                with(id) { $0.chooseTransport(.webrtc, &$1) }
+                choose(.webrtc)
             }
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
@@ -808,16 +758,13 @@ package struct SessionMachine: Sendable {
                     "The media connection was not established in time. Check that UDP passes, or set turn-servers",
                     stage: .media), now, jitter)
         case .renegotiationAnswer(let id):
-            with(id) { machine, attempt in
-                guard attempt.offer == .renegotiation else { return }
-                attempt.offer = .answered
-                machine.emit(.rollbackOffer(id))
-                machine.report(
-                    .warning(
-                        machine.timeout(
-                            "The service did not answer a later offer in time; the media stay as they were",
-                            stage: .media)))
-            }
+            guard isCurrent(id), attempt?.offers.rollback() == true else { return }
+            emit(.rollbackOffer(id))
+            report(
+                .warning(
+                    timeout(
+                        "The service did not answer a later offer in time; the media stay as they were", stage: .media))
+            )
         case .mediaSample(let id):
             guard previousMedia?.id == id || isCurrent(id, at: .connected) else { return }
             emit(.schedule(timer, after: configuration.mediaSampleInterval))
@@ -829,9 +776,8 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    /// Only `.timerFired(.limit)` may end the session here: other callers hold a copy of the attempt, which is written
-    /// back later.
-    private mutating func watchLimit(_ now: Duration, isTimer: Bool = false) {
+    /// - Parameter mayEnd: false in the middle of another event, which then ends the session by the timer.
+    private mutating func watchLimit(_ now: Duration, mayEnd: Bool = false) {
         switch phase {
         case .running, .backingOff: break
         case .idle, .stopped, .failed: return
@@ -843,7 +789,7 @@ package struct SessionMachine: Sendable {
             report(.ending(left: left))
             emit(.schedule(.limit, after: left))
         case .over(let allowed):
-            guard isTimer else { return emit(.schedule(.limit, after: .zero)) }
+            guard mayEnd else { return emit(.schedule(.limit, after: .zero)) }
             endAttempt(keepingMedia: false)
             fail(
                 Self.expired(
@@ -877,17 +823,15 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    private func isCurrent(_ id: AttemptID, at step: Attempt.Step? = nil) -> Bool {
-        guard case .running(let attempt) = phase, attempt.id == id else { return false }
-        return step.map { $0 == attempt.step } ?? true
+    /// The attempt of `.running`; nil in other phases.
+    private var attempt: Attempt? {
+        get { if case .running(let attempt) = phase { attempt } else { nil } }
+        set { if let newValue { phase = .running(newValue) } }
     }
 
-    /// Lends a copy of the attempt, if it is the current one, and writes it back. `body` must not call `attemptFailed`,
-    /// because writing back would undo that.
-    private mutating func with(_ id: AttemptID, _ body: (inout SessionMachine, inout Attempt) -> Void) {
-        guard case .running(var attempt) = phase, attempt.id == id else { return }
-        body(&self, &attempt)
-        phase = .running(attempt)
+    private func isCurrent(_ id: AttemptID, at step: Attempt.Step? = nil) -> Bool {
+        guard let attempt, attempt.id == id else { return false }
+        return step.map { $0 == attempt.step } ?? true
     }
 
     private mutating func emit(_ action: SessionAction) {
