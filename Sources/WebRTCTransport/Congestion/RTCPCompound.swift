@@ -6,6 +6,8 @@ enum RTCPCompound {
         var count: UInt8
         /// The packet after its four-byte common header, without padding.
         var body: UnsafeRawBufferPointer
+        /// Header, body and padding.
+        var bytes: UnsafeRawBufferPointer
     }
 
     /// Stops at the first malformed header.
@@ -23,7 +25,8 @@ enum RTCPCompound {
             visit(
                 Packet(
                     type: compound[at + 1], count: compound[at] & 0x1f,
-                    body: UnsafeRawBufferPointer(rebasing: compound[(at + 4)..<end])))
+                    body: UnsafeRawBufferPointer(rebasing: compound[(at + 4)..<end]),
+                    bytes: UnsafeRawBufferPointer(rebasing: compound[at..<(at + length)])))
             at += length
         }
     }

@@ -62,21 +62,17 @@ package struct BundleDemuxer {
     package func rtcp(_ compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(compound.count)
-        var at = 0
-        while compound.count - at >= 8 {
-            let length = Int(compound.bigEndian16(at: at + 2)) * 4 + 4
-            guard compound[at] >> 6 == 2, length >= 8, length <= compound.count - at else { break }
-            let type = compound[at + 1]
-            if type == 200, length >= 28, kinds[compound.bigEndian32(at: at + 4)] != kind {
-                let words = (length - 20) / 4 - 1
-                result += [compound[at], 201, UInt8(truncatingIfNeeded: words >> 8), UInt8(truncatingIfNeeded: words)]
-                result += compound[(at + 4)..<(at + 8)]
-                result += compound[(at + 28)..<(at + length)]
-            } else if kind == .video || type != 205 || compound[at] & 0x1f != 15 {
+        RTCPCompound.forEachPacket(in: compound) { packet in
+            let bytes = packet.bytes
+            if packet.type == 200, bytes.count >= 28, kinds[bytes.bigEndian32(at: 4)] != kind {
+                let words = (bytes.count - 20) / 4 - 1
+                result += [bytes[0], 201, UInt8(truncatingIfNeeded: words >> 8), UInt8(truncatingIfNeeded: words)]
+                result += bytes[4..<8]
+                result += bytes[28...]
+            } else if kind == .video || packet.type != 205 || packet.count != 15 {
                 // transport-cc feedback concerns video only.
-                result += compound[at..<(at + length)]
+                result += bytes
             }
-            at += length
         }
         return result
     }

@@ -4,21 +4,14 @@ package enum RTCPFeedback {
     /// Returns the last REMB in a compound packet, bit/s; nil if there is none before the first damaged packet.
     package static func remoteBitrateEstimate(in compound: UnsafeRawBufferPointer) -> Int? {
         var found: Int?
-        var at = 0
-        while compound.count - at >= 4 {
-            let length = (Int(compound[at + 2]) << 8 | Int(compound[at + 3])) * 4 + 4
-            guard compound[at] >> 6 == 2, length <= compound.count - at else { return found }
+        RTCPCompound.forEachPacket(in: compound) { packet in
             // PSFB (206), application layer feedback (FMT 15), "REMB" after two SSRCs.
-            if compound[at + 1] == 206, compound[at] & 0x1f == 15, length >= 20,
-                compound[at + 12] == 0x52, compound[at + 13] == 0x45, compound[at + 14] == 0x4d,
-                compound[at + 15] == 0x42
-            {
-                let exponent = Int(compound[at + 17] >> 2)
-                let mantissa = Int(compound[at + 17] & 3) << 16 | Int(compound[at + 18]) << 8 | Int(compound[at + 19])
-                let bitrate = exponent > 40 ? Int.max : mantissa << exponent
-                found = bitrate
-            }
-            at += length
+            let body = packet.body
+            guard packet.type == 206, packet.count == 15, body.count >= 16, body.bigEndian32(at: 8) == 0x5245_4d42
+            else { return }
+            let exponent = Int(body[13] >> 2)
+            let mantissa = Int(body[13] & 3) << 16 | Int(body.bigEndian16(at: 14))
+            found = exponent > 40 ? Int.max : mantissa << exponent
         }
         return found
     }
