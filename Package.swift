@@ -66,14 +66,19 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
 
-        // Floor 3: what users and tests see.
+        // Floor 3: what stands between the pads of an element and a peer connection, and `mirror`.
+        .target(
+            name: "MediaPipeline", dependencies: ["GStreamerKit", "DecartProtocol", "WebRTCTransport"],
+            swiftSettings: swiftSettings),
         .target(
             name: "MirrorElement", dependencies: ["CFlipKernels", "GStreamerKit"], swiftSettings: swiftSettings),
+
+        // Floor 4: what users and tests see.
         .target(
             name: "DecartElements",
             dependencies: [
-                "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE", "MediaSecurity",
-                "WebRTCTransport", "Signalling", "LiveKitTransport",
+                "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
+                "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -89,7 +94,7 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
 
-        // Floor 4: products.
+        // Floor 5: products.
         // The plugin carries its own Swift runtime: a dynamic one installs crash-signal handlers in the host process.
         // Only the descriptor is exported.
         .target(
@@ -158,6 +163,8 @@ let package = Package(
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
+            name: "MediaPipelineTests", dependencies: ["MediaPipeline", "GStreamerKit"], swiftSettings: swiftSettings),
+        .testTarget(
             name: "StandInServerTests",
             dependencies: [
                 "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "WebRTCTransport",
@@ -172,8 +179,8 @@ let package = Package(
         .testTarget(
             name: "DecartElementsTests",
             dependencies: [
-                "CFlipKernels", "CGStreamer", "DecartElements", "StandInServer", "GStreamerKit", "DecartProtocol",
-                "ICE", "TestSupport",
+                "CFlipKernels", "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
+                "DecartProtocol", "ICE", "TestSupport",
             ],
             swiftSettings: swiftSettings),
     ]

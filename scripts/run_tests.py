@@ -87,9 +87,8 @@ EXPECTED = {
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
 TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests")
 # They have no session, or one that only takes the frames: the transport makes no difference.
-INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "FrameLineTests", "TimelineTests", "LatencyMarkerSchedulerTests",
-               "CameraTests", "CameraTestsDevices", "CameraTestsMute", "CameraTestsPreview", "ColourTests", "FitTests",
-               "InputFormatTests", "ImageTests")
+INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "CameraTests", "CameraTestsDevices", "CameraTestsMute",
+               "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests")
 # What `transport=livekit` and `transport=webrtc` insist on, `auto` finds out: they differ from the two services behind
 # `auto` in how a session starts, fails and ends.
 CONNECTING = ("AudioTests", "BusMessageTests", "CallbackTeardownTests", "ChattyServiceTests", "EndOfStreamTests",

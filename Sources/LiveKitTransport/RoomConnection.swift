@@ -395,13 +395,3 @@ private final class LatestBitrateTarget: Sendable {
         }
     }
 }
-
-extension SessionError {
-    /// Converts the error of a peer connection into an error of the media stage.
-    package init(_ error: PeerConnectionError) {
-        let text = error.message
-        self.init(
-            .webRTC, (text.first.map { $0.uppercased() + text.dropFirst() } ?? "") + ".", stage: .media,
-            isPermanent: [.fingerprintMismatch, .missingElement].contains(error.code))
-    }
-}

@@ -1,5 +1,4 @@
 import ICE
-import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

@@ -1,5 +1,4 @@
 import ICE
-import Synchronization
 
 /// An agent that collects its events and datagrams.
 final class TestPeer: Sendable {

@@ -1,7 +1,6 @@
 import DecartProtocol
 import DecartSession
 import Signalling
-import Synchronization
 import Testing
 
 @Suite("A channel whose owner is busy", .timeLimit(.minutes(1)))

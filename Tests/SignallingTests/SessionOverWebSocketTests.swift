@@ -3,7 +3,6 @@ import DecartProtocol
 import DecartSession
 import Dispatch
 import Signalling
-import Synchronization
 import Testing
 
 private final class PlayedMedia: MediaTransport {

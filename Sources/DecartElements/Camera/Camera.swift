@@ -3,7 +3,6 @@ import DecartProtocol
 import GStreamerKit
 import MirrorElement
 import Glibc
-import Synchronization
 
 struct Camera: Sendable {
     let device: Device

@@ -1,6 +1,7 @@
 // Computes the part of the camera's frame to use: first the user's crop, then the model's aspect ratio. Pure arithmetic
 // on sizes; crops start at even pixels, because chroma is subsampled.
 import GStreamerKit
+import MediaPipeline
 
 enum CropRequest: Sendable, Equatable {
     case all

@@ -1,6 +1,7 @@
 // The stage between capture and mirror: crops frames to the part that the user asked for and to the aspect ratio that
 // is sent, so that the preview shows what the service gets. It knows frames; it must not know devices or sessions.
 import GStreamerKit
+import MediaPipeline
 import MirrorElement
 import Synchronization
 

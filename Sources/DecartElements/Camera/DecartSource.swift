@@ -5,6 +5,7 @@
 // set.
 import DecartProtocol
 import GStreamerKit
+import MediaPipeline
 import MirrorElement
 import Synchronization
 

@@ -2,6 +2,7 @@
 // requests from `decarttransform`, which publishes audio as long as that pad exists. This file knows devices; it must
 // not know sessions.
 import GStreamerKit
+import MediaPipeline
 import Synchronization
 
 // @unchecked: elements and pads lock themselves; the rest is confined to the thread that changes the element's state.

@@ -2,6 +2,7 @@
 //
 // Every method runs on the session's queue, which may block in GStreamer.
 import GStreamerKit
+import MediaPipeline
 import WebRTCTransport
 
 extension MediaPath {

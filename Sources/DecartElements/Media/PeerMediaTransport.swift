@@ -8,7 +8,6 @@ import DecartSession
 import GStreamerKit
 import ICE
 import LiveKitTransport
-import Synchronization
 import WebRTCTransport
 
 // @unchecked: the fields belong to the session's queue; `path` protects itself.

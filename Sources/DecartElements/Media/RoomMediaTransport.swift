@@ -7,6 +7,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import LiveKitTransport
+import MediaPipeline
 import Synchronization
 import WebRTCTransport
 
@@ -54,7 +55,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         guard case .room(let url, let token) = start, let access = path.settings.room else { return }
         path.start()
         let settings = path.settings
-        let size = settings.size.current
+        let size = settings.video.size.current
         var configuration = RoomConnectionConfiguration(
             room: RoomConfiguration(
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
@@ -66,9 +67,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = access.allowsInsecure
         configuration.peer = settings.connection
-        let layers = settings.layers
+        let layers = settings.video.layers
         configuration.peer.simulcast = layers.map(\.rid)
-        var allocation = settings.allocation(of: layers)
+        var allocation = settings.video.allocation(of: layers)
         configuration.room.layers = zip(layers, allocation.allocate(configuration.room.bitrate)).map { layer, bitrate in
             let part = layer.size(of: size)
             return RoomConfiguration.Layer(rid: layer.rid, width: part.width, height: part.height, bitrate: bitrate)

@@ -4,6 +4,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import ICE
+import MediaPipeline
 import Signalling
 import Synchronization
 import WebRTCTransport
@@ -110,13 +111,13 @@ extension SessionPlan {
         let format = try format(settings, model, transport)
         let range = settings.bitrateRange(transport)
         var media = MediaSettings(
-            size: size, framerate: min(format.framerate, settings.maxFramerate(transport)),
-            bitrate: settings.startBitrate(transport), encoder: settings.encoder,
-            followsReceived: settings.outputSize == .received)
-        media.format = format
+            video: VideoSendSettings(
+                size: size, framerate: min(format.framerate, settings.maxFramerate(transport)),
+                bitrate: settings.startBitrate(transport), encoder: settings.encoder),
+            format: format, followsReceived: settings.outputSize == .received)
         media.label = settings.trackLabel
         // No simulcast with VP9, which has layers of its own (SVC).
-        media.simulcast = settings.simulcast && transport == .livekit && settings.videoCodec(transport) != .vp9
+        media.video.simulcast = settings.simulcast && transport == .livekit && settings.videoCodec(transport) != .vp9
         media.connection.codec = settings.videoCodec(transport)
         media.connection.bitrateRange = range
         media.connection.startBitrate = settings.startBitrate(transport)

@@ -2,6 +2,7 @@
 import DecartProtocol
 import DecartSession
 import GStreamerKit
+import MediaPipeline
 
 struct TransformSettings: PropertyStorage {
     var baseURL = ServiceURL.defaultBase
@@ -94,19 +95,6 @@ enum ReferenceImageSource: Sendable {
 // MARK: Choices
 
 extension TransformSettings {
-    enum Fit: String, PropertyEnumeration {
-        case crop, letterbox, stretch
-
-        static let typeName = "GstDecartFit"
-        var blurb: String {
-            switch self {
-            case .crop: "Crop two sides"
-            case .letterbox: "Add black borders"
-            case .stretch: "Change the aspect ratio"
-            }
-        }
-    }
-
     enum OutputSize: String, PropertyEnumeration {
         case model, received
 
@@ -206,20 +194,6 @@ extension TransformSettings {
             case .landscape: "Wider than high"
             case .portrait: "Higher than wide"
             }
-        }
-    }
-}
-
-enum Fallback: String, PropertyEnumeration {
-    case freeze, black, passthrough, none
-
-    static let typeName = "GstDecartFallback"
-    var blurb: String {
-        switch self {
-        case .freeze: "The last transformed frame; black before the first one"
-        case .black: "Black frames, after half a second"
-        case .passthrough: "The raw input, after half a second: only if viewers may see it"
-        case .none: "GAP events"
         }
     }
 }

@@ -4,6 +4,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import ICE
+import MediaPipeline
 import WebRTCTransport
 
 enum TransformStatistics {

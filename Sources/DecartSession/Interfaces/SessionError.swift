@@ -49,16 +49,6 @@ extension SessionError {
     }
 }
 
-extension String {
-    /// Makes a peer's text safe to show: replaces control characters and cuts it off after `limit` Unicode scalars.
-    package func printable(limit: Int) -> String {
-        let scalars = unicodeScalars.prefix(limit).map { scalar -> Character in
-            scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value) ? " " : Character(scalar)
-        }
-        return String(scalars) + (unicodeScalars.count > limit ? "…" : "")
-    }
-}
-
 extension SessionIdentity {
     /// Makes the service's names printable, because they become properties and go into messages and tokens.
     var printable: SessionIdentity {

@@ -1,6 +1,5 @@
 import GStreamerKit
 import Glibc
-import Synchronization
 import WebRTCTransport
 
 /// VP8 frames that are encoded once and sent repeatedly: media without the cost of an encoder.

@@ -1,7 +1,6 @@
 import CGStreamer
 import GStreamerKit
 import StandInServer
-import Synchronization
 import Testing
 
 extension ElementTests {

@@ -11,9 +11,9 @@ struct AudioFrame {
 }
 
 // @unchecked: elements and pads lock themselves; mutable state is in the mutex.
-final class AudioInput: @unchecked Sendable {
+package final class AudioInput: @unchecked Sendable {
     /// Caps of the sink pad and of its template.
-    static let caps = "audio/x-raw"
+    package static let caps = "audio/x-raw"
 
     let pad: GhostPad
     private let gate: InputGate

@@ -1,19 +1,21 @@
 // Decides for each input frame, on upstream's thread, whether it enters the element. A live input never waits here. One
 // that is not live waits for the session and then for the clock; the gate drops its frames for the rate limit only.
 import Dispatch
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 
-struct InputCounters: Sendable {
-    var framesIn: UInt64 = 0
+package struct InputCounters: Sendable {
+    package var framesIn: UInt64 = 0
     /// Frames lost because there was no session, or because the encoding branch was busy.
-    var framesDropped: UInt64 = 0
+    package var framesDropped: UInt64 = 0
     /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested.
-    var framesRateLimited: UInt64 = 0
-    var framesSent: UInt64 = 0
+    package var framesRateLimited: UInt64 = 0
+    package var framesSent: UInt64 = 0
+
+    package init() {}
 }
 
-final class InputGate: Sendable {
+package final class InputGate: Sendable {
     private struct State {
         /// Attempts of the media paths that take frames; a raw fallback counts as one.
         var open: Set<Int> = []
@@ -43,11 +45,11 @@ final class InputGate: Sendable {
 
     init(pacing: InputPacing) { self.pacing = pacing }
 
-    func setMaximumRate(framesPerSecond: Int) {
+    package func setMaximumRate(framesPerSecond: Int) {
         state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
     }
 
-    var counters: InputCounters { state.withLock(\.counters) }
+    package var counters: InputCounters { state.withLock(\.counters) }
 
     func isOpen(attempt: Int) -> Bool { state.withLock { $0.open.contains(attempt) } }
 
@@ -55,7 +57,7 @@ final class InputGate: Sendable {
     var isOpen: Bool { state.withLock(\.isOpen) }
 
     /// Adds a media path; the gate is open while there is one.
-    func open(attempt: Int) {
+    package func open(attempt: Int) {
         let isFirst = state.withLock { state in
             defer { state.open.insert(attempt) }
             return !state.isOpen
@@ -64,19 +66,19 @@ final class InputGate: Sendable {
         changed.signal()
     }
 
-    func close(attempt: Int) { _ = state.withLock { $0.open.remove(attempt) } }
+    package func close(attempt: Int) { _ = state.withLock { $0.open.remove(attempt) } }
 
     /// Frames pass in PLAYING only.
-    func set(playing: Bool) {
+    package func set(playing: Bool) {
         state.withLock { $0.playing = playing }
         changed.signal()
     }
 
     /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
-    var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
+    package var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
 
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
-    func set(flushing: Bool) {
+    package func set(flushing: Bool) {
         change { state in
             state.flushing = flushing
             if !flushing { state.nextDue = nil }
@@ -86,13 +88,13 @@ final class InputGate: Sendable {
 
     /// Wakes a waiting streaming thread and refuses every frame until `prepare`. The element calls this before it
     /// deactivates its pads.
-    func stop() { change { $0.isStopping = true } }
+    package func stop() { change { $0.isStopping = true } }
 
     /// Does the same before the pad is removed, until `renew`.
     func close() { change { $0.isClosing = true } }
 
     /// Called before the pads are activated.
-    func prepare() {
+    package func prepare() {
         change { ($0.isStopping, $0.flushing, $0.nextDue) = (false, false, nil) }
         pacing.reset()
     }
@@ -122,21 +124,21 @@ final class InputGate: Sendable {
         pacing.reset()
     }
 
-    func take(segment: Event) { state.withLock { $0.segment = segment } }
+    package func take(segment: Event) { state.withLock { $0.segment = segment } }
 
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
-    func countDropped() { state.withLock { $0.counters.framesDropped &+= 1 } }
+    package func countDropped() { state.withLock { $0.counters.framesDropped &+= 1 } }
 
-    func runningTime(of buffer: Buffer) -> ClockTime? {
+    package func runningTime(of buffer: Buffer) -> ClockTime? {
         let segment = state.withLock(\.segment)
         return buffer.pts.flatMap { segment?.runningTime(of: $0) }
     }
 
-    enum Admission { case passes, dropped, refused }
+    package enum Admission { case passes, dropped, refused }
 
     /// Called on upstream's thread. `pad` is the element's sink pad; `element` provides the clock.
     /// - Returns: `dropped` if a live frame is lost, `refused` if a flush or the rate limit takes it.
-    func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
+    package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let time = runningTime(of: buffer)
         let isLive =
             state.withLock { state in
@@ -158,7 +160,7 @@ final class InputGate: Sendable {
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
 
     /// An unknown source counts as live, so that it is never blocked.
-    var isLive: Bool { state.withLock { $0.isLive ?? true } }
+    package var isLive: Bool { state.withLock { $0.isLive ?? true } }
 
     private func learnLiveness(_ pad: Pad) -> Bool {
         let live = pad.queryPeerLatency()?.live ?? true
@@ -206,8 +208,10 @@ final class InputGate: Sendable {
 
 /// Offset that is added to the running time of inputs that are not live, so that their first buffer plays now. Video
 /// and audio share it, so that those of one file stay in sync.
-final class InputPacing: Sendable {
+package final class InputPacing: Sendable {
     private let offset = Mutex<Int64?>(nil)
+
+    package init() {}
 
     /// - Parameter time: running time of the buffer at hand.
     func offset(for time: ClockTime, now: ClockTime) -> Int64 {

@@ -1,13 +1,13 @@
 // Audio formats inside the element: the input and output of Opus.
 import GStreamerKit
 
-enum AudioFormat {
+package enum AudioFormat {
     static let rate: UInt64 = 48_000
     /// Caps of the encoder's input: as many channels as `audio_sink` gets, at most two.
     static let sentCaps =
         "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[ 1, 2 ], layout=(string)interleaved"
     /// Caps of `audio_src`: constant, whatever the remote peer sends.
-    static let returnedCaps =
+    package static let returnedCaps =
         "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)2, layout=(string)interleaved, channel-mask=(bitmask)0x3"
     private static let returnedFrame = 4
     /// Duration of one Opus packet, ns. RFC 7587 4.2 allows others, but 20 ms is what peers send.

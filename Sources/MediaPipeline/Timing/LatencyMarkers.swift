@@ -1,23 +1,23 @@
 // `timestamps=capture`: measures how long a frame is in flight, by a number stamped into a sent frame and found in a
 // returned one. This file knows pixels and running times; it must not know sessions or sockets.
 import DecartProtocol
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 
 /// State shared by the media paths of one run.
-final class CaptureTiming: Sendable {
+package final class CaptureTiming: Sendable {
     let element: ElementHandle
     private let output: VideoOutput
     private let isUnanswered = Atomic(false)
     private let glassToGlass = Mutex(DelayFilter(window: 15))
 
-    init(element: ElementHandle, output: VideoOutput) {
+    package init(element: ElementHandle, output: VideoOutput) {
         self.element = element
         self.output = output
     }
 
     /// Time from a frame's input running time until it is decoded, ns; nil before the first measurement.
-    var glassToGlassTime: Int64? { glassToGlass.withLock(\.value) }
+    package var glassToGlassTime: Int64? { glassToGlass.withLock(\.value) }
 
     /// The service has been found not to return markers: media paths created from now on stamp no frames.
     var isSilent: Bool { isUnanswered.load(ordering: .relaxed) }
@@ -42,7 +42,7 @@ final class CaptureTiming: Sendable {
 }
 
 /// The markers of one media path: the input's thread stamps, the decoder's thread reads.
-final class LatencyMarkers: Sendable {
+package final class LatencyMarkers: Sendable {
     private struct State {
         var ledger: LatencyMarkerScheduler
         /// Format of the sent frames.
@@ -60,7 +60,7 @@ final class LatencyMarkers: Sendable {
     /// Queries the network's round-trip time; the answer comes later, on another thread.
     private let askRoundTrip: @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
 
-    init(
+    package init(
         attempt: Int, timing: CaptureTiming,
         askRoundTrip: @escaping @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
     ) {
@@ -74,7 +74,7 @@ final class LatencyMarkers: Sendable {
     // MARK: Sent frames
 
     /// Returns the frame to send: a stamped copy if it gets a number, else the frame itself.
-    func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {
+    package func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {
         let now = timing.element.unowned.currentRunningTime
         let marked = state.withLock { state -> (UInt16, VideoInfo)? in
             state.hasSent = true

@@ -1,37 +1,45 @@
 // Configuration and counters of the output, as plain values.
-import GStreamerKit
+package import GStreamerKit
 
-struct OutputCounters: Sendable {
+package struct OutputCounters: Sendable {
     /// Decoded frames from the service.
-    var received: UInt64 = 0
-    var pushed: UInt64 = 0
+    package var received: UInt64 = 0
+    package var pushed: UInt64 = 0
     /// Pushed frames that stood in for missing ones.
-    var fallbackFrames: UInt64 = 0
+    package var fallbackFrames: UInt64 = 0
     /// Frames dropped because downstream was still busy.
-    var droppedLate: UInt64 = 0
+    package var droppedLate: UInt64 = 0
+
+    package init() {}
 }
 
 /// Stream ID and group ID of one start of the element; the group ID ties its video and audio together.
-struct StreamIdentity: Sendable {
+package struct StreamIdentity: Sendable {
     let id = "decart/\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
     let groupID = Event.nextGroupID()
 }
 
 /// Size and frame rate of I420 video.
-struct OutputFormat: Sendable, Equatable {
-    var width: Int
-    var height: Int
-    var framerate: (Int, Int)
+package struct OutputFormat: Sendable, Equatable {
+    package var width: Int
+    package var height: Int
+    package var framerate: (Int, Int)
 
-    static func == (a: OutputFormat, b: OutputFormat) -> Bool {
+    package init(width: Int, height: Int, framerate: (Int, Int)) {
+        self.width = width
+        self.height = height
+        self.framerate = framerate
+    }
+
+    package static func == (a: OutputFormat, b: OutputFormat) -> Bool {
         a.width == b.width && a.height == b.height && a.framerate == b.framerate
     }
 
-    var interval: ClockTime {
+    package var interval: ClockTime {
         framerate.0 > 0 ? 1_000_000_000 &* UInt64(max(1, framerate.1)) / UInt64(framerate.0) : 40_000_000
     }
 
-    var capsText: String {
+    package var capsText: String {
         "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), "
             + "framerate=(fraction)\(framerate.0)/\(framerate.1), pixel-aspect-ratio=(fraction)1/1, "
             + "interlace-mode=(string)progressive, colorimetry=(string)bt601"

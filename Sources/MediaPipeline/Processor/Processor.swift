@@ -4,7 +4,6 @@
 //
 // The user's elements may do anything: fail, block, never start. Calls that may block in them are made only on their
 // own threads or on this processor's queue.
-import DecartSession
 import Dispatch
 import GStreamerKit
 import Synchronization

@@ -2,12 +2,12 @@
 // track; it must not know connections.
 //
 // Every method runs on the session's queue, which may block in GStreamer.
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
 // @unchecked: the fields are confined to the session's queue.
-final class AudioPath: @unchecked Sendable {
+package final class AudioPath: @unchecked Sendable {
     private let attempt: Int
     private let track: AudioTrack
     /// Kept for the lifetime of its connection: a new encoder would restart the sequence numbers of the SSRC, and SRTP
@@ -15,13 +15,13 @@ final class AudioPath: @unchecked Sendable {
     private var encoder: (entry: Pad, sink: Pad)?
     private var decoder: (elements: [Element], exit: Pad, source: Pad)?
 
-    init(attempt: Int, track: AudioTrack) {
+    package init(attempt: Int, track: AudioTrack) {
         self.attempt = attempt
         self.track = track
     }
 
     /// - Parameter sink: accepts the encoder's RTP.
-    func send(to sink: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
+    package func send(to sink: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
         let entry: Pad
         if let encoder, encoder.sink.raw == sink.raw {
             entry = encoder.entry
@@ -58,7 +58,7 @@ final class AudioPath: @unchecked Sendable {
     }
 
     /// - Parameter source: pushes RTP, now or later, and may stay unlinked.
-    func receive(from source: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
+    package func receive(from source: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
         stopReceiving(in: bin)
         let decoder = try make()
         let convert = try Element(factory: "audioconvert")
@@ -83,13 +83,13 @@ final class AudioPath: @unchecked Sendable {
     }
 
     /// Stops sending and decoding; the connections stay. May be called more than once.
-    func stop(in bin: Bin) {
+    package func stop(in bin: Bin) {
         track.removeDelivery(attempt: attempt)
         stopReceiving(in: bin)
     }
 
     /// Called after the connections, and the bin with the encoder, have been taken down.
-    func close() {
+    package func close() {
         encoder?.entry.setActive(false)
         encoder = nil
     }

@@ -1,21 +1,21 @@
 // Converts any raw video to I420 frames of the model's size, on a streaming thread of its own. It knows frames and
 // caps; it must not know sessions. Frames end in `deliver`, which never fails and never waits for the network, so that
 // network trouble cannot reach upstream.
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
-import WebRTCTransport
+package import WebRTCTransport
 
 /// A raw frame for the encoder.
-struct EncoderFrame: Sendable {
-    let buffer: Buffer
+package struct EncoderFrame: Sendable {
+    package let buffer: Buffer
     /// Size of this frame; the geometry may change between two frames.
-    let size: (width: Int, height: Int)
-    let runningTime: ClockTime?
+    package let size: (width: Int, height: Int)
+    package let runningTime: ClockTime?
 }
 
 // @unchecked: elements and pads are thread-safe; mutable state is in the mutex.
-final class InputChain: @unchecked Sendable {
-    let gate: InputGate
+package final class InputChain: @unchecked Sendable {
+    package let gate: InputGate
     private let queue: Element
     private let plain: Element
     private let crop: Element
@@ -26,13 +26,13 @@ final class InputChain: @unchecked Sendable {
     private let end = Pad(name: "raw_out", direction: .sink)
     private let elements: [Element]
     private let muted = BlackFrameSource()
-    let processing = ProcessorStage()
+    package let processing = ProcessorStage()
     /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
     private let line = FrameLine<EncoderFrame>()
 
     private struct State {
         var target = (width: 1280, height: 704)
-        var fit = TransformSettings.Fit.crop
+        var fit = Fit.crop
         var rotation = ImageRotation.none
         var input: VideoInfo?
         var inputCaps = ""
@@ -54,7 +54,7 @@ final class InputChain: @unchecked Sendable {
     static let rawAttempt = -1
 
     /// Caps of the sink pad's template.
-    static let caps = "video/x-raw"
+    package static let caps = "video/x-raw"
 
     /// Caps of the frames that go to the encoder.
     static func encodedCaps(width: Int, height: Int) -> String {
@@ -65,7 +65,7 @@ final class InputChain: @unchecked Sendable {
         "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
     }
 
-    init(pacing: InputPacing) throws(GStreamerError) {
+    package init(pacing: InputPacing) throws(GStreamerError) {
         gate = InputGate(pacing: pacing)
         queue = try Element(factory: "queue", name: "input-queue")
         queue.set("max-size-buffers", 2)
@@ -98,7 +98,7 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Formats that videocrop can crop: it accepts all others too, and then fails.
-    static let plainFormats = [
+    package static let plainFormats = [
         "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB",
         "xBGR",
         "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210",
@@ -116,7 +116,7 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Adds the elements to the bin and returns the target for its ghost sink pad.
-    func install(in bin: Bin) throws(GStreamerError) -> Pad {
+    package func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
         try bin.linkChain(elements)
         guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"), let last = sized.staticPad("src")
@@ -149,7 +149,7 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Sets the size of the frames that leave and how the input fits into it, at any time.
-    func configure(width: Int, height: Int, fit: TransformSettings.Fit) {
+    package func configure(width: Int, height: Int, fit: Fit) {
         state.withLock {
             $0.target = (width, height)
             $0.fit = fit
@@ -157,7 +157,7 @@ final class InputChain: @unchecked Sendable {
         }
     }
 
-    func resize(width: Int, height: Int) {
+    package func resize(width: Int, height: Int) {
         state.withLock {
             $0.target = (width, height)
             $0.geometryChanged = true
@@ -165,7 +165,7 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Shrinks the frames if the network cannot carry the full size.
-    func setScale(_ scale: DegradationLadder.Scale) {
+    package func setScale(_ scale: DegradationLadder.Scale) {
         state.withLock { state in
             guard state.scale != scale else { return }
             state.scale = scale
@@ -175,7 +175,7 @@ final class InputChain: @unchecked Sendable {
 
     /// Calls `handler` when a frame is lost: in the leaky queue, which drops the oldest frame of a live input (other
     /// inputs wait), or in a slow processor.
-    func onOverrun(_ handler: @escaping @Sendable () -> Void) {
+    package func onOverrun(_ handler: @escaping @Sendable () -> Void) {
         // `weak` avoids a cycle: the gate's liveness handler retains the queue.
         queue.connect("overrun") { [weak gate] _ in
             if gate?.isLive == true { handler() }
@@ -185,31 +185,33 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Adds a consumer: while one media path takes over from another, there are two.
-    func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
+    package func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
         state.withLock { $0.deliveries[attempt] = deliver }
     }
-    func removeDelivery(attempt: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: attempt) } }
+    package func removeDelivery(attempt: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: attempt) } }
 
     /// Sets a handler that is called once, with the first frame that arrives, whether it is sent or not. The argument
     /// is true if the input, as displayed, is higher than wide.
-    func onShape(_ handler: (@Sendable (_ isPortrait: Bool) -> Void)?) { state.withLock { $0.onShape = handler } }
+    package func onShape(_ handler: (@Sendable (_ isPortrait: Bool) -> Void)?) {
+        state.withLock { $0.onShape = handler }
+    }
 
     /// Called on upstream's thread, in front of the queue.
-    func arrived(_ event: Event) {
+    package func arrived(_ event: Event) {
         guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
         state.withLock { $0.arriving.info = info }
     }
 
     /// Called after a stop: caps and tags of the last stream do not apply to the next start.
-    func reset() {
+    package func reset() {
         gate.reset()
         state.withLock { ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil) }
     }
 
-    func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
+    package func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
 
     /// Called on upstream's thread for each frame.
-    func frameArrived() {
+    package func frameArrived() {
         let (arriving, handler) = state.withLock { state in
             defer { if state.arriving.info != nil { state.onShape = nil } }
             return (state.arriving, state.onShape)
@@ -295,7 +297,7 @@ final class InputChain: @unchecked Sendable {
     }
 
     /// Replaces the input by black frames from the next frame on.
-    func setMuted(_ isMuted: Bool, element: ElementHandle) {
+    package func setMuted(_ isMuted: Bool, element: ElementHandle) {
         guard isMuted else { return muted.stop() }
         muted.start { [weak self] in
             // The element still exists while the gate is open: stopping it closes the gate and then waits for this
@@ -313,7 +315,7 @@ final class InputChain: @unchecked Sendable {
 
 extension InputChain {
     /// Called when the element stops: returns once no black frame is in flight.
-    func finishMuting() { muted.finish() }
+    package func finishMuting() { muted.finish() }
 }
 
 extension VideoInfo {
@@ -321,19 +323,19 @@ extension VideoInfo {
 }
 
 /// Pixels to crop from each side so that the rest has the target's aspect ratio; even, for subsampled chroma.
-struct Cropping: Equatable {
-    var horizontal = 0
-    var vertical = 0
+package struct Cropping: Equatable {
+    package var horizontal = 0
+    package var vertical = 0
 
-    init() {}
+    package init() {}
 
-    init(_ input: VideoInfo, toFill target: (width: Int, height: Int)) {
+    package init(_ input: VideoInfo, toFill target: (width: Int, height: Int)) {
         let (numerator, denominator) = input.pixelAspectRatio
         self.init(
             width: input.width, height: input.height, pixelAspectRatio: (numerator, denominator), target: target)
     }
 
-    init(width: Int, height: Int, pixelAspectRatio: (Int, Int), target: (width: Int, height: Int)) {
+    package init(width: Int, height: Int, pixelAspectRatio: (Int, Int), target: (width: Int, height: Int)) {
         guard width > 0, height > 0, target.width > 0, target.height > 0, pixelAspectRatio.0 > 0, pixelAspectRatio.1 > 0
         else { return }
         let ratio = Double(pixelAspectRatio.0) / Double(pixelAspectRatio.1)
@@ -351,5 +353,5 @@ struct Cropping: Equatable {
 
 extension ImageRotation {
     /// Name of the event that carries a rotation through the chain.
-    static let eventName = "application/x-decart-rotation"
+    package static let eventName = "application/x-decart-rotation"
 }

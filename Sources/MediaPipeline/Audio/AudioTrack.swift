@@ -1,12 +1,12 @@
 // The element's audio: the pads `audio_sink` and `audio_src`, and the frames between them and the media paths. The
 // application enables audio by requesting `audio_sink`; without that pad, none of this exists.
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 
 // @unchecked: mutable state is in the mutex, and no pad or element is touched while it is held.
-final class AudioTrack: @unchecked Sendable {
+package final class AudioTrack: @unchecked Sendable {
     /// Opened and closed by the media paths, even while there is no input.
-    let gate: InputGate
+    package let gate: InputGate
     private let element: ElementHandle
     private let log: DebugCategory
 
@@ -26,14 +26,14 @@ final class AudioTrack: @unchecked Sendable {
     }
     private let state = Mutex(State())
 
-    init(element: ElementHandle, pacing: InputPacing, log: DebugCategory) {
+    package init(element: ElementHandle, pacing: InputPacing, log: DebugCategory) {
         self.element = element
         self.log = log
         gate = InputGate(pacing: pacing)
     }
 
-    var isWanted: Bool { state.withLock { $0.input != nil } }
-    var counters: AudioOutputCounters {
+    package var isWanted: Bool { state.withLock { $0.input != nil } }
+    package var counters: AudioOutputCounters {
         let (output, past) = state.withLock { ($0.output, $0.counters) }
         return output?.counters ?? past
     }
@@ -44,7 +44,7 @@ final class AudioTrack: @unchecked Sendable {
 
     /// Creates the input. Returns nil, with a warning in the log, if there is one already or if an Opus element is
     /// missing.
-    func request() -> Pad? {
+    package func request() -> Pad? {
         let mayCome = state.withLock { state in
             guard state.input == nil, !state.isComing else { return false }
             state.isComing = true
@@ -73,7 +73,7 @@ final class AudioTrack: @unchecked Sendable {
     }
 
     /// Removes the input. `hideIfUnwanted` removes the output later.
-    func release() {
+    package func release() {
         let input = state.withLock { state in
             defer { state.input = nil }
             // Blocks `request` until the removal is complete, because the gate serves one input at a time.
@@ -85,7 +85,7 @@ final class AudioTrack: @unchecked Sendable {
         state.withLock { $0.isComing = false }
     }
 
-    func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
+    package func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 
     func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
         state.withLock { $0.deliveries[attempt] = deliver }
@@ -110,7 +110,7 @@ final class AudioTrack: @unchecked Sendable {
 
     /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
     /// survives reconnects.
-    func show(as identity: StreamIdentity) {
+    package func show(as identity: StreamIdentity) {
         let (isNew, latency, pace, counters) = state.withLock {
             ($0.output == nil && $0.input != nil, $0.latency, $0.pace, $0.counters)
         }
@@ -129,7 +129,7 @@ final class AudioTrack: @unchecked Sendable {
     }
 
     /// Removes the output if `audio_sink` has been released; on the session's queue.
-    func hideIfUnwanted() { if !isWanted { hide(isStopping: false) } }
+    package func hideIfUnwanted() { if !isWanted { hide(isStopping: false) } }
 
     private func hide(isStopping: Bool) {
         let output = state.withLock { state in
@@ -142,19 +142,19 @@ final class AudioTrack: @unchecked Sendable {
     }
 
     func submit(_ buffer: Buffer, attempt: Int) { state.withLock(\.output)?.submit(buffer, attempt: attempt) }
-    func finish() { state.withLock(\.output)?.finish() }
+    package func finish() { state.withLock(\.output)?.finish() }
 
     // MARK: State changes
 
     /// Called in READY to PAUSED.
     /// - Parameter line: returns the time line of the video output.
-    func start(latency: ClockTime, line: @escaping @Sendable () -> OutputTimeline) {
+    package func start(latency: ClockTime, line: @escaping @Sendable () -> OutputTimeline) {
         let pace = AudioPace(line: line) { [weak gate] in !line().isCapture || gate?.isLive ?? true }
         state.withLock { ($0.latency, $0.pace) = (latency, pace) }
         gate.prepare()
     }
 
-    func set(playing: Bool) {
+    package func set(playing: Bool) {
         let output = state.withLock { state in
             state.isPlaying = playing
             return state.output
@@ -164,13 +164,13 @@ final class AudioTrack: @unchecked Sendable {
     }
 
     /// Called in PAUSED to READY, before pads are deactivated: unblocks an upstream thread that waits in the gate.
-    func willStop() { gate.stop() }
+    package func willStop() { gate.stop() }
 
     /// Called after the session has ended.
-    func stop() { hide(isStopping: true) }
+    package func stop() { hide(isStopping: true) }
 
     /// Called in PAUSED to READY, after the parent class.
-    func reset() {
+    package func reset() {
         gate.reset()
         state.withLock { $0.counters = AudioOutputCounters() }
     }

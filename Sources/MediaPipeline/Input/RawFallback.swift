@@ -1,10 +1,10 @@
 // `fallback=passthrough`: shows the raw input, scaled to the output's size, while the service sends nothing. It is the
 // only way from the input to the output, and exists only if the user asked for it.
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 
 // @unchecked: elements and pads are thread-safe; all mutable state is in mutexes.
-final class RawFallback: @unchecked Sendable {
+package final class RawFallback: @unchecked Sendable {
     private static let attempt = InputChain.rawAttempt
     private let element: ElementHandle
     private let input: InputChain
@@ -16,7 +16,7 @@ final class RawFallback: @unchecked Sendable {
     private let format: Mutex<OutputFormat>
     private let sent = Mutex<(width: Int, height: Int)?>(nil)
 
-    init(element: ElementHandle, input: InputChain, output: VideoOutput) throws(GStreamerError) {
+    package init(element: ElementHandle, input: InputChain, output: VideoOutput) throws(GStreamerError) {
         self.element = element
         self.input = input
         self.output = output
@@ -66,7 +66,7 @@ final class RawFallback: @unchecked Sendable {
         if let buffer = frame.buffer.copyOfMetadata() { _ = entry.push(buffer) }
     }
 
-    func remove() {
+    package func remove() {
         input.gate.close(attempt: Self.attempt)
         input.removeDelivery(attempt: Self.attempt)
         entry.setActive(false)

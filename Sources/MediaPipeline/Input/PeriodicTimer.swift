@@ -2,21 +2,21 @@ import Dispatch
 import Synchronization
 
 /// Calls a handler periodically on a queue of its own. Any thread may restart or stop it.
-final class PeriodicTimer: Sendable {
+package final class PeriodicTimer: Sendable {
     // @unchecked: dispatch sources are thread-safe.
     private struct Source: @unchecked Sendable { let timer: any DispatchSourceTimer }
     private let queue: DispatchQueue
     private let source = Mutex<Source?>(nil)
     private let isOnQueue = DispatchSpecificKey<Bool>()
 
-    init(_ label: String) { queue = DispatchQueue(label: label) }
+    package init(_ label: String) { queue = DispatchQueue(label: label) }
 
     deinit { stop() }
 
-    var isRunning: Bool { source.withLock { $0 != nil } }
+    package var isRunning: Bool { source.withLock { $0 != nil } }
 
     /// Starts the timer, or replaces the running one.
-    func start(every milliseconds: Int, _ fire: @escaping @Sendable () -> Void) {
+    package func start(every milliseconds: Int, _ fire: @escaping @Sendable () -> Void) {
         // Set here and not in `init` because it starts worker threads, and an element below READY must have none.
         queue.setSpecific(key: isOnQueue, value: true)
         let timer = DispatchSource.makeTimerSource(queue: queue)
@@ -29,10 +29,10 @@ final class PeriodicTimer: Sendable {
     }
 
     /// Stops the timer. A handler that already runs may end after this returns.
-    func stop() { replace(by: nil) }
+    package func stop() { replace(by: nil) }
 
     /// Stops the timer and waits for a running handler, unless that handler makes the call.
-    func finish() {
+    package func finish() {
         stop()
         if DispatchQueue.getSpecific(key: isOnQueue) != true { queue.sync {} }
     }

@@ -6,15 +6,15 @@ import Dispatch
 import GStreamerKit
 import Synchronization
 
-struct AudioOutputCounters: Sendable {
+package struct AudioOutputCounters: Sendable {
     /// Decoded buffers received.
-    var received: UInt64 = 0
-    var pushed: UInt64 = 0
+    package var received: UInt64 = 0
+    package var pushed: UInt64 = 0
     /// Pushed buffers that are silence, inserted here.
-    var silence: UInt64 = 0
+    package var silence: UInt64 = 0
     /// Buffers dropped because downstream was busy and the queue full, or because silence had been pushed in their
     /// place.
-    var late: UInt64 = 0
+    package var late: UInt64 = 0
 }
 
 /// Timing for audio: the time line of the video output, so that both streams are shifted alike.
@@ -25,11 +25,9 @@ struct AudioPace: Sendable {
     var mayFill: @Sendable () -> Bool = { true }
 }
 
-// @unchecked: the pad locks itself; mutable state is in the mutex.
-final class AudioOutput: @unchecked Sendable {
-    let pad: Pad
+final class AudioOutput: Sendable {
+    private let source: LiveSourcePad
     private let element: ElementHandle
-    private let log: DebugCategory
     private let identity: StreamIdentity
     private let pace: AudioPace
 
@@ -61,7 +59,6 @@ final class AudioOutput: @unchecked Sendable {
         func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
     }
     private let state: Mutex<State>
-    private let work = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
@@ -77,18 +74,17 @@ final class AudioOutput: @unchecked Sendable {
         counters: AudioOutputCounters, log: DebugCategory
     ) {
         self.pace = pace
-        self.pad = pad
         self.element = element
         self.identity = identity
-        self.log = log
         state = Mutex(State(latency: latency, counters: counters))
-        pad.setActivateFunction { [weak self] active in
-            self?.activate(active)
-            return true
-        }
-        // Swallows QOS, LATENCY and the like: they refer to the output's time line, and the input has its own.
-        pad.setEventFunction { .handled($0.kind != .seek) }
-        pad.setQueryFunction { [weak self] query in self?.answer(query) ?? .forward }
+        source = LiveSourcePad(pad, element: element, log: log)
+        source.setHandlers(
+            LiveSourcePad.Handlers(
+                onActive: { [weak self] in self?.activate($0) }, turn: { [weak self] in self?.turn() },
+                latency: { [weak self] in
+                    self.map { $0.pace.line().latency(base: $0.state.withLock(\.slack)) }
+                },
+                position: { [weak self] in self?.state.withLock(\.next) }, onUpstreamEvent: { _ in true }))
     }
 
     // MARK: Interface for the element
@@ -97,10 +93,10 @@ final class AudioOutput: @unchecked Sendable {
 
     /// Adds the pad to the element, which emits `pad-added`.
     func show() {
-        pad.setActive(true)
-        element.unowned.add(pad)
+        source.pad.setActive(true)
+        element.unowned.add(source.pad)
         state.withLock { $0.isShown = true }
-        work.signal()
+        source.wake()
     }
 
     /// Removes the pad after EOS, or, when the element stops, at once: a state change stops downstream elements first.
@@ -111,13 +107,13 @@ final class AudioOutput: @unchecked Sendable {
             // queued buffer would block it again.
             if ended.wait(timeout: .now() + .seconds(1)) == .timedOut {
                 state.withLock { $0.isActive = false }
-                pad.push(Event.flushStart())
-                pad.stopTask()
-                pad.push(Event.flushStop())
+                source.pad.push(Event.flushStart())
+                source.pad.stopTask()
+                source.pad.push(Event.flushStop())
             }
         }
-        pad.setActive(false)
-        element.unowned.remove(pad)
+        source.pad.setActive(false)
+        element.unowned.remove(source.pad)
     }
 
     func set(playing: Bool) {
@@ -125,19 +121,19 @@ final class AudioOutput: @unchecked Sendable {
             $0.isPlaying = playing
             if !playing { $0.chunks.removeAll() }
         }
-        work.signal()
+        source.wake()
     }
 
     /// Queues a tag event of the input, to be pushed in order with the samples.
     func forward(_ event: Event) {
         state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
-        work.signal()
+        source.wake()
     }
 
     /// Sends EOS after the queued audio.
     func finish() {
         state.withLock { $0.isEnding = true }
-        work.signal()
+        source.wake()
     }
 
     /// Takes decoded audio in the output's format, stamped with running time. The first buffer of a path with a higher
@@ -157,46 +153,21 @@ final class AudioOutput: @unchecked Sendable {
                 state.counters.late &+= 1
             }
         }
-        work.signal()
+        source.wake()
     }
-
-    // MARK: Pad functions
 
     private func activate(_ active: Bool) {
-        if active {
-            state.withLock { $0.isActive = true }
-            pad.startTask { [weak self] in self?.loop() }
-        } else {
-            state.withLock {
-                $0.isActive = false
-                $0.chunks.removeAll()
-            }
-            work.signal()
-            pad.stopTask()
-        }
-    }
-
-    private func answer(_ query: QueryRef) -> QueryHandling {
-        switch query.kind {
-        case .latency:
-            query.answerLatency(live: true, minimum: pace.line().latency(base: state.withLock(\.slack)), maximum: nil)
-            return .answered
-        case .seeking:
-            query.answerNotSeekable()
-            return .answered
-        case .position:
-            guard let time = state.withLock(\.next) else { return .refused }
-            query.answerPosition(time)
-            return .answered
-        case .duration: return .refused
-        default: return .forward
+        state.withLock {
+            $0.isActive = active
+            if !active { $0.chunks.removeAll() }
         }
     }
 
     // MARK: Streaming thread
 
     private enum Step {
-        case wait(until: DispatchTime)
+        /// Look again after that many ns; nil: when something has changed.
+        case wait(ClockTime?)
         case stop
         case announce
         case pass([Event])
@@ -204,15 +175,15 @@ final class AudioOutput: @unchecked Sendable {
         case eos
     }
 
-    private func loop() {
+    private func turn() {
         switch nextStep() {
-        case .wait(let deadline): _ = work.wait(timeout: deadline)
-        case .stop: pad.pauseTask()
-        case .announce: announce()
-        case .pass(let events): for event in events { pad.push(event) }
+        case .wait(let time): source.wait(atMost: time)
+        case .stop: source.pad.pauseTask()
+        case .announce: source.announce("\(identity.id)/audio", identity.groupID, caps: AudioFormat.returnedCaps)
+        case .pass(let events): for event in events { source.pad.push(event) }
         case .push(let buffer): push(buffer)
         case .eos:
-            pad.push(Event.eos())
+            source.pad.push(Event.eos())
             end()
         }
     }
@@ -222,7 +193,7 @@ final class AudioOutput: @unchecked Sendable {
         let now = element.unowned.currentRunningTime
         return state.withLock { state in
             guard state.isActive, !state.hasEnded else { return .stop }
-            guard state.isShown else { return .wait(until: .distantFuture) }
+            guard state.isShown else { return .wait(nil) }
             guard state.isAnnounced else {
                 state.isAnnounced = true
                 return .announce
@@ -231,7 +202,7 @@ final class AudioOutput: @unchecked Sendable {
                 defer { state.events.removeAll() }
                 return .pass(state.events)
             }
-            guard state.isPlaying else { return state.isEnding ? .eos : .wait(until: .distantFuture) }
+            guard state.isPlaying else { return state.isEnding ? .eos : .wait(nil) }
             if let now {
                 state.shift = state.steady.follow(line.shift(base: state.slack), isMeasured: line.isMeasured, now: now)
             }
@@ -241,7 +212,7 @@ final class AudioOutput: @unchecked Sendable {
             }
             if state.isEnding { return .eos }
             return mayFill
-                ? fill(&state, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(until: .distantFuture)
+                ? fill(&state, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(nil)
         }
     }
 
@@ -251,7 +222,7 @@ final class AudioOutput: @unchecked Sendable {
         if time &+ Self.tolerance < next {
             state.chunks.removeFirst()
             state.counters.late &+= 1
-            return .wait(until: .now())
+            return .wait(0)
         }
         if time > next &+ Self.tolerance {
             guard time &- next > Self.longestFill else { return .push(makeSilence(time &- next, at: next, &state)) }
@@ -263,14 +234,12 @@ final class AudioOutput: @unchecked Sendable {
 
     /// Nothing is queued: pushes silence once audio for that time would be too late.
     private func fill(_ state: inout State, now: ClockTime?) -> Step {
-        guard let now else { return .wait(until: .now() + .milliseconds(20)) }
+        guard let now else { return .wait(20_000_000) }
         let slack = state.slack
         // The first silence is due immediately.
         let next = state.next ?? (now > slack ? now &- slack : 0)
         let due = next &+ slack
-        guard due <= now else {
-            return .wait(until: .now() + .nanoseconds(Int(clamping: min(due &- now, 1_000_000_000))))
-        }
+        guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Silence for the time of a downstream stall would only add delay: continue at the present.
         if now &- due > Self.longestFill { state.isDiscontinuous = true }
         return .push(makeSilence(AudioFormat.packet, at: state.isDiscontinuous ? now &- slack : next, &state))
@@ -297,7 +266,7 @@ final class AudioOutput: @unchecked Sendable {
 
     private func push(_ buffer: Buffer) {
         state.withLock { $0.counters.pushed &+= 1 }
-        switch pad.push(buffer) {
+        switch source.pad.push(buffer) {
         case .ok: break
         case .notLinked, .flushing:
             // Not an error: the pad may be linked later, or again. When this pad itself is deactivated, `activate` ends
@@ -305,25 +274,14 @@ final class AudioOutput: @unchecked Sendable {
             state.withLock { $0.isDiscontinuous = true }
         case .eos: end()
         case let flow:
-            log(.warning, element.unowned, "downstream refused an audio buffer: \(flow)")
-            pad.push(Event.eos())
             end()
-            element.unowned.postError(
-                ElementProblem(
-                    flow == .notNegotiated ? .coreNegotiation : .streamFailed, "Internal data stream error.",
-                    debug: "streaming stopped, reason \(flow)"))
+            source.fail(flow)
         }
     }
 
     private func end() {
         state.withLock { $0.hasEnded = true }
         ended.signal()
-        pad.pauseTask()
-    }
-
-    private func announce() {
-        pad.push(Event.streamStart(id: "\(identity.id)/audio", groupID: identity.groupID))
-        if let caps = try? Caps(AudioFormat.returnedCaps) { pad.push(Event.caps(caps)) }
-        pad.push(Event.timeSegment())
+        source.pad.pauseTask()
     }
 }

@@ -3,14 +3,14 @@
 // frames and the bus; it must not know sessions.
 //
 // No lock is held in a call-out.
-import DecartSession
+import DecartProtocol
 import Dispatch
-import GStreamerKit
+package import GStreamerKit
 import Synchronization
 
-final class ProcessorStage: Sendable {
+package final class ProcessorStage: Sendable {
     /// State of the processor that the property describes.
-    enum Condition: String, Sendable { case none, starting, active, bypassed }
+    package enum Condition: String, Sendable { case none, starting, active, bypassed }
 
     private struct State {
         /// Set only while the element runs.
@@ -59,13 +59,13 @@ final class ProcessorStage: Sendable {
     /// Sets the handler for frames that were dropped because the processor is too slow.
     func onDrop(_ handler: @escaping @Sendable () -> Void) { handlers.withLock { $0.onDrop = handler } }
 
-    var condition: Condition { state.withLock(\.condition) }
+    package var condition: Condition { state.withLock(\.condition) }
 
     // MARK: State changes
 
     /// Called in READY to PAUSED. Returns when the processor has started, so that it gets the first frame, or has
     /// failed.
-    func start(_ text: String?, element: ElementHandle) {
+    package func start(_ text: String?, element: ElementHandle) {
         state.withLock { $0.element = element.retained }
         guard let text else { return }
         bring(text, holds: true)
@@ -74,7 +74,7 @@ final class ProcessorStage: Sendable {
     }
 
     /// Called in PAUSED to READY. Waits only 300 ms for the processors' threads, which may be blocked anywhere.
-    func stop() {
+    package func stop() {
         timer.stop()
         let processors = state.withLock { state in
             let (processors, beingRemoved) = (state.takeAll(), state.beingRemoved)
@@ -87,7 +87,7 @@ final class ProcessorStage: Sendable {
     }
 
     /// Replaces the processor while the element runs; nil removes it. The same text again is another attempt.
-    func change(to text: String?) {
+    package func change(to text: String?) {
         if let text { return bring(text, holds: false) }
         remove(
             state.withLock { state in
@@ -105,7 +105,7 @@ final class ProcessorStage: Sendable {
     }
 
     /// Resets the watchdogs: no frames are to be expected, because the element pauses or is muted.
-    func rest() {
+    package func rest() {
         for processor in state.withLock(\.all) { processor.rest() }
     }
 
@@ -191,7 +191,7 @@ final class ProcessorStage: Sendable {
     }
 
     /// Handles an error or warning of a child. Returns true if it ends a processor, also one that is being removed.
-    func claims(_ message: Message) -> Bool {
+    package func claims(_ message: Message) -> Bool {
         let processors = state.withLock { $0.all + $0.beingRemoved }
         guard let processor = processors.first(where: { $0.fails(by: message) }) else { return false }
         fail(processor, Self.words(message))

@@ -1,5 +1,5 @@
-import DecartElements
 import Dispatch
+import MediaPipeline
 import Synchronization
 import Testing
 

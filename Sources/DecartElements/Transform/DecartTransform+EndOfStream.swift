@@ -1,0 +1,47 @@
+// EOS of `decarttransform`: frames that are in flight when the input ends still leave before it.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import MediaPipeline
+import Synchronization
+
+extension DecartTransform {
+    func sendEvent(_ event: Event) -> Bool? {
+        guard event.kind == .eos else { return nil }
+        drain()
+        return true
+    }
+
+    /// Waits about a second at most for frames that are still in flight; without a connected session, not at all.
+    func drain() {
+        let (run, output, isConnected) = state.withLock { state in
+            defer { state.run?.isDraining = true }
+            return (state.run, state.output, state.snapshot.state.isConnected)
+        }
+        guard run?.isDraining != true else { return }
+        guard let session = run?.session, isConnected else {
+            finish()
+            run?.session.controller.stop()
+            return
+        }
+        drainStep(session, output, left: 10, last: output?.counters.received ?? 0)
+    }
+
+    /// Checks up to ten times, after 200 ms and then every 100 ms, and ends once no frame came between two checks.
+    private func drainStep(_ session: ElementSession, _ output: VideoOutput?, left: Int, last: UInt64) {
+        session.after(.milliseconds(left == 10 ? 200 : 100)) { [weak self] in
+            let now = output?.counters.received ?? 0
+            if left > 1, now != last {
+                self?.drainStep(session, output, left: left - 1, last: now)
+            } else {
+                self?.finish()
+                session.controller.stop()
+            }
+        }
+    }
+
+    private func finish() {
+        state.withLock(\.output)?.finish()
+        audio.finish()
+    }
+}

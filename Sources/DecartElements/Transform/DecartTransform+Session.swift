@@ -1,0 +1,112 @@
+// The session of `decarttransform`: its state, results and errors become properties, signals and bus messages.
+//
+// Everything runs on the session's queue, which retains the element meanwhile, unless it says otherwise.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import MediaPipeline
+import Synchronization
+import WebRTCTransport
+
+extension DecartTransform {
+    func changed(_ snapshot: SessionSnapshot, _ reporter: SessionReporter) {
+        let before = state.withLock { state in
+            defer { state.snapshot = snapshot }
+            return state.snapshot
+        }
+        let changes = snapshot.changes(since: before)
+        let element = handle.unowned
+        if snapshot.transport == .livekit, let warning = takeCodecWarning() {
+            warn(SessionError(.invalidOptions, warning, stage: .media))
+        }
+        if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
+        // The application may end the session in each of these calls.
+        for name in changes where !reporter.isSilent { element.notify(name) }
+        guard !reporter.isSilent else { return }
+        if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
+            element.post(Message.element(element, SessionMessages.state(snapshot)))
+        }
+        if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
+            element.post(Message.progress(element, progress, code: "connect", text: text))
+        }
+    }
+
+    private func takeCodecWarning() -> String? {
+        state.withLock { state in
+            defer { state.run?.codecWarning = nil }
+            return state.run?.codecWarning
+        }
+    }
+
+    func report(_ report: SessionReport, _ reporter: SessionReporter) {
+        switch report {
+        case .failed(let error):
+            let id = state.withLock(\.snapshot.sessionID)
+            handle.unowned.postError(ElementProblem(error, sessionID: id))
+        case .warning(let error): warn(error)
+        case .promptResult(let result): post(result, reporter)
+        case .ending(let left):
+            let element = handle.unowned
+            element.post(Message.element(element, SessionMessages.ending(left: left)))
+        case .note(let text): Self.log(.debug, handle.unowned, text)
+        case .transportDetected: break
+        }
+    }
+
+    private func post(_ result: PromptResult, _ reporter: SessionReporter) {
+        let element = handle.unowned
+        for name in SessionMessages.promptResultNames {
+            element.post(Message.element(element, SessionMessages.promptResult(result, name: name)))
+        }
+        guard !reporter.isSilent else { return }
+        element.emit(
+            "prompt-result",
+            [
+                GValueBox(uint64: result.id), GValueBox(result.text), GValueBox(result.isAccepted),
+                GValueBox(result.error),
+                GValueBox(uint: SessionMessages.milliseconds(result)),
+            ])
+        if let error = result.error, !reporter.isSilent {
+            warn(SessionError(.processing, "The prompt was not accepted: \(error)", stage: .generation))
+        }
+    }
+
+    func warn(_ error: SessionError) {
+        handle.unowned.postWarning(ElementProblem(error, sessionID: state.withLock(\.snapshot.sessionID)))
+    }
+
+    /// Called on the session's queue.
+    func encoderWasMade(_ encoder: Element) {
+        handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
+        guard !VideoEncoderBin.followsBitrate(encoder) else { return }
+        let description = state.withLock { state -> String? in
+            guard let run = state.run, !run.hasWarnedOfEncoder else { return nil }
+            state.run?.hasWarnedOfEncoder = true
+            return state.settings.encoder
+        }
+        guard let description else { return }
+        warn(
+            SessionError(
+                .invalidOptions,
+                "The encoder '\(description)' ignores the bitrate target and may send more than the network carries. "
+                    + "Use one of \(VideoEncoderBin.followingEncoders.joined(separator: ", ")), "
+                    + "or set its bitrate in the property encoder.", stage: .configuration))
+    }
+
+    /// Keeps a child's error from the pipeline if the session can handle it.
+    ///
+    /// Drops the children's STATE_CHANGED messages: there are dozens at each start, no application needs them, and
+    /// before GStreamer 1.26 a bus can lose a message, and leak the element that it references, while more than 32
+    /// wait. Drops their LATENCY messages, which change nothing for the pipeline: the source pads answer latency
+    /// queries themselves and post a message when their answer changes.
+    func handleMessage(_ message: Message) -> Message? {
+        let (session, input) = state.withLock { ($0.run?.session, $0.input) }
+        switch message.kind {
+        case .eos, .stateChanged, .latency: return nil
+        case .error, .warning:
+            let isTaken = input?.processing.claims(message) == true || session?.claims(message) == true
+            return isTaken ? nil : message
+        default: return message
+        }
+    }
+}

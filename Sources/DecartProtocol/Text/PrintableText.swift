@@ -1,0 +1,9 @@
+extension String {
+    /// Makes a peer's text safe to show: replaces control characters and cuts it off after `limit` Unicode scalars.
+    package func printable(limit: Int) -> String {
+        let scalars = unicodeScalars.prefix(limit).map { scalar -> Character in
+            scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value) ? " " : Character(scalar)
+        }
+        return String(scalars) + (unicodeScalars.count > limit ? "…" : "")
+    }
+}

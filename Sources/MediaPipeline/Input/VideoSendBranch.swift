@@ -1,0 +1,140 @@
+// The encoder of one media path: takes the input's frames to a connection and follows the connection's bitrate target.
+// It knows RTP; it must not know how connections are established.
+package import GStreamerKit
+import Synchronization
+package import WebRTCTransport
+
+package final class VideoSendBranch: Sendable {
+    private let attempt: Int
+    private let input: InputChain
+    private let settings: VideoSendSettings
+
+    private struct State {
+        /// In front of the encoder.
+        var entry: Pad?
+        var encoder: (any VideoSender)?
+        var target: BitrateTarget?
+        var appliedBitrate = 0
+        var ladder: DegradationLadder?
+        /// Size in the caps that the encoder has.
+        var size = (width: 0, height: 0)
+    }
+    private let state = Mutex(State())
+
+    package init(attempt: Int, input: InputChain, settings: VideoSendSettings) {
+        self.attempt = attempt
+        self.input = input
+        self.settings = settings
+    }
+
+    /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream. Any thread.
+    package var sentLayers: [String] { (state.withLock(\.encoder) as? SimulcastEncoderBin)?.sentLayers ?? [] }
+
+    /// Any thread.
+    package func take(_ target: BitrateTarget) { state.withLock { $0.target = target } }
+
+    /// Builds the encoder. Called on a queue that may block in GStreamer, as `stop` is.
+    /// - Parameters:
+    ///   - sink: accepts the encoder's RTP.
+    ///   - markers: stamps frames, so that their delay can be measured.
+    ///   - onEncoder: called for each encoder element, so that the application may configure it.
+    ///   - onFrame: called with the size of each frame before it is encoded, on the thread that delivers it.
+    package func start(
+        _ parameters: RTPSendParameters, to sink: Pad, in bin: Bin, markers: LatencyMarkers?,
+        onEncoder: (Element) -> Void,
+        onFrame: @escaping @Sendable (_ size: (width: Int, height: Int)) -> Void
+    ) throws {
+        let encoder = try makeEncoder(parameters)
+        for each in encoder.encoders { onEncoder(each) }
+        bin.add(encoder.bin)
+        guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else {
+            return
+        }
+        try encoderSource.link(sink)
+        let entry = Pad(name: "raw_in", direction: .source)
+        entry.setActive(true)
+        try entry.link(encoderSink)
+        state.withLock { ($0.entry, $0.encoder) = (entry, encoder) }
+        encoder.bin.syncStateWithParent()
+        entry.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
+        pushCaps(on: entry, settings.size.current)
+        entry.push(Event.timeSegment())
+        input.addDelivery(attempt: attempt) { [weak self] frame in
+            guard let self else { return }
+            self.follow(encoder)
+            onFrame(frame.size)
+            self.push(frame, markers, into: encoder, entry)
+        }
+    }
+
+    /// Lets no more frames through; the input has its full size and rate again.
+    package func stop() {
+        input.removeDelivery(attempt: attempt)
+        input.setScale(.full)
+        input.gate.setMaximumRate(framesPerSecond: settings.framerate)
+    }
+
+    /// Called after the connection has been closed and before the bin goes to NULL: unblocks a thread in the encoder.
+    package func close() {
+        let entry = state.withLock { state in
+            defer { state = State() }
+            return state.entry
+        }
+        entry?.setActive(false)
+    }
+
+    private func makeEncoder(_ parameters: RTPSendParameters) throws -> any VideoSender {
+        let layers = settings.layers.filter { layer in parameters.layers.contains { $0.rid == layer.rid } }
+        guard layers.count > 1 else {
+            return try VideoEncoderBin(
+                parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
+        }
+        return try SimulcastEncoderBin(
+            parameters: parameters, layers: layers, allocation: settings.allocation(of: layers),
+            size: settings.size.current, bitrate: settings.bitrate, encoderDescription: settings.encoder)
+    }
+
+    // MARK: Frames (the thread that delivers them)
+
+    private func push(_ frame: EncoderFrame, _ markers: LatencyMarkers?, into encoder: any VideoSender, _ entry: Pad) {
+        let isResized = state.withLock { state in
+            defer { state.size = frame.size }
+            return state.size != frame.size
+        }
+        if isResized {
+            encoder.setSize(width: frame.size.width, height: frame.size.height)
+            pushCaps(on: entry, frame.size)
+        }
+        guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
+        buffer.pts = time
+        buffer.dts = nil
+        _ = entry.push(markers?.mark(buffer, size: frame.size, at: time) ?? buffer)
+    }
+
+    private func pushCaps(on entry: Pad, _ size: (width: Int, height: Int)) {
+        let format = OutputFormat(width: size.width, height: size.height, framerate: (settings.framerate, 1))
+        if let caps = try? Caps(format.capsText) { entry.push(Event.caps(caps)) }
+    }
+
+    /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while
+    /// it encodes.
+    private func follow(_ encoder: any VideoSender) {
+        let (bitrate, level) = state.withLock { state -> (Int?, DegradationLadder.Level?) in
+            guard let target = state.target else { return (nil, nil) }
+            defer { state.appliedBitrate = target.target }
+            let bitrate = target.target == state.appliedBitrate ? nil : target.target
+            guard let encodedBytes = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
+            if state.ladder == nil {
+                let size = settings.size.current
+                state.ladder = DegradationLadder(
+                    width: size.width, height: size.height, frameRate: Double(settings.framerate))
+            }
+            return (bitrate, state.ladder?.frame(target, encodedBytes: encodedBytes, now: MonotonicTime.now))
+        }
+        if let bitrate { encoder.setBitrate(bitrate) }
+        if let level {
+            input.gate.setMaximumRate(framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
+            input.setScale(level.scale)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// The source pad of a live stream and the one streaming thread that pushes from it: what the video and the audio output
+// have in common. The owner decides what is pushed, and when.
+import Dispatch
+import GStreamerKit
+
+final class LiveSourcePad: Sendable {
+    /// The owner's part; called on any thread.
+    struct Handlers: Sendable {
+        /// Called before the streaming thread starts, and before it is stopped.
+        var onActive: @Sendable (Bool) -> Void
+        /// One turn of the streaming thread.
+        var turn: @Sendable () -> Void
+        /// Answers to queries, ns. No maximum is answered for the latency: nothing here limits how much downstream may
+        /// buffer.
+        var latency: @Sendable () -> ClockTime?
+        var position: @Sendable () -> ClockTime?
+        /// Handles an upstream event, except those that refer to the output's timeline only: QOS and LATENCY are
+        /// swallowed, because the input has a timeline of its own, and a live stream cannot seek.
+        var onUpstreamEvent: @Sendable (Event) -> Bool
+    }
+
+    let pad: Pad
+    private let element: ElementHandle
+    private let log: DebugCategory
+    private let work = DispatchSemaphore(value: 0)
+
+    init(_ pad: Pad, element: ElementHandle, log: DebugCategory) {
+        self.pad = pad
+        self.element = element
+        self.log = log
+    }
+
+    /// The pad keeps the handlers, so they must not retain this object.
+    func setHandlers(_ handlers: Handlers) {
+        pad.setActivateFunction { [weak self] active in
+            handlers.onActive(active)
+            if active {
+                self?.pad.startTask(handlers.turn)
+            } else {
+                self?.wake()
+                self?.pad.stopTask()
+            }
+            return true
+        }
+        pad.setEventFunction { event in
+            switch event.kind {
+            case .latency, .qos, .flushStart, .flushStop: .handled(true)
+            case .seek: .handled(false)
+            default: .handled(handlers.onUpstreamEvent(event))
+            }
+        }
+        pad.setQueryFunction { query in
+            switch query.kind {
+            case .latency:
+                guard let latency = handlers.latency() else { return .refused }
+                query.answerLatency(live: true, minimum: latency, maximum: nil)
+            case .seeking: query.answerNotSeekable()
+            case .position:
+                guard let position = handlers.position() else { return .refused }
+                query.answerPosition(position)
+            case .duration: return .refused
+            default: return .forward
+            }
+            return .answered
+        }
+    }
+
+    // MARK: Streaming thread
+
+    /// Lets the streaming thread look again. Any thread.
+    func wake() { work.signal() }
+
+    /// Waits until `wake`.
+    /// - Parameter time: longest wait, ns; nil: without limit.
+    func wait(atMost time: ClockTime?) {
+        guard let time else { return work.wait() }
+        _ = work.wait(timeout: .now() + .nanoseconds(Int(clamping: time)))
+    }
+
+    func announce(_ id: String, _ groupID: UInt32, caps: String?) {
+        pad.push(Event.streamStart(id: id, groupID: groupID))
+        if let caps = caps.flatMap({ try? Caps($0) }) { pad.push(Event.caps(caps)) }
+        pad.push(Event.timeSegment())
+    }
+
+    /// Ends the stream because downstream refuses it.
+    func fail(_ flow: FlowReturn) {
+        log(.warning, element.unowned, "downstream of '\(pad.name)' refused a buffer: \(flow)")
+        pad.push(Event.eos())
+        pad.pauseTask()
+        element.unowned.postError(
+            ElementProblem(
+                flow == .notNegotiated ? .coreNegotiation : .streamFailed, "Internal data stream error.",
+                debug: "streaming stopped, reason \(flow)"))
+    }
+}

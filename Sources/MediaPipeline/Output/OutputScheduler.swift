@@ -1,0 +1,271 @@
+// Decides what the video output pushes next, and when: a value without pads, buffers or threads. Times are running
+// times, ns. `Payload` is a decoded frame.
+package import GStreamerKit
+
+/// Survives the deactivation of the pad.
+package struct OutputConfiguration: Sendable {
+    /// Size and rate for what downstream's caps leave open.
+    package var preferred = OutputFormat(width: 1280, height: 704, framerate: (22, 1))
+    /// The size of the output follows that of the received frames.
+    package var followsReceived = false
+    /// The `latency` property, counted from a frame's arrival.
+    package var latency: ClockTime = 0
+    /// Minimum latency if frames carry their input's running time; nil: they carry their arrival's.
+    package var captureLatency: ClockTime?
+    /// Nothing is announced downstream before the orientation is known.
+    package var waits = false
+    package var fallback = Fallback.freeze
+
+    package init() {}
+}
+
+package struct OutputScheduler<Payload> {
+    private struct Frame {
+        var payload: Payload
+        var arrival: ClockTime?
+        var format: OutputFormat?
+    }
+
+    package enum Content {
+        case frame(Payload)
+        case black
+    }
+
+    package struct Stamp: Equatable {
+        package var time: ClockTime
+        package var duration: ClockTime
+        package var isDiscontinuous: Bool
+    }
+
+    package enum Step {
+        /// Look again after that many ns; nil: when something has changed.
+        case wait(ClockTime?)
+        case stop
+        case negotiate
+        case changeFormat(OutputFormat)
+        case push(Content, Stamp)
+        case gap(at: ClockTime, duration: ClockTime)
+        case endOfStream
+    }
+
+    package var configuration: OutputConfiguration
+    package private(set) var timeline: OutputTimeline
+    package private(set) var counters = OutputCounters()
+    package private(set) var negotiated: OutputFormat?
+    /// Time of the last frame or gap that left.
+    package private(set) var lastTime: ClockTime?
+    package var isActive = false
+    package var isPlaying = false
+    /// End the stream after the queued frames.
+    package var isEnding = false
+    /// The stream has ended, by EOS or an error.
+    package var hasEnded = false
+    private var needsNegotiation = true
+    private var frames: [Frame] = []
+    private var isDiscontinuous = true
+    /// The last transformed frame, which `freeze` repeats, and its time.
+    private var lastFrame: Payload?
+    private var lastFrameTime: ClockTime?
+    /// The newest raw frame, for `passthrough` only.
+    private var rawFrame: Payload?
+    /// The newest media path that has shown a frame; frames of older ones are dropped.
+    private var shownAttempt = -1
+
+    package init(_ configuration: OutputConfiguration = OutputConfiguration()) {
+        self.configuration = configuration
+        timeline = OutputTimeline(minimumLatency: configuration.captureLatency)
+    }
+
+    /// Size and rate of the frames that leave.
+    package var format: OutputFormat { negotiated ?? configuration.preferred }
+
+    /// Latency that is promised downstream.
+    package var latency: ClockTime { timeline.latency(base: promisedLatency) }
+
+    /// A frame's PTS is the arrival of its first packet; the frame may then wait for a retransmission in the jitter
+    /// buffer and takes at most one frame interval to be assembled and decoded.
+    private var promisedLatency: ClockTime {
+        configuration.latency &+ max(configuration.preferred.interval, format.interval)
+    }
+
+    /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency, so the frames of that
+    /// time wait here, and four more.
+    private var capacity: Int {
+        let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000)
+        return 4 + Int(clamping: waiting / max(1, format.interval))
+    }
+
+    /// True if downstream's caps fix another rate than the service's: frames are then dropped and repeated to match.
+    private var convertsRate: Bool { negotiated.map { $0.framerate != configuration.preferred.framerate } ?? false }
+
+    private func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
+
+    // MARK: Events
+
+    package mutating func renegotiate() { needsNegotiation = true }
+
+    package mutating func set(fallback: Fallback) {
+        configuration.fallback = fallback
+        if fallback != .passthrough { rawFrame = nil }
+    }
+
+    package mutating func setRaw(_ payload: Payload) {
+        if configuration.fallback == .passthrough { rawFrame = payload }
+    }
+
+    /// The orientation is known.
+    package mutating func prefer(width: Int, height: Int) {
+        (configuration.preferred.width, configuration.preferred.height) = (width, height)
+        configuration.waits = false
+        needsNegotiation = true
+    }
+
+    /// Takes the delay of a media path, from the input's running time to the arrival.
+    /// - Returns: true if more latency is needed than was reported.
+    package mutating func setDelay(_ delay: Int64, attempt: Int) -> Bool {
+        timeline.setDelay(delay, attempt: attempt, base: promisedLatency)
+    }
+
+    /// Queues a frame. The first one of a higher attempt ends the output of all lower ones.
+    /// - Parameter arrival: when the first packet of the frame arrived.
+    package mutating func enqueue(_ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int) {
+        counters.received &+= 1
+        guard isActive, isPlaying, attempt >= shownAttempt else { return }
+        // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do not
+        // wait for an orientation any longer.
+        configuration.waits = false
+        if attempt > shownAttempt {
+            shownAttempt = attempt
+            frames.removeAll()
+            isDiscontinuous = true
+        }
+        frames.append(Frame(payload: payload, arrival: arrival, format: format))
+        if frames.count > capacity {
+            frames.removeFirst()
+            counters.droppedLate &+= 1
+            isDiscontinuous = true
+        }
+    }
+
+    /// Returns what the negotiation is to prefer.
+    package mutating func beginNegotiation() -> OutputFormat {
+        needsNegotiation = false
+        return configuration.preferred
+    }
+
+    /// - Returns: false if nothing changes.
+    package mutating func setFormat(_ format: OutputFormat) -> Bool {
+        guard negotiated != format else { return false }
+        negotiated = format
+        (lastFrame, rawFrame) = (nil, nil)
+        return true
+    }
+
+    package mutating func deactivate() {
+        isActive = false
+        frames.removeAll()
+        (lastFrame, rawFrame) = (nil, nil)
+    }
+
+    // MARK: The next step
+
+    /// - Parameters:
+    ///   - now: current running time; nil without a clock.
+    ///   - mayFill: false while the input's timeline waits, so that gaps are not filled if frames carry its time.
+    package mutating func next(now: ClockTime?, mayFill: Bool) -> Step {
+        guard isActive, !hasEnded else { return .stop }
+        if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
+        if configuration.waits, !isEnding { return .wait(nil) }
+        guard isPlaying else { return isEnding ? .endOfStream : .wait(nil) }
+        if let frame = frames.first, isEnding || timeline.hasDelay(attempt: shownAttempt) { return show(frame) }
+        if isEnding { return .endOfStream }
+        if timeline.isCapture, !mayFill { return .wait(nil) }
+        return fill(now: now.map(moved))
+    }
+
+    private mutating func show(_ frame: Frame) -> Step {
+        if configuration.followsReceived, let received = frame.format, let current = negotiated,
+            received.width != current.width || received.height != current.height
+        {
+            return .changeFormat(
+                OutputFormat(width: received.width, height: received.height, framerate: current.framerate))
+        }
+        let place = place(frame)
+        if place == .later, let lastFrame { return .push(.frame(lastFrame), stamp(nil)) }
+        frames.removeFirst()
+        defer { timeline.frameLeft(interval: format.interval) }
+        lastFrame = frame.payload
+        guard place != .nowhere else { return .wait(0) }
+        let stamp = stamp(frame.arrival)
+        lastFrameTime = stamp.time
+        return .push(.frame(frame.payload), stamp)
+    }
+
+    private enum Place { case here, later, nowhere }
+
+    /// Places a frame on the grid of downstream's rate: at the next point; later, so that the last frame is repeated
+    /// there; or nowhere, if the point nearest to it is taken.
+    private func place(_ frame: Frame) -> Place {
+        guard convertsRate, let lastTime, let time = frame.arrival.map(moved) else { return .here }
+        let interval = format.interval
+        let next = lastTime &+ interval
+        if time &+ interval / 2 < next { return .nowhere }
+        // The last frame is not repeated after a gap.
+        guard let lastFrameTime, next < lastFrameTime &+ 500_000_000 else { return .here }
+        return time > next &+ interval / 2 ? .later : .here
+    }
+
+    /// Makes times strictly increasing, whatever the network did, and on the grid if downstream fixes another rate.
+    /// - Parameter arrival: nil to repeat the last frame at the next point of the grid.
+    private mutating func stamp(_ arrival: ClockTime?) -> Stamp {
+        let interval = format.interval
+        let next = lastTime.map { $0 &+ interval }
+        var time = arrival.map(moved) ?? next ?? 0
+        if let lastTime, let next {
+            if convertsRate, time < next &+ interval { time = next }
+            if time <= lastTime { time = lastTime &+ interval / 8 }
+            if time &- lastTime > 5 &* interval { isDiscontinuous = true }
+        }
+        return leave(at: time)
+    }
+
+    private mutating func leave(at time: ClockTime) -> Stamp {
+        defer { isDiscontinuous = false }
+        lastTime = time
+        counters.pushed &+= 1
+        return Stamp(time: time, duration: format.interval, isDiscontinuous: isDiscontinuous)
+    }
+
+    /// Returns what stands in for a missing frame, and when. Frames carry their arrival time and may be as late as the
+    /// promised latency, so a gap is filled only when that is almost over.
+    private mutating func fill(now: ClockTime?) -> Step {
+        guard let now else { return .wait(20_000_000) }
+        let interval = format.interval
+        // 145 ms at most, so that downstream never waits 200 ms.
+        let slack = min(configuration.latency, 100_000_000) &+ min(interval, 45_000_000)
+        // The first frame is due at once: a due time that moved along with `now` would never be reached.
+        let next = lastTime.map { $0 &+ interval } ?? (now > slack ? now &- slack : 0)
+        let due = next &+ slack
+        guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
+        // Frames missed during a stall of downstream are not made up for.
+        let time = max(next, now > slack &+ interval ? now &- slack &- interval : 0)
+        guard let content = fallback(now: now) else {
+            lastTime = time
+            return .gap(at: time, duration: interval)
+        }
+        counters.fallbackFrames &+= 1
+        return .push(content, leave(at: time))
+    }
+
+    private func fallback(now: ClockTime) -> Content? {
+        // `black` and `passthrough` repeat the last frame in a short gap too: a lost packet must not flash.
+        let isShort = lastFrameTime.map { now < $0 &+ 500_000_000 } ?? false
+        let last = lastFrame.map(Content.frame)
+        switch configuration.fallback {
+        case .none: return nil
+        case .freeze: return last ?? .black
+        case .black: return isShort ? last : .black
+        case .passthrough: return isShort ? last : rawFrame.map(Content.frame) ?? .black
+        }
+    }
+}

@@ -1,0 +1,284 @@
+// The element's source pad for video. Decoded frames are queued here and never wait: if downstream is slow the oldest
+// one is dropped, so that latency does not accumulate. `OutputScheduler` decides what leaves, and when. Raw input
+// reaches the pad through `takeRaw` only.
+package import GStreamerKit
+import Synchronization
+
+package final class VideoOutput: Sendable {
+    private let source: LiveSourcePad
+    private let element: ElementHandle
+    private let log: DebugCategory
+
+    /// Handlers of one media path.
+    private struct Input {
+        var onFormat: @Sendable (OutputFormat) -> Void
+        var onUpstreamEvent: @Sendable (Event) -> Bool
+    }
+
+    private struct State {
+        var scheduler = OutputScheduler<Buffer>()
+        let identity = StreamIdentity()
+        /// Tags and the like, pushed in order with the frames.
+        var events: [Event] = []
+        /// STREAM_START, CAPS and SEGMENT have left.
+        var isAnnounced = false
+        /// The latest answer to a latency query.
+        var answered: ClockTime?
+        var black: Buffer?
+        /// Keyed by the attempt of the media path.
+        var inputs: [Int: Input] = [:]
+    }
+    private let state = Mutex(State())
+    /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
+    /// it, which leaks memory with every frame.
+    private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
+    private let filling = Mutex(Filling())
+
+    package init(pad: Pad, element: ElementHandle, log: DebugCategory) {
+        self.element = element
+        self.log = log
+        source = LiveSourcePad(pad, element: element, log: log)
+        source.setHandlers(
+            LiveSourcePad.Handlers(
+                onActive: { [weak self] in self?.activate($0) }, turn: { [weak self] in self?.turn() },
+                latency: { [weak self] in self?.answerLatency() },
+                position: { [weak self] in self?.state.withLock(\.scheduler.lastTime) },
+                onUpstreamEvent: { [weak self] in self?.upstream($0) ?? false }))
+    }
+
+    // MARK: Interface for the element
+
+    package var counters: OutputCounters { state.withLock(\.scheduler.counters) }
+    var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
+    package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
+    package var identity: StreamIdentity { state.withLock(\.identity) }
+
+    /// Call before the pad is activated.
+    /// - Parameters:
+    ///   - captureLatency: minimum latency, ns, if frames are to carry their input's running time; nil: their
+    ///     arrival's.
+    ///   - waits: announces nothing downstream before `prefer` sets the orientation.
+    package func configure(
+        _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, captureLatency: ClockTime?, waits: Bool
+    ) {
+        state.withLock { state in
+            var configuration = state.scheduler.configuration
+            configuration.preferred = preferred
+            configuration.followsReceived = followsReceived
+            configuration.latency = latency
+            configuration.captureLatency = captureLatency
+            configuration.waits = waits
+            state.scheduler = OutputScheduler(configuration)
+        }
+    }
+
+    package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
+
+    /// Takes a raw frame in the output's size. Called only if the user asked for `passthrough`.
+    func takeRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(buffer) } }
+
+    /// Sets the size, once the orientation is known, for what downstream's caps leave open.
+    package func prefer(width: Int, height: Int) { change { $0.prefer(width: width, height: height) } }
+
+    /// `mayFill` returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline
+    /// waits too, so gaps in the output are not filled.
+    package func onFill(_ mayFill: @escaping @Sendable () -> Bool) { filling.withLock { $0.mayBegin = mayFill } }
+
+    /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
+    /// - Returns: true if more latency is needed than was reported.
+    func setDelay(_ delay: Int64, attempt: Int) -> Bool { change { $0.setDelay(delay, attempt: attempt) } }
+
+    /// Frames leave in PLAYING only, as from every live source.
+    package func set(playing: Bool) { change { $0.isPlaying = playing } }
+
+    /// Queues a tag or similar event of the input, which is pushed in order with the frames.
+    package func forward(_ event: Event) {
+        state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
+        source.wake()
+    }
+
+    /// Pushes EOS after the queued frames.
+    package func finish() { change { $0.isEnding = true } }
+
+    /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,
+    /// at once and on each change. The first frame of a path with a higher attempt ends the output of all others.
+    package func makeInput(
+        attempt: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
+    ) -> Pad {
+        let input = Pad(name: "decoded", direction: .sink)
+        let caps = Mutex<OutputFormat?>(nil)
+        input.setEventFunction { event in
+            if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
+                caps.withLock { $0 = OutputFormat(width: info.width, height: info.height, framerate: (0, 1)) }
+            }
+            return .handled(true)
+        }
+        input.setChainFunction { [weak self] buffer in
+            onFrame()
+            let format = caps.withLock { $0 }
+            self?.change { $0.enqueue(buffer, arrival: buffer.pts, format: format, attempt: attempt) }
+            return .ok
+        }
+        input.setActive(true)
+        let format = state.withLock { state in
+            state.inputs[attempt] = Input(onFormat: onFormat) { event in
+                event.isForceKeyUnit ? input.push(event) : false
+            }
+            return state.scheduler.format
+        }
+        onFormat(format)
+        return input
+    }
+
+    package func removeInput(attempt: Int) { _ = state.withLock { $0.inputs.removeValue(forKey: attempt) } }
+
+    private func change<R: Sendable>(_ body: (inout OutputScheduler<Buffer>) -> R) -> R {
+        defer { source.wake() }
+        return state.withLock { body(&$0.scheduler) }
+    }
+
+    // MARK: Pad functions
+
+    private func activate(_ active: Bool) {
+        state.withLock { state in
+            if active {
+                let configuration = state.scheduler.configuration
+                state = State(scheduler: OutputScheduler(configuration))
+                state.scheduler.isActive = true
+            } else {
+                state.scheduler.deactivate()
+                state.black = nil
+            }
+        }
+    }
+
+    private func upstream(_ event: Event) -> Bool {
+        if event.kind == .reconfigure {
+            change { $0.renegotiate() }
+            return true
+        }
+        let input = state.withLock { state in state.inputs.max { $0.key < $1.key }?.value }
+        return input?.onUpstreamEvent(event) ?? false
+    }
+
+    private func answerLatency() -> ClockTime {
+        state.withLock { state in
+            let latency = state.scheduler.latency
+            state.answered = latency
+            return latency
+        }
+    }
+
+    // MARK: The pad's streaming thread
+
+    private func turn() {
+        let now = element.unowned.currentRunningTime
+        let mayFill = filling.withLock(\.mayBegin)()
+        let (events, step) = state.withLock { state in
+            // Before the announcement there is no stream that a tag could belong to.
+            guard state.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
+                return ([Event](), state.scheduler.next(now: now, mayFill: mayFill))
+            }
+            defer { state.events.removeAll() }
+            return (state.events, .wait(0))
+        }
+        for event in events { source.pad.push(event) }
+        switch step {
+        case .wait(let time): source.wait(atMost: time)
+        case .stop: source.pad.pauseTask()
+        case .negotiate: negotiate()
+        case .changeFormat(let format): apply(format)
+        case .push(.frame(let frame), let stamp): push(frame, stamp)
+        case .push(.black, let stamp): push(black(), stamp)
+        case .gap(let time, let duration): pushGap(at: time, duration)
+        case .endOfStream:
+            announceIfNeeded()
+            source.pad.push(Event.eos())
+            state.withLock { $0.scheduler.hasEnded = true }
+            source.pad.pauseTask()
+        }
+    }
+
+    private func black() -> Buffer? {
+        state.withLock { state in
+            if state.black == nil, let caps = try? Caps(state.scheduler.format.capsText) {
+                state.black = VideoInfo(caps: caps).flatMap(Buffer.blackI420)
+            }
+            return state.black
+        }
+    }
+
+    /// The frame itself stays as it is, because it may be repeated.
+    private func push(_ frame: Buffer?, _ stamp: OutputScheduler<Buffer>.Stamp) {
+        guard let buffer = frame?.copyOfMetadata() else { return pushGap(at: stamp.time, stamp.duration) }
+        buffer.pts = stamp.time
+        buffer.dts = nil
+        buffer.duration = stamp.duration
+        buffer.isDiscontinuous = stamp.isDiscontinuous
+        announceIfNeeded()
+        switch source.pad.push(buffer) {
+        case .ok: break
+        case .flushing, .eos: source.pad.pauseTask()
+        case let flow: source.fail(flow)
+        }
+    }
+
+    private func pushGap(at time: ClockTime, _ duration: ClockTime) {
+        announceIfNeeded()
+        source.pad.push(Event.gap(at: time, duration: duration))
+    }
+
+    private func announceIfNeeded() {
+        let (isFirst, identity, format) = state.withLock { state in
+            defer { state.isAnnounced = true }
+            return (!state.isAnnounced, state.identity, state.scheduler.negotiated)
+        }
+        if isFirst { source.announce(identity.id, identity.groupID, caps: format?.capsText) }
+    }
+
+    /// Takes size and rate from downstream's caps where they fix them, else from the configuration.
+    private func negotiate() {
+        let preferred = state.withLock { $0.scheduler.beginNegotiation() }
+        guard let ours = try? Caps(Self.templateCaps) else { return }
+        let allowed = source.pad.queryPeerCaps(filter: ours).intersection(ours)
+        guard !allowed.isEmpty,
+            let fixed = allowed.fixated(
+                width: preferred.width, height: preferred.height,
+                framerate: (preferred.framerate.0, preferred.framerate.1)),
+            let info = VideoInfo(caps: fixed)
+        else {
+            element.unowned.postError(
+                ElementProblem(
+                    .coreNegotiation,
+                    "Downstream does not accept I420 video. Put videoconvert behind the element.",
+                    debug: "downstream allows \(allowed)"))
+            state.withLock { $0.scheduler.hasEnded = true }
+            return
+        }
+        let rate = info.framerate.0 > 0 ? info.framerate : preferred.framerate
+        apply(OutputFormat(width: info.width, height: info.height, framerate: rate))
+    }
+
+    private func apply(_ format: OutputFormat) {
+        let change = state.withLock { state -> (isAnnounced: Bool, needsLatency: Bool, inputs: [Input])? in
+            guard state.scheduler.setFormat(format) else { return nil }
+            state.black = nil
+            let needsLatency = state.answered.map { $0 != state.scheduler.latency } ?? false
+            return (state.isAnnounced, needsLatency, Array(state.inputs.values))
+        }
+        guard let change else { return }
+        if change.needsLatency { element.unowned.post(Message.latency(element.unowned)) }
+        log(
+            .info, element.unowned,
+            "output is \(format.width)x\(format.height) at \(format.framerate.0)/\(format.framerate.1)")
+        if !change.isAnnounced {
+            announceIfNeeded()
+        } else if let caps = try? Caps(format.capsText) {
+            source.pad.push(Event.caps(caps))
+        }
+        for input in change.inputs { input.onFormat(format) }
+    }
+
+    package static let templateCaps =
+        "video/x-raw, format=(string)I420, width=(int)[ 1, 8192 ], height=(int)[ 1, 8192 ], framerate=(fraction)[ 0/1, 1000/1 ]"
+}

@@ -1,0 +1,219 @@
+import GStreamerKit
+import MediaPipeline
+import Testing
+
+/// Tests on virtual time with numbers for frames; no element, no clock. Times are in ms.
+@Suite struct OutputSchedulerTests {
+    private static let ms: ClockTime = 1_000_000
+
+    /// Downstream takes what the service sends: 20 frames a second, 40 ms of jitter buffer. A gap is filled 85 ms after
+    /// a frame was due: `latency` and an interval, of which 45 ms count.
+    private struct Output {
+        var scheduler: OutputScheduler<Int>
+        private var now: ClockTime = 0
+
+        init(_ change: (inout OutputConfiguration) -> Void = { _ in }) {
+            var configuration = OutputConfiguration()
+            configuration.preferred = OutputFormat(width: 640, height: 352, framerate: (20, 1))
+            configuration.latency = 40 * OutputSchedulerTests.ms
+            change(&configuration)
+            scheduler = OutputScheduler(configuration)
+            scheduler.isActive = true
+            scheduler.isPlaying = true
+        }
+
+        /// Negotiates what downstream fixes; nil: what the scheduler prefers.
+        mutating func negotiated(_ framerate: (Int, Int)? = nil) -> Output {
+            var format = scheduler.beginNegotiation()
+            if let framerate { format.framerate = framerate }
+            _ = scheduler.setFormat(format)
+            return self
+        }
+
+        mutating func frame(_ number: Int, at time: ClockTime, attempt: Int = 1, width: Int = 640) {
+            let format = OutputFormat(width: width, height: 352, framerate: (0, 1))
+            scheduler.enqueue(number, arrival: time * ms, format: format, attempt: attempt)
+        }
+
+        mutating func next(_ now: ClockTime = 0, mayFill: Bool = true) -> String {
+            switch scheduler.next(now: now * ms, mayFill: mayFill) {
+            case .wait(nil): "wait"
+            case .wait(let time?): "wait \(time / ms)"
+            case .stop: "stop"
+            case .negotiate: "negotiate"
+            case .changeFormat(let format): "\(format.width)x\(format.height)"
+            case .push(.frame(let number), let stamp): "\(number)" + text(stamp)
+            case .push(.black, let stamp): "black" + text(stamp)
+            case .gap(let time, let duration): "gap at \(time / ms) for \(duration / ms)"
+            case .endOfStream: "EOS"
+            }
+        }
+
+        private func text(_ stamp: OutputScheduler<Int>.Stamp) -> String {
+            " at \(stamp.time / ms)" + (stamp.isDiscontinuous ? " discont" : "")
+        }
+
+        private var ms: ClockTime { OutputSchedulerTests.ms }
+    }
+
+    private func output(_ change: (inout OutputConfiguration) -> Void = { _ in }) -> Output {
+        var output = Output(change)
+        return output.negotiated()
+    }
+
+    @Test func negotiatesBeforeTheFirstFrame() {
+        var output = Output()
+        #expect(output.next() == "negotiate")
+        output = output.negotiated()
+        output.frame(1, at: 10)
+        #expect(output.next(10) == "1 at 10 discont")
+        output.scheduler.renegotiate()
+        #expect(output.next(10) == "negotiate")
+    }
+
+    @Test func waitsForTheOrientation() {
+        var output = Output { $0.waits = true }
+        #expect(output.next() == "wait")
+        output.scheduler.prefer(width: 352, height: 640)
+        #expect(output.next() == "negotiate" && output.scheduler.beginNegotiation().height == 640)
+    }
+
+    /// A muted input says nothing of its orientation, and its black frames come back.
+    @Test func aFrameEndsTheWaitForTheOrientation() {
+        var output = Output { $0.waits = true }
+        output.frame(1, at: 10)
+        #expect(output.next(10) == "negotiate")
+    }
+
+    @Test func endOfStreamFollowsTheQueuedFrames() {
+        var output = output()
+        output.frame(1, at: 10)
+        output.frame(2, at: 60)
+        output.scheduler.isEnding = true
+        #expect([output.next(60), output.next(60), output.next(60)] == ["1 at 10 discont", "2 at 60", "EOS"])
+        output.scheduler.hasEnded = true
+        #expect(output.next(60) == "stop")
+    }
+
+    @Test func endsWithoutFramesEvenWhileItWaits() {
+        var output = Output { $0.waits = true }
+        output.scheduler.isEnding = true
+        #expect(output.next() == "negotiate")
+        output = output.negotiated()
+        #expect(output.next() == "EOS")
+    }
+
+    @Test func nothingLeavesBelowPlaying() {
+        var output = output()
+        output.scheduler.isPlaying = false
+        output.frame(1, at: 10)
+        #expect(output.next(10) == "wait" && output.scheduler.counters.received == 1)
+        output.scheduler.isPlaying = true
+        #expect(output.next(10) == "wait 75", "a frame that came below PLAYING is not kept")
+    }
+
+    /// The network may deliver frames late, at once or out of order.
+    @Test func timesRiseStrictly() {
+        var output = output()
+        let times: [ClockTime] = [100, 150, 150, 120, 800]
+        let pushed = times.enumerated().map { number, time in
+            output.frame(number + 1, at: time)
+            return output.next(800)
+        }
+        #expect(pushed == ["1 at 100 discont", "2 at 150", "3 at 156", "4 at 162", "5 at 800 discont"])
+    }
+
+    @Test(arguments: [
+        (Fallback.freeze, "1 at 150", "1 at 700"), (.black, "1 at 150", "black at 700"),
+        (.passthrough, "1 at 150", "9 at 700"), (.none, "gap at 150 for 50", "gap at 700 for 50"),
+    ])
+    func gapsAreFilledWhenTheLatencyIsAlmostOver(_ fallback: Fallback, _ short: String, _ long: String) {
+        var output = output { $0.fallback = fallback }
+        output.scheduler.setRaw(9)
+        output.frame(1, at: 100)
+        _ = output.next(100)
+        #expect(output.next(150) == "wait 85")
+        #expect(output.next(235) == short)
+        #expect(output.next(235) == "wait 50")
+        for time in stride(from: ClockTime(285), to: 785, by: 50) { _ = output.next(time) }
+        #expect(output.next(785) == long)
+        let filled = fallback == .none ? 0 : output.scheduler.counters.pushed - 1
+        #expect(output.scheduler.counters.fallbackFrames == filled)
+    }
+
+    /// A stall of downstream is not made up for.
+    @Test func afterAStallFillingContinuesAtThePresent() {
+        var output = output()
+        output.frame(1, at: 100)
+        _ = output.next(100)
+        #expect(output.next(5000) == "1 at 4865")
+        #expect(output.next(5000) == "1 at 4915" && output.next(5000) == "wait 50")
+    }
+
+    @Test func theOldestFrameIsDroppedIfDownstreamIsBusy() {
+        var output = output()
+        for number in 1...7 { output.frame(number, at: 50 * ClockTime(number)) }
+        #expect(output.scheduler.counters.droppedLate == 3)
+        #expect(output.next(350) == "4 at 200 discont")
+    }
+
+    @Test func aNewerPathTakesOver() {
+        var output = output()
+        output.frame(1, at: 100, attempt: 1)
+        output.frame(2, at: 110, attempt: 2)
+        output.frame(3, at: 150, attempt: 1)
+        #expect(output.next(150) == "2 at 110 discont" && output.next(150) == "wait 95")
+    }
+
+    @Test func atAHigherRateFramesAreRepeated() {
+        var output = Output()
+        output = output.negotiated((40, 1))
+        for number in 1...3 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
+        let pushed = (1...5).map { _ in output.next(250) }
+        #expect(pushed == ["1 at 100 discont", "1 at 125", "2 at 150", "2 at 175", "3 at 200"])
+    }
+
+    @Test func atALowerRateFramesAreDropped() {
+        var output = Output()
+        output = output.negotiated((10, 1))
+        for number in 1...4 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
+        let steps = (1...4).map { _ in output.next(250) }
+        #expect(steps == ["1 at 100 discont", "2 at 200", "wait 0", "4 at 300"])
+    }
+
+    @Test func theSizeFollowsWhatIsReceived() {
+        var output = output { $0.followsReceived = true }
+        output.frame(1, at: 100, width: 320)
+        #expect(output.next(100) == "320x352")
+        _ = output.scheduler.setFormat(OutputFormat(width: 320, height: 352, framerate: (20, 1)))
+        #expect(output.next(100) == "1 at 100 discont")
+    }
+
+    /// With `timestamps=capture` a frame waits for the delay of its path, and gaps stay open while the input stands
+    /// still.
+    @Test func captureTimesNeedADelay() {
+        var output = output { $0.captureLatency = 500 * Self.ms }
+        output.frame(1, at: 400)
+        #expect(output.next(400, mayFill: false) == "wait")
+        let needsMore = output.scheduler.setDelay(Int64(300 * Self.ms), attempt: 1)
+        #expect(!needsMore)
+        #expect(output.next(400, mayFill: false) == "1 at 100 discont")
+        #expect(output.next(2000, mayFill: false) == "wait")
+        #expect(output.scheduler.latency == 500 * Self.ms)
+    }
+
+    /// All that was configured survives the pad's deactivation, and nothing of the run.
+    @Test func aRestartKeepsTheConfiguration() {
+        var output = output { ($0.fallback, $0.captureLatency) = (.none, 500 * Self.ms) }
+        output.frame(1, at: 400)
+        _ = output.scheduler.setDelay(Int64(900 * Self.ms), attempt: 1)
+        _ = output.next(400)
+        output.scheduler.deactivate()
+        #expect(output.next(400) == "stop")
+        output.scheduler = OutputScheduler(output.scheduler.configuration)
+        (output.scheduler.isActive, output.scheduler.isPlaying) = (true, true)
+        #expect(output.scheduler.configuration.fallback == .none && output.scheduler.latency == 500 * Self.ms)
+        #expect(output.scheduler.counters.pushed == 0 && output.scheduler.lastTime == nil)
+        #expect(output.next(400) == "negotiate")
+    }
+}
