@@ -6,114 +6,10 @@
 // There are one or two peer connections; `PeerConnectionMode` holds the differences. Only one offer of ours is in
 // flight at a time. Nothing is resumed: any loss ends the stay, and the session may join a room again.
 package import DecartProtocol
-package import DecartSession
-package import LiveKitProtocol
+import DecartSession
+import LiveKitProtocol
 import SwiftProtobuf
-package import WebRTCTransport
-
-/// Media to publish, and participants to subscribe to.
-package struct RoomConfiguration: Sendable, Equatable {
-    /// Client IDs (`cid`) of our tracks, as in the offer's `msid`.
-    package var trackID = "camera"
-    package var audioTrackID = "microphone"
-    /// Name of the video track, visible to other participants.
-    package var trackName = "camera"
-    /// True if the frames show a screen, not a camera.
-    package var isScreen = false
-    package var width: Int
-    package var height: Int
-    /// Maximum, bit/s.
-    package var bitrate: Int
-    /// Codec name as LiveKit spells it: `h264`.
-    package var codec: String
-    /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
-    package var layers: [Layer] = []
-    /// False for a viewer, which announces no track and has no publisher connection.
-    package var publishes = true
-    /// We subscribe only to participants whose identity begins with this prefix.
-    package var sourcePrefix = "inference-server-"
-
-    package struct Layer: Sendable, Equatable {
-        package var rid: String
-        package var width: Int
-        package var height: Int
-        /// Maximum, bit/s.
-        package var bitrate: Int
-
-        package init(rid: String, width: Int, height: Int, bitrate: Int) {
-            (self.rid, self.width, self.height, self.bitrate) = (rid, width, height, bitrate)
-        }
-    }
-
-    package init(width: Int, height: Int, bitrate: Int, codec: String) {
-        self.width = width
-        self.height = height
-        self.bitrate = bitrate
-        self.codec = codec
-    }
-}
-
-package enum RoomTimer: Sendable, Hashable {
-    case ping
-    /// Limits the silence after a ping.
-    case pong
-    /// Limits the wait for the answer to a later offer.
-    case answer
-}
-
-package enum RoomEvent: Sendable, Equatable {
-    /// Starts joining the room.
-    case open
-    case opened
-    case message(LiveKitSignalResponse)
-    case closed(code: Int?, reason: String)
-    case failed(SessionError)
-    /// Offer of the publisher connection.
-    case offerMade(sdp: String)
-    /// Answer of the subscriber connection.
-    case answerMade(sdp: String, offer: UInt32)
-    /// nil marks the end of candidates.
-    case candidateFound(CandidateMessage?, LiveKitSignalTarget)
-    case peerConnected(LiveKitSignalTarget)
-    case peerFailed(SessionError, LiveKitSignalTarget)
-    case timerFired(RoomTimer)
-    case desired(DesiredMedia)
-    case stop
-}
-
-package enum RoomAction: Sendable, Equatable {
-    case send(LiveKitSignalRequest.OneOf_Message)
-    case close
-    /// Opens the signalling connection. The request is nil for two peer connections; for a single one it holds our
-    /// offer.
-    case connect(LiveKitJoinRequest?)
-    /// Creates the single peer connection, to make an offer before joining; it gathers no candidates yet.
-    case makePeer
-    /// Gathers candidates on the single connection, with the room's ICE servers.
-    case gather([LiveKitICEServer], relayOnly: Bool)
-    /// Closes the single connection, which the server does not support.
-    case dropPeer
-    /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
-    /// that it cannot use.
-    case makePeers([LiveKitICEServer], relayOnly: Bool)
-    /// Adds this many m-lines for receiving to all further offers.
-    case addReceiveSections([MediaKind: Int])
-    /// Makes the publisher's offer, with these media to send and no others.
-    case makeOffer(Set<MediaKind>)
-    /// Rolls back the latest offer, which was not answered.
-    case rollbackOffer
-    case applyAnswer(sdp: String)
-    case makeAnswer(offer: String, id: UInt32)
-    case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
-    case schedule(RoomTimer, after: Duration)
-    case cancel(RoomTimer)
-    /// The room's ID of our video track became known after the answer.
-    case reportPublished
-    /// All peer connections that we need are connected.
-    case reportConnected
-    case reportFailed(SessionError)
-    case note(String)
-}
+import WebRTCTransport
 
 package struct RoomMachine: Sendable {
     private enum Phase: Sendable, Equatable {
@@ -127,45 +23,25 @@ package struct RoomMachine: Sendable {
     package private(set) var token: Secret
     private var needsSubscriber = true
     private var connected: Set<Int> = []
-    /// State of one of our tracks on the server.
-    private enum Publication: Equatable {
-        case requested
-        /// The server knows the track under this ID; empty until the server has sent the ID.
-        case known(sid: String)
-    }
-    /// The room's ID of our video track, while it is published.
-    package var trackSID: String? {
-        guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
-        return sid.printable(limit: 64)
-    }
-    private var desired = DesiredMedia()
-    private var publications: [MediaKind: Publication] = [:]
-    /// Rejected by the server; not requested again in this room.
-    private var rejected: Set<MediaKind> = []
-    private var lostPublications = 0
-    /// Media in the latest offer; nil: no offer was made.
-    private var offered: Set<MediaKind>?
-    private var isOffering = false
-    private var offerCount: UInt32 = 0
-    /// The server requests an offer, because it has more media to send.
-    private var needsOffer = false
-    private var pingInterval: Duration?
-    private var pingTimeout: Duration = .seconds(15)
-    private var lastPing: Duration?
-    private var awaitsPong = false
-    private var roundTrip: Duration = .zero
+    private var publisher: RoomPublisher
+    private var keepalive = RoomKeepalive()
     private var subscriptions: RoomSubscriptions
     private var actions: [RoomAction] = []
-
-    private static let renegotiationTimeout: Duration = .seconds(10)
 
     /// - Parameter mode: the version to try first. A viewer always uses `dual`, with a subscriber only.
     package init(configuration: RoomConfiguration, token: Secret, mode: PeerConnectionMode = .dual) {
         self.configuration = configuration
         self.token = token
         self.mode = configuration.publishes ? mode : .dual
+        publisher = RoomPublisher(configuration)
         subscriptions = RoomSubscriptions(sourcePrefix: configuration.sourcePrefix)
     }
+
+    /// The room's ID of our video track, while it is published.
+    package var trackSID: String? { publisher.trackSID }
+
+    private var desired: DesiredMedia { publisher.desired }
+    private var isInRoom: Bool { phase == .publishing || phase == .connected }
 
     /// - Parameter now: monotonic time since an arbitrary origin.
     package mutating func handle(_ event: RoomEvent, now: Duration) -> [RoomAction] {
@@ -181,9 +57,7 @@ package struct RoomMachine: Sendable {
         case .opened:
             if phase == .opening { phase = .joining }
         case .message(let response):
-            // Any message shows that the server is alive.
-            if awaitsPong { emit(.cancel(.pong)) }
-            awaitsPong = false
+            actions += keepalive.messageArrived()
             guard let message = response.message else { return }
             received(message, now)
         case .closed(let code, let reason):
@@ -195,9 +69,8 @@ package struct RoomMachine: Sendable {
             if phase == .opening, mode == .single, error.httpStatus == 404 { return fallBack() }
             fail(error)
         case .offerMade(let sdp):
-            offerCount &+= 1
-            let offer = description("offer", sdp, id: offerCount)
-            emit(phase == .opening ? .connect(joinRequest(offer)) : .send(.offer(offer)))
+            let offer = description("offer", sdp, id: publisher.nextOfferID())
+            emit(phase == .opening ? .connect(publisher.joinRequest(offer)) : .send(.offer(offer)))
         case .answerMade(let sdp, let id):
             emit(.send(.answer(description("answer", sdp, id: id))))
         case .candidateFound(let candidate, let target):
@@ -208,18 +81,18 @@ package struct RoomMachine: Sendable {
         case .peerFailed(let error, _):
             fail(error)
         case .timerFired(.ping):
-            ping(now)
+            actions += keepalive.ping(now)
         case .timerFired(.pong):
             fail("The room did not answer a ping; the signalling connection is lost.")
         case .timerFired(.answer):
-            isOffering = false
+            publisher.rollBack()
             emit(.rollbackOffer)
             emit(.note("The room did not answer an offer that changes the published tracks"))
             offerIfDue()
         case .desired(let desired):
             guard desired != self.desired else { return }
             let hadAudio = self.desired.audio
-            self.desired = desired
+            publisher.desired = desired
             if hadAudio != desired.audio { apply(subscriptions.setAudio(desired.audio)) }
             publish()
             checkConnected()
@@ -233,27 +106,14 @@ package struct RoomMachine: Sendable {
 
     private mutating func begin() {
         guard mode == .single else { return emit(.connect(nil)) }
-        let wanted = Set(MediaKind.allCases.filter { desired[$0] })
-        for kind in wanted { publications[kind] = .known(sid: "") }
-        (offered, isOffering) = (wanted, true)
         emit(.makePeer)
-        emit(.makeOffer(wanted))
-    }
-
-    /// Announces the tracks that the first offer holds, together with the offer.
-    private func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
-        .with {
-            $0.publisherOffer = offer
-            if offered?.contains(.audio) ?? false { $0.addTrackRequests.append(audioTrack) }
-            if offered?.contains(.video) ?? false { $0.addTrackRequests.append(videoTrack) }
-        }
+        emit(.makeOffer(publisher.offerBeforeJoining()))
     }
 
     /// Uses two connections, because the server does not support a single one.
     private mutating func fallBack() {
         mode = .dual
-        publications = [:]
-        (offered, isOffering, offerCount) = (nil, false, 0)
+        publisher.reset()
         emit(.dropPeer)
         begin()
     }
@@ -265,23 +125,18 @@ package struct RoomMachine: Sendable {
         case .join(let join):
             joined(join)
         case .trackPublished(let published):
-            guard let kind = MediaKind.allCases.first(where: { trackID($0) == published.cid }),
-                [.requested, .known(sid: "")].contains(publications[kind])
-            else { return }
-            let isOffered = publications[kind] != .requested
-            publications[kind] = .known(sid: published.track.sid)
-            if isOffered, !isOffering { emit(.reportPublished) }
+            actions += publisher.published(published)
             offerIfDue()
         case .trackUnpublished(let unpublished):
-            lost(unpublished.trackSid)
+            // The server has removed a track: publish it again.
+            if publisher.unpublished(unpublished.trackSid) { publish() }
         case .requestResponse(let response):
             guard response.reason != .ok, response.reason != .queued else { return }
             let words = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
             if case .addTrack(let request) = response.request, request.cid == configuration.trackID, desired.video {
                 fail("The room rejected the video track: \(words).")
             } else if case .addTrack(let request) = response.request, request.cid == configuration.audioTrackID {
-                publications[.audio] = nil
-                rejected.insert(.audio)
+                publisher.reject(.audio)
                 emit(.note("The room rejected the audio track: \(words)"))
             } else {
                 emit(.note("The room rejected a request: \(words)"))
@@ -313,7 +168,7 @@ package struct RoomMachine: Sendable {
             if !moved.token.isEmpty, moved.token.utf8.count <= 8192 { token = Secret(moved.token) }
             subscribe(to: moved.otherParticipants)
         case .pongResp(let pong):
-            if let lastPing, milliseconds(lastPing) == pong.lastPingTimestamp { roundTrip = max(now - lastPing, .zero) }
+            keepalive.received(pong, now)
         case .subscriptionResponse(let response):
             switch response.err {
             case .seCodecUnsupported where mode == .single:
@@ -336,7 +191,7 @@ package struct RoomMachine: Sendable {
             }
             let lines = [MediaKind.video: needed.numVideos, .audio: needed.numAudios].mapValues { Int(min($0, 16)) }
             if lines.contains(where: { $0.value > 0 }) { emit(.addReceiveSections(lines)) }
-            needsOffer = true
+            publisher.needsOffer = true
             offerIfDue()
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
             break
@@ -347,11 +202,7 @@ package struct RoomMachine: Sendable {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
         needsSubscriber = join.subscriberPrimary && mode == .dual
-        if join.pingInterval > 0 {
-            pingInterval = .seconds(min(max(join.pingInterval, 1), 60))
-            pingTimeout = .seconds(min(max(join.pingTimeout, 5), 120))
-            schedulePing()
-        }
+        actions += keepalive.joined(join)
         let (servers, relayOnly) = (Array(join.iceServers.prefix(16)), join.clientConfiguration.forceRelay == .enabled)
         emit(mode == .single ? .gather(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
         publish()
@@ -360,31 +211,16 @@ package struct RoomMachine: Sendable {
 
     // MARK: Publishing
 
-    private func trackID(_ kind: MediaKind) -> String {
-        kind == .video ? configuration.trackID : configuration.audioTrackID
-    }
-
-    /// Announces wanted tracks to the server, and removes unwanted ones from the next offer. Audio comes first: once
-    /// the server knows the video track too, one offer holds both.
     private mutating func publish() {
-        guard configuration.publishes, phase == .publishing || phase == .connected else { return }
-        for kind in [MediaKind.audio, .video] {
-            guard desired[kind] else {
-                publications[kind] = nil
-                continue
-            }
-            guard publications[kind] == nil, !rejected.contains(kind) else { continue }
-            publications[kind] = .requested
-            emit(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
-        }
+        guard configuration.publishes, isInRoom else { return }
+        actions += publisher.publish()
         offerIfDue()
     }
 
     private mutating func answered(_ answer: LiveKitSessionDescription) {
-        guard isOffering, mode == .dual || answer.id == 0 || answer.id == offerCount, phase != .joining else {
+        guard phase != .joining, publisher.answered(mode == .dual ? 0 : answer.id) else {
             return emit(.note("Ignored: an answer without an offer"))
         }
-        isOffering = false
         subscriptions.note(answer.midToTrackID)
         emit(.cancel(.answer))
         emit(.applyAnswer(sdp: answer.sdp))
@@ -392,75 +228,7 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func offerIfDue() {
-        let known = Set(publications.filter { $0.value != .requested }.keys)
-        // The first offer waits for the video track if video is wanted. An empty first offer is never made.
-        guard phase == .publishing || phase == .connected, !isOffering, needsOffer || known != offered ?? [],
-            offered != nil || !desired.video || known.contains(.video)
-        else { return }
-        // The session's own timeout for connecting media covers the answer to the first offer.
-        if phase == .connected || offered != nil { emit(.schedule(.answer, after: Self.renegotiationTimeout)) }
-        (isOffering, needsOffer) = (true, false)
-        offered = known
-        emit(.makeOffer(known))
-    }
-
-    /// The server has removed a track: publishes it again, a limited number of times.
-    private mutating func lost(_ sid: String) {
-        guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else {
-            return
-        }
-        lostPublications += 1
-        publications[kind] = nil
-        offered?.remove(kind)
-        publish()
-    }
-
-    private var audioTrack: LiveKitAddTrackRequest {
-        .with {
-            $0.cid = configuration.audioTrackID
-            $0.name = "microphone"
-            $0.type = .audio
-            $0.source = .microphone
-        }
-    }
-
-    private var videoTrack: LiveKitAddTrackRequest {
-        let layers = videoLayers
-        return .with {
-            $0.cid = configuration.trackID
-            $0.name = configuration.trackName
-            $0.type = .video
-            $0.source = configuration.isScreen ? .screenShare : .camera
-            $0.width = UInt32(clamping: configuration.width)
-            $0.height = UInt32(clamping: configuration.height)
-            $0.layers = layers
-            $0.simulcastCodecs = [
-                .with {
-                    $0.codec = configuration.codec
-                    $0.cid = configuration.trackID
-                    $0.layers = layers
-                }
-            ]
-        }
-    }
-
-    /// Lowest layer first, as servers expect; a single layer has high quality.
-    private var videoLayers: [LiveKitVideoLayer] {
-        let single = RoomConfiguration.Layer(
-            rid: "", width: configuration.width, height: configuration.height, bitrate: configuration.bitrate)
-        let qualities: [LiveKitVideoQuality] = [.high, .medium, .low]
-        let layers = configuration.layers.isEmpty ? [single] : configuration.layers
-        // Two layers have the qualities medium and low, according to their rids h and q.
-        let best = configuration.layers.count == 2 ? 1 : 0
-        return zip(layers, qualities.dropFirst(best)).reversed().map { layer, quality in
-            .with {
-                $0.quality = quality
-                $0.rid = layer.rid
-                $0.width = UInt32(clamping: layer.width)
-                $0.height = UInt32(clamping: layer.height)
-                $0.bitrate = UInt32(clamping: layer.bitrate)
-            }
-        }
+        if isInRoom { actions += publisher.offerIfDue(isConnected: phase == .connected) }
     }
 
     // MARK: Subscribing
@@ -496,33 +264,6 @@ package struct RoomMachine: Sendable {
         else { return }
         phase = .connected
         emit(.reportConnected)
-    }
-
-    // MARK: Liveness
-
-    private mutating func ping(_ now: Duration) {
-        guard pingInterval != nil else { return }
-        lastPing = now
-        emit(
-            .send(
-                .pingReq(
-                    .with {
-                        $0.timestamp = milliseconds(now)
-                        $0.rtt = milliseconds(roundTrip)
-                    })))
-        // The timeout counts from the first ping without a reply.
-        if !awaitsPong { emit(.schedule(.pong, after: pingTimeout)) }
-        awaitsPong = true
-        schedulePing()
-    }
-
-    private mutating func schedulePing() {
-        if let pingInterval { emit(.schedule(.ping, after: pingInterval)) }
-    }
-
-    private func milliseconds(_ duration: Duration) -> Int64 {
-        let (seconds, attoseconds) = duration.components
-        return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
     }
 
     // MARK: Leaving

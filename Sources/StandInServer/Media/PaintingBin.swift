@@ -14,7 +14,7 @@ struct PaintingBin {
     init(painter: FramePainter, faults: MediaFaults, latency: Duration) throws {
         let waiting = 3 + max(0, Int(latency / .milliseconds(33)) - 12)
         let hold = max(0, Int(painter.delay / .nanoseconds(1)))
-        let thinking = hold > 0 ? "\(SoundEcho.holding(hold)) ! " : ""
+        let thinking = hold > 0 ? "\(AudioEcho.holding(hold)) ! " : ""
         let bin = try Bin(
             description: """
                 \(thinking)queue leaky=downstream max-size-buffers=\(waiting) max-size-bytes=0 max-size-time=0 \

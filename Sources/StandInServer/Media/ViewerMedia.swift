@@ -1,14 +1,13 @@
 // The media of one viewer, over a direct connection or in a room: the session's painted frames, encoded for this viewer
 // alone. Each stream therefore begins with a keyframe, and congestion at one viewer does not affect another.
 //
-// Threads: everything runs on `queue`, never on the event loop; frames arrive on the thread that painted them.
+// Threads: everything runs on the queue of `life`, never on the event loop; frames arrive on the thread that painted them.
 import DecartProtocol
-import Dispatch
 import GStreamerKit
 import ICE
 import WebRTCTransport
 
-// @unchecked: mutable fields are touched on `queue` only.
+// @unchecked: mutable fields are touched on the queue of `life` only.
 final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     enum Event: Sendable {
         case offered(sdp: String)
@@ -18,22 +17,20 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         case failed(String)
     }
 
-    private let queue = DispatchQueue(label: "decart-standin.viewer")
+    private let life: MediaLifecycle
     private let bitrate: Int
     private let viewers: Viewers
     private let msid: String?
     private let onEvent: @Sendable (Event) -> Void
 
-    // MARK: State (`queue`)
-    private var pipeline: Pipeline?
+    // MARK: State (queue)
     private var connection: PeerConnection?
     private var encoder: VideoEncoderBin?
     private var screen: ViewerScreen?
-    private var busTimer: (any DispatchSourceTimer)?
-    private var isOver = false
 
     /// - Parameter msid: `msid` of the track in a room; nil: direct connection.
     init(bitrate: Int, viewers: Viewers, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
+        life = MediaLifecycle(label: "decart-standin.viewer") { onEvent(.failed($0)) }
         self.bitrate = bitrate
         self.viewers = viewers
         self.msid = msid
@@ -44,7 +41,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     /// Starts a direct connection.
     func start(answering offer: String) {
-        work("the offer could not be taken") { [self] in
+        life.work("the offer could not be taken") { [self] in
             let connection = try makeConnection()
             let answer = try connection.createAnswer(to: offer)
             try sendFrames()
@@ -54,7 +51,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     /// Starts in a room: connects the transport first; `offer` adds the track later.
     func start() {
-        work("the viewer's media could not start") { [self] in
+        life.work("the viewer's media could not start") { [self] in
             let connection = try makeConnection()
             onEvent(.offered(sdp: try connection.createOffer()))
         }
@@ -62,7 +59,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     /// Prefers H.264, as the service does.
     func offer(_ tracks: Set<MediaKind>) {
-        work("the track could not be offered") { [self] in
+        life.work("the track could not be offered") { [self] in
             guard let connection else { return }
             connection.setMedia(
                 video: tracks.contains(.video) ? .sendonly : nil, audio: nil,
@@ -72,14 +69,14 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     }
 
     func moveVideo() {
-        queue.async { [self] in connection?.moveVideo() }
+        life.work("the video could not move") { [self] in connection?.moveVideo() }
     }
 
     /// Nothing to do: the session's painted frames resume by themselves.
     func restart(_ output: Fault.Output) {}
 
     func receive(answer: String) {
-        work("the answer could not be taken") { [self] in
+        life.work("the answer could not be taken") { [self] in
             guard let connection else { return }
             try connection.setAnswer(answer)
             if connection.sendParameters != nil, encoder == nil { try sendFrames() }
@@ -90,7 +87,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     func receive(offer: String) {}
 
     func addRemoteCandidate(_ candidate: CandidateMessage?) {
-        queue.async { [self] in connection?.addRemoteCandidate(candidate.map(ICECandidate.init)) }
+        life.work("a candidate could not be taken") { [self] in
+            connection?.addRemoteCandidate(candidate.map(ICECandidate.init))
+        }
     }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
@@ -101,17 +100,19 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     func add(_ faults: [Fault]) {}
 
     func stop(completion: @escaping @Sendable () -> Void) {
-        queue.async { [self] in
-            isOver = true
-            tearDown()
-            completion()
-        }
+        life.stop(
+            cleanUp: { [self] in
+                if let screen {
+                    viewers.remove(screen)
+                    screen.close()
+                }
+                (screen, encoder, connection) = (nil, nil, nil)
+            }, completion: completion)
     }
 
     // MARK: Pipeline
 
     private func makeConnection() throws -> PeerConnection {
-        GStreamerRuntime.initialise()
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
         configuration.acceptsDataChannels = msid != nil
@@ -121,19 +122,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         // Viewers receive no audio. The m-line is inactive instead of rejected, because aiortc puts a rejected m-line
         // on a transport of its own, which never connects.
         configuration.audio = msid == nil ? .inactive : nil
-        // Candidates arrive while the description is still being created; `queue` delivers them after it.
-        let connection = try PeerConnection(configuration: configuration) { [weak self] event in
-            guard let self else { return }
-            self.queue.async { self.handle(event) }
-        }
+        let connection = try life.connect(configuration) { [weak self] in self?.handle($0) }
         self.connection = connection
-        let pipeline = Pipeline()
-        self.pipeline = pipeline
-        pipeline.add(connection.bin)
-        guard pipeline.setState(.playing) != .failure else {
-            throw PeerConnectionError(.wrongState, "the pipeline does not start")
-        }
-        busTimer = pipeline.watchBus(on: queue) { [weak self] words in self?.fail(words) }
+        try life.play()
         return connection
     }
 
@@ -144,7 +135,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
         let screen = try ViewerScreen()
         (self.encoder, self.screen) = (encoder, screen)
-        pipeline?.add([screen.queue, encoder.bin])
+        life.pipeline.add([screen.queue, encoder.bin])
         try screen.queue.link(encoder.bin)
         try encoder.bin.link("src", to: connection.bin, "rtp_sink")
         encoder.bin.syncStateWithParent()
@@ -156,48 +147,14 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     // MARK: Events
 
     private func handle(_ event: PeerConnectionEvent) {
-        guard !isOver else { return }
         switch event {
         case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate)))
         case .gatheringComplete: onEvent(.localCandidate(nil))
         case .stateChanged(.connected): onEvent(.connected)
-        case .stateChanged(.failed(let error)): fail(error.message)
+        case .stateChanged(.failed(let error)): life.fail(error.message)
         case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
         case .stateChanged, .iceConnected, .remoteBitrateEstimate, .streamArrived, .warning: break
         }
-    }
-
-    private func work(_ failure: String, _ body: @escaping @Sendable () throws -> Void) {
-        queue.async { [self] in
-            guard !isOver else { return }
-            do {
-                try body()
-            } catch {
-                fail("\(failure): \(error)")
-            }
-        }
-    }
-
-    /// Reports the first failure only; later ones are its consequences.
-    private func fail(_ words: String) {
-        guard !isOver else { return }
-        isOver = true
-        onEvent(.failed(words))
-    }
-
-    /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
-    private func tearDown() {
-        busTimer?.cancel()
-        busTimer = nil
-        if let screen { viewers.remove(screen) }
-        connection?.close()
-        screen?.close()
-        pipeline?.setState(.null)
-        if let connection {
-            pipeline?.remove(connection.bin)
-            connection.dismantle()
-        }
-        (screen, encoder, connection, pipeline) = (nil, nil, nil, nil)
     }
 }
 

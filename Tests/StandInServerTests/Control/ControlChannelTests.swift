@@ -290,7 +290,7 @@ struct ControlChannelTests {
                 seconds += 1
             }
             #expect(event == .message(.generationEnded(seconds: seconds, reason: "the peer is gone")))
-            #expect(media.stopCount == 1)
+            #expect(media.stops.isOne())
             let record = try #require(server.server.sessions.first)
             #expect(!record.isGenerating)
             #expect(record.tickCount == Int(seconds))
@@ -320,12 +320,12 @@ struct ControlChannelTests {
             _ = try one.next { $0 == .message(.error("broken")) }
             one.close()
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
-            #expect(oneMedia.stopCount == 1)
+            #expect(oneMedia.stops.isOne())
             _ = otherMedia.paint()
             #expect(try other.next() == .message(.generationStarted))
             other.close()
             #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
-            #expect(otherMedia.stopCount == 1)
+            #expect(otherMedia.stops.isOne())
         }
     }
 
@@ -338,7 +338,7 @@ struct ControlChannelTests {
             #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: "server shutdown")))
             #expect(try client.next() == .closeFrame(code: 1001))
             #expect(try client.next() == .closed)
-            #expect(media.stopCount == 1)
+            #expect(media.stops.isOne())
             #expect(throws: (any Error).self) { try server.connect() }
         }
     }

@@ -147,7 +147,7 @@ struct RoomFaultTests {
             let (control, info) = try server.askForRoom()
             let room = try server.join(info)
             #expect(try room.client.next { $0 == .closed } == .closed)
-            #expect(server.engine.rooms.first?.stopCount == 1)
+            #expect(server.engine.rooms.first?.stops.isOne() == true)
             #expect(try server.join(info).offer().sdp == "offer 1")
             control.close()
         }

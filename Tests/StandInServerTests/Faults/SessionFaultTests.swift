@@ -364,7 +364,7 @@ struct SessionFaultTests {
             #expect(try client.next() == .message(.generationEnded(seconds: nil, reason: "timeout")))
             #expect(try client.next() == .closeFrame(code: 1000))
             #expect(try client.next() == .closed)
-            #expect(server.server.wait(milliseconds: 5000) { _ in media.stopCount > 0 })
+            #expect(media.stops.isOne())
         }
     }
 

@@ -62,7 +62,7 @@ struct RoomTests {
             try room.expectClosed()
             control.close()
             #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
-            #expect(media.stopCount == 1)
+            #expect(media.stops.isOne())
             let log = server.log.joined()
             #expect(!log.contains(info.token.reveal()) && !log.contains(token))
         }
@@ -301,7 +301,7 @@ struct RoomTests {
             try second.send { $0.ping = 1 }
             _ = try second.next { if case .pong(let time) = $0 { time } else { nil } }
             #expect(server.engine.rooms.count == 2)
-            #expect(server.server.wait(milliseconds: 5000) { _ in server.engine.rooms.first?.stopCount == 1 })
+            #expect(server.engine.rooms.first?.stops.isOne() == true)
             #expect(server.engine.rooms.last?.stopCount == 0)
             control.close()
             let end = try second.leave()

@@ -52,7 +52,7 @@ struct ViewerTests {
             control.close()
             try #expect(room.leave().reason == .roomDeleted)
             try room.expectClosed()
-            #expect(media.stopCount == 1)
+            #expect(media.stops.isOne())
             try #expect(post(server, "/watch-stream/\(name)").hasPrefix("HTTP/1.1 404"))
             #expect(throws: TestClient.Refused(status: 401)) { try server.join(viewed) }
             #expect(!server.log.contains { $0.contains(viewed.token.reveal()) })
@@ -77,7 +77,7 @@ struct ViewerTests {
             owner.close()
             _ = try viewer.next { $0 == .closeFrame(code: 1000) }
             #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen && $0.viewerCount == 0 } })
-            #expect(server.engine.sessions.map(\.stopCount) == [1])
+            #expect(server.engine.sessions.count == 1 && server.engine.sessions.allSatisfy { $0.stops.isOne() })
             #expect(throws: TestClient.Refused(status: 404)) { try server.connect(target) }
         }
     }

@@ -1,4 +1,5 @@
 import DecartProtocol
+import Dispatch
 import StandInServer
 import Synchronization
 import WebRTCTransport
@@ -62,6 +63,25 @@ final class FakeMediaEngine: MediaEngine {
     }
 }
 
+/// Counts calls of `stop`, which come on the server's threads: a client sees its connection close before.
+final class StopCounter: Sendable {
+    private let stops = Atomic<Int>(0)
+    private let called = DispatchSemaphore(value: 0)
+
+    var count: Int { stops.load(ordering: .acquiring) }
+
+    func note() {
+        stops.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        called.signal()
+    }
+
+    /// Waits for the first call. Returns false if there is none, or more than one.
+    func isOne() -> Bool {
+        if count == 0 { _ = called.wait(timeout: .now() + .seconds(10)) }
+        return count == 1
+    }
+}
+
 /// Fake room media: an offer containing "video" has video, one containing "spare" has m-lines for sending back.
 final class FakeRoomMedia: RoomMedia {
     let msid: String
@@ -71,7 +91,7 @@ final class FakeRoomMedia: RoomMedia {
     let onEvent: @Sendable (RoomMediaEvent) -> Void
     private let calls = Mutex<[String]>([])
     private let tracks = Mutex<Set<MediaKind>>([])
-    private let stops = Atomic<Int>(0)
+    let stops = StopCounter()
 
     init(
         msid: String, audioMSID: String, isSingle: Bool, painter: FramePainter,
@@ -84,7 +104,7 @@ final class FakeRoomMedia: RoomMedia {
 
     /// Calls in order.
     var reported: [String] { calls.withLock { $0 } }
-    var stopCount: Int { stops.load(ordering: .relaxed) }
+    var stopCount: Int { stops.count }
     private func note(_ call: String) { calls.withLock { $0.append(call) } }
 
     func add(_ faults: [Fault]) { note("faults") }
@@ -114,7 +134,7 @@ final class FakeRoomMedia: RoomMedia {
     }
 
     func stop(completion: @escaping @Sendable () -> Void) {
-        stops.wrappingAdd(1, ordering: .relaxed)
+        stops.note()
         completion()
     }
 
@@ -135,7 +155,7 @@ final class FakeMediaSession: MediaSession {
     private let calls = Mutex<[String]>([])
     private let candidates = Mutex<[CandidateMessage?]>([])
     private let added = Mutex<[Fault]>([])
-    private let stops = Atomic<Int>(0)
+    let stops = StopCounter()
 
     init(offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.offer = offer
@@ -147,7 +167,7 @@ final class FakeMediaSession: MediaSession {
     /// Calls about answers and restarts, in order.
     var reported: [String] { calls.withLock { $0 } }
     var addedFaults: [Fault] { added.withLock { $0 } }
-    var stopCount: Int { stops.load(ordering: .relaxed) }
+    var stopCount: Int { stops.count }
 
     func receive(offer: String) { onEvent(.answered(sdp: "answer to later \(offer)")) }
     func receive(answer: String) { calls.withLock { $0.append("answer " + answer) } }
@@ -165,7 +185,7 @@ final class FakeMediaSession: MediaSession {
     }
 
     func stop(completion: @escaping @Sendable () -> Void) {
-        stops.wrappingAdd(1, ordering: .relaxed)
+        stops.note()
         completion()
     }
 

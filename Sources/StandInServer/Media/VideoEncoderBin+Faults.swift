@@ -1,5 +1,4 @@
-// Helpers shared by the media of direct sessions and of rooms.
-import Dispatch
+// Faults of the video that direct sessions and rooms send.
 import GStreamerKit
 import WebRTCTransport
 
@@ -34,30 +33,5 @@ extension VideoEncoderBin {
     /// - Parameter exit: The element returned by `exit`.
     static func setSSRC(_ ssrc: UInt32, at exit: Element) throws {
         exit.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(ssrc)"))
-    }
-}
-
-extension Element {
-    func link(_ source: String, to downstream: Element, _ sink: String) throws {
-        guard let source = staticPad(source), let sink = downstream.staticPad(sink) else {
-            throw GStreamerError(.linkFailed, "a pad is missing")
-        }
-        try source.link(sink)
-    }
-}
-
-extension Pipeline {
-    /// Empties the bus with a timer: no main loop runs here, and an unread bus would grow without limit.
-    func watchBus(on queue: DispatchQueue, onError: @escaping @Sendable (String) -> Void) -> any DispatchSourceTimer {
-        let timer = DispatchSource.makeTimerSource(queue: queue)
-        timer.schedule(deadline: .now() + .milliseconds(100), repeating: .milliseconds(100), leeway: .milliseconds(50))
-        let bus = bus
-        timer.setEventHandler {
-            while let message = bus.next(timeout: .zero) {
-                if message.kind == .error { onError("the media pipeline failed: \(message.problem?.text ?? "")") }
-            }
-        }
-        timer.resume()
-        return timer
     }
 }

@@ -5,7 +5,7 @@ import WebRTCTransport
 
 /// Takes RTP at the pad `sink`; Opus leaves through a pad that belongs to no element, for the same reason as in
 /// `PaintingBin`.
-struct SoundEcho {
+struct AudioEcho {
     let bin: Bin
     /// Drops packets until it is linked.
     let echoed: Pad

@@ -1,0 +1,41 @@
+/// Media to publish, and participants to subscribe to.
+package struct RoomConfiguration: Sendable, Equatable {
+    /// Client IDs (`cid`) of our tracks, as in the offer's `msid`.
+    package var trackID = "camera"
+    package var audioTrackID = "microphone"
+    /// Name of the video track, visible to other participants.
+    package var trackName = "camera"
+    /// True if the frames show a screen, not a camera.
+    package var isScreen = false
+    package var width: Int
+    package var height: Int
+    /// Maximum, bit/s.
+    package var bitrate: Int
+    /// Codec name as LiveKit spells it: `h264`.
+    package var codec: String
+    /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
+    package var layers: [Layer] = []
+    /// False for a viewer, which announces no track and has no publisher connection.
+    package var publishes = true
+    /// We subscribe only to participants whose identity begins with this prefix.
+    package var sourcePrefix = "inference-server-"
+
+    package struct Layer: Sendable, Equatable {
+        package var rid: String
+        package var width: Int
+        package var height: Int
+        /// Maximum, bit/s.
+        package var bitrate: Int
+
+        package init(rid: String, width: Int, height: Int, bitrate: Int) {
+            (self.rid, self.width, self.height, self.bitrate) = (rid, width, height, bitrate)
+        }
+    }
+
+    package init(width: Int, height: Int, bitrate: Int, codec: String) {
+        self.width = width
+        self.height = height
+        self.bitrate = bitrate
+        self.codec = codec
+    }
+}

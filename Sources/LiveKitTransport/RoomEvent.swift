@@ -1,0 +1,67 @@
+// Events and actions of `RoomMachine`.
+package import DecartProtocol
+package import DecartSession
+package import LiveKitProtocol
+package import WebRTCTransport
+
+package enum RoomTimer: Sendable, Hashable {
+    case ping
+    /// Limits the silence after a ping.
+    case pong
+    /// Limits the wait for the answer to a later offer.
+    case answer
+}
+
+package enum RoomEvent: Sendable, Equatable {
+    /// Starts joining the room.
+    case open
+    case opened
+    case message(LiveKitSignalResponse)
+    case closed(code: Int?, reason: String)
+    case failed(SessionError)
+    /// Offer of the publisher connection.
+    case offerMade(sdp: String)
+    /// Answer of the subscriber connection.
+    case answerMade(sdp: String, offer: UInt32)
+    /// nil marks the end of candidates.
+    case candidateFound(CandidateMessage?, LiveKitSignalTarget)
+    case peerConnected(LiveKitSignalTarget)
+    case peerFailed(SessionError, LiveKitSignalTarget)
+    case timerFired(RoomTimer)
+    case desired(DesiredMedia)
+    case stop
+}
+
+package enum RoomAction: Sendable, Equatable {
+    case send(LiveKitSignalRequest.OneOf_Message)
+    case close
+    /// Opens the signalling connection. The request is nil for two peer connections; for a single one it holds our
+    /// offer.
+    case connect(LiveKitJoinRequest?)
+    /// Creates the single peer connection, to make an offer before joining; it gathers no candidates yet.
+    case makePeer
+    /// Gathers candidates on the single connection, with the room's ICE servers.
+    case gather([LiveKitICEServer], relayOnly: Bool)
+    /// Closes the single connection, which the server does not support.
+    case dropPeer
+    /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
+    /// that it cannot use.
+    case makePeers([LiveKitICEServer], relayOnly: Bool)
+    /// Adds this many m-lines for receiving to all further offers.
+    case addReceiveSections([MediaKind: Int])
+    /// Makes the publisher's offer, with these media to send and no others.
+    case makeOffer(Set<MediaKind>)
+    /// Rolls back the latest offer, which was not answered.
+    case rollbackOffer
+    case applyAnswer(sdp: String)
+    case makeAnswer(offer: String, id: UInt32)
+    case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
+    case schedule(RoomTimer, after: Duration)
+    case cancel(RoomTimer)
+    /// The room's ID of our video track became known after the answer.
+    case reportPublished
+    /// All peer connections that we need are connected.
+    case reportConnected
+    case reportFailed(SessionError)
+    case note(String)
+}

@@ -1,0 +1,193 @@
+// Our tracks in a room and the offers that carry them, as a value. One offer of ours is in flight at a time.
+import DecartProtocol
+import DecartSession
+import LiveKitProtocol
+import SwiftProtobuf
+import WebRTCTransport
+
+struct RoomPublisher: Sendable {
+    private let configuration: RoomConfiguration
+    /// The media to publish.
+    var desired = DesiredMedia()
+    /// State of one of our tracks on the server.
+    private enum Publication: Equatable {
+        case requested
+        /// The server knows the track under this ID; empty until the server has sent the ID.
+        case known(sid: String)
+    }
+    private var publications: [MediaKind: Publication] = [:]
+    /// Rejected by the server; not requested again in this room.
+    private var rejected: Set<MediaKind> = []
+    private var lostPublications = 0
+    /// Media in the latest offer; nil: no offer was made.
+    private var offered: Set<MediaKind>?
+    private var isOffering = false
+    private var offerCount: UInt32 = 0
+    /// The server requests an offer, because it has more media to send.
+    var needsOffer = false
+
+    private static let renegotiationTimeout: Duration = .seconds(10)
+
+    init(_ configuration: RoomConfiguration) { self.configuration = configuration }
+
+    /// The room's ID of our video track, while it is published.
+    var trackSID: String? {
+        guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
+        return sid.printable(limit: 64)
+    }
+
+    // MARK: The offer that joins the room (single connection)
+
+    /// Returns the media of the offer.
+    mutating func offerBeforeJoining() -> Set<MediaKind> {
+        let wanted = Set(MediaKind.allCases.filter { desired[$0] })
+        for kind in wanted { publications[kind] = .known(sid: "") }
+        (offered, isOffering) = (wanted, true)
+        return wanted
+    }
+
+    /// Announces the tracks that the first offer holds, together with the offer.
+    func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
+        .with {
+            $0.publisherOffer = offer
+            if offered?.contains(.audio) ?? false { $0.addTrackRequests.append(audioTrack) }
+            if offered?.contains(.video) ?? false { $0.addTrackRequests.append(videoTrack) }
+        }
+    }
+
+    /// Forgets that offer: the server does not support a single connection.
+    mutating func reset() {
+        publications = [:]
+        (offered, isOffering, offerCount) = (nil, false, 0)
+    }
+
+    // MARK: Tracks
+
+    /// Announces wanted tracks to the server, and removes unwanted ones from the next offer. Audio comes first: once
+    /// the server knows the video track too, one offer holds both.
+    mutating func publish() -> [RoomAction] {
+        var actions: [RoomAction] = []
+        for kind in [MediaKind.audio, .video] {
+            guard desired[kind] else {
+                publications[kind] = nil
+                continue
+            }
+            guard publications[kind] == nil, !rejected.contains(kind) else { continue }
+            publications[kind] = .requested
+            actions.append(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
+        }
+        return actions
+    }
+
+    mutating func published(_ message: LiveKitTrackPublishedResponse) -> [RoomAction] {
+        guard let kind = MediaKind.allCases.first(where: { trackID($0) == message.cid }),
+            [.requested, .known(sid: "")].contains(publications[kind])
+        else { return [] }
+        let isOffered = publications[kind] != .requested
+        publications[kind] = .known(sid: message.track.sid)
+        return isOffered && !isOffering ? [.reportPublished] : []
+    }
+
+    /// - Returns: true if the track is to be published again, which is so a limited number of times.
+    mutating func unpublished(_ sid: String) -> Bool {
+        guard let kind = publications.first(where: { $0.value == .known(sid: sid) })?.key, lostPublications < 8 else {
+            return false
+        }
+        lostPublications += 1
+        publications[kind] = nil
+        offered?.remove(kind)
+        return true
+    }
+
+    mutating func reject(_ kind: MediaKind) {
+        publications[kind] = nil
+        rejected.insert(kind)
+    }
+
+    private func trackID(_ kind: MediaKind) -> String {
+        kind == .video ? configuration.trackID : configuration.audioTrackID
+    }
+
+    // MARK: Offers
+
+    /// - Parameter isConnected: false while the first connections are being established.
+    mutating func offerIfDue(isConnected: Bool) -> [RoomAction] {
+        let known = Set(publications.filter { $0.value != .requested }.keys)
+        // The first offer waits for the video track if video is wanted. An empty first offer is never made.
+        guard !isOffering, needsOffer || known != offered ?? [],
+            offered != nil || !desired.video || known.contains(.video)
+        else { return [] }
+        // The session's own timeout for connecting media covers the answer to the first offer.
+        let limit: [RoomAction] =
+            isConnected || offered != nil ? [.schedule(.answer, after: Self.renegotiationTimeout)] : []
+        (isOffering, needsOffer) = (true, false)
+        offered = known
+        return limit + [.makeOffer(known)]
+    }
+
+    mutating func nextOfferID() -> UInt32 {
+        offerCount &+= 1
+        return offerCount
+    }
+
+    /// - Parameter id: the offer's ID; 0: the server does not say.
+    /// - Returns: false if the answer belongs to no offer.
+    mutating func answered(_ id: UInt32) -> Bool {
+        guard isOffering, id == 0 || id == offerCount else { return false }
+        isOffering = false
+        return true
+    }
+
+    /// The offer was not answered.
+    mutating func rollBack() { isOffering = false }
+
+    // MARK: Requests
+
+    private var audioTrack: LiveKitAddTrackRequest {
+        .with {
+            $0.cid = configuration.audioTrackID
+            $0.name = "microphone"
+            $0.type = .audio
+            $0.source = .microphone
+        }
+    }
+
+    private var videoTrack: LiveKitAddTrackRequest {
+        let layers = videoLayers
+        return .with {
+            $0.cid = configuration.trackID
+            $0.name = configuration.trackName
+            $0.type = .video
+            $0.source = configuration.isScreen ? .screenShare : .camera
+            $0.width = UInt32(clamping: configuration.width)
+            $0.height = UInt32(clamping: configuration.height)
+            $0.layers = layers
+            $0.simulcastCodecs = [
+                .with {
+                    $0.codec = configuration.codec
+                    $0.cid = configuration.trackID
+                    $0.layers = layers
+                }
+            ]
+        }
+    }
+
+    /// Lowest layer first, as servers expect; a single layer has high quality.
+    private var videoLayers: [LiveKitVideoLayer] {
+        let single = RoomConfiguration.Layer(
+            rid: "", width: configuration.width, height: configuration.height, bitrate: configuration.bitrate)
+        let qualities: [LiveKitVideoQuality] = [.high, .medium, .low]
+        let layers = configuration.layers.isEmpty ? [single] : configuration.layers
+        // Two layers have the qualities medium and low, according to their rids h and q.
+        let best = configuration.layers.count == 2 ? 1 : 0
+        return zip(layers, qualities.dropFirst(best)).reversed().map { layer, quality in
+            .with {
+                $0.quality = quality
+                $0.rid = layer.rid
+                $0.width = UInt32(clamping: layer.width)
+                $0.height = UInt32(clamping: layer.height)
+                $0.bitrate = UInt32(clamping: layer.bitrate)
+            }
+        }
+    }
+}
