@@ -1,5 +1,5 @@
 // The settings of `mirror` and the properties that expose them.
-package import GStreamerKit
+import GStreamerKit
 
 package struct MirrorSettings: PropertyStorage {
     var mode = Mode.off

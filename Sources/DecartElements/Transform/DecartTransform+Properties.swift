@@ -99,7 +99,7 @@ extension DecartTransform {
 
     func applyStatisticsInterval() {
         let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.run != nil) }
-        guard isRunning, interval > 0 else { return statisticsTimer.stop() }
+        guard isRunning, interval > .zero else { return statisticsTimer.stop() }
         statisticsTimer.start(every: interval) { [weak self] in
             // The element still exists while `run` is set: `end` clears it and then waits for this handler.
             guard let self, self.state.withLock({ $0.run != nil }) else { return }

@@ -337,7 +337,7 @@ final class DecartTransform: ElementImplementation {
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings)
     {
         let size = plan.size
-        audio.start(latency: UInt64(settings.latency) &* 1_000_000) { [weak output] in
+        audio.start(latency: ClockTime(settings.latency.clockTime)) { [weak output] in
             output?.timeline ?? OutputTimeline()
         }
         input.gate.prepare()
@@ -347,8 +347,8 @@ final class DecartTransform: ElementImplementation {
         let follows = settings.orientation == .auto && plan.subscribeToken == nil
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
-            followsReceived: settings.outputSize == .received, latency: UInt64(settings.latency) &* 1_000_000,
-            captureLatency: settings.timestamps == .capture ? UInt64(settings.minLatency) &* 1_000_000 : nil,
+            followsReceived: settings.outputSize == .received, latency: ClockTime(settings.latency.clockTime),
+            captureLatency: settings.timestamps == .capture ? ClockTime(settings.minLatency.clockTime) : nil,
             waits: follows)
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }

@@ -118,8 +118,8 @@ enum TransformProperties {
         .boolean(
             "single-connection", \.singleConnection, nick: "Single connection",
             blurb: "In a room, use one peer connection for both directions (LiveKit servers from 1.10 on)"),
-        .uint(
-            "connection-timeout", \.connectionTimeout, in: 1...600, nick: "Connection timeout",
+        .duration(
+            "connection-timeout", \.connectionTimeout, of: .seconds(1), in: 1...600, nick: "Connection timeout",
             blurb: "Seconds for opening the control channel, and again for connecting the media"),
 
         // MARK: Encoding
@@ -142,14 +142,14 @@ enum TransformProperties {
             blurb: "In a room, send three sizes (two below 960 pixels); needs two more encoders; not with VP9"),
 
         // MARK: Output
-        .uint(
-            "latency", \.latency, in: 0...10_000, nick: "Latency",
+        .duration(
+            "latency", \.latency, of: .milliseconds(1), in: 0...10_000, nick: "Latency",
             blurb: "Milliseconds that the jitter buffer waits for a missing packet"),
         .enumeration(
             "timestamps", \.timestamps, nick: "Timestamps",
             blurb: "Timestamps of returned frames; with capture, stats has glass-to-glass-time"),
-        .uint(
-            "min-latency", \.minLatency, in: 0...60_000, nick: "Minimum latency",
+        .duration(
+            "min-latency", \.minLatency, of: .milliseconds(1), in: 0...60_000, nick: "Minimum latency",
             blurb: "Least latency to report with timestamps=capture, milliseconds; the measured delay may raise it"),
         .enumeration(
             "output-size", \.outputSize, nick: "Output size", blurb: "Size of the frames that leave the element"),
@@ -191,15 +191,17 @@ enum TransformProperties {
         .int(
             "max-retries", \.maxRetries, in: -1...1_000_000, nick: "Maximum retries",
             blurb: "Retries of a lost or failed connection, after 1, 2, 4, 8, 10 s … (-1 = unlimited, 0 = none)"),
-        .uint(
-            "retry-delay-max", \.retryDelayMax, in: 1...3600, nick: "Maximum retry delay",
+        .duration(
+            "retry-delay-max", \.retryDelayMax, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
             blurb: "Longest wait before a retry, seconds"),
-        .uint(
-            "max-session-duration", \.maxSessionDuration, in: 0...2_592_000, nick: "Maximum session duration",
+        .duration(
+            "max-session-duration", \.maxSessionDuration, of: .seconds(1), in: 0...2_592_000,
+            nick: "Maximum session duration",
             blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)",
             mutability: .playing),
-        .uint(
-            "statistics-interval", \.statisticsInterval, in: 0...86_400_000, nick: "Statistics interval",
+        .duration(
+            "statistics-interval", \.statisticsInterval, of: .milliseconds(1), in: 0...86_400_000,
+            nick: "Statistics interval",
             blurb: "Milliseconds between element messages with stats (0 = none)", mutability: .playing),
     ])
 }

@@ -31,7 +31,7 @@ struct TransformSettings: PropertyStorage {
     var turnServers: [String] = []
     var icePolicy = ICEPolicy.all
     var singleConnection = false
-    var connectionTimeout = 15
+    var connectionTimeout: Duration = .seconds(15)
     var minBitrate = 300_000
     /// bit/s, as `minBitrate`; 0: the transport's default.
     var maxBitrate = 0
@@ -39,10 +39,9 @@ struct TransformSettings: PropertyStorage {
     var codec = Codec.auto
     var encoder = ""
     var simulcast = false
-    var latency = 100
+    var latency: Duration = .milliseconds(100)
     var timestamps = Timestamps.arrival
-    /// ms.
-    var minLatency = 500
+    var minLatency: Duration = .milliseconds(500)
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
     /// nil: derived from `trackSource`.
@@ -54,14 +53,14 @@ struct TransformSettings: PropertyStorage {
     var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
-    /// ms; 0 = never.
-    var statisticsInterval = 0
+    /// Zero: never.
+    var statisticsInterval: Duration = .zero
     var autoConnect = true
     /// -1 = unlimited.
     var maxRetries = 5
-    var retryDelayMax = 10
-    /// s; 0 = no limit.
-    var maxSessionDuration = 0
+    var retryDelayMax: Duration = .seconds(10)
+    /// Zero: no limit.
+    var maxSessionDuration: Duration = .zero
 
     /// The property `reference-image`; nil for an image that `set-image` has set.
     var referenceImagePath: String? {

@@ -78,6 +78,18 @@ extension Property {
         }
     }
 
+    /// A duration as a whole number of units, for GObject has no type for it.
+    package static func duration(
+        _ name: String, _ path: Path<Duration>, of unit: Duration, in range: ClosedRange<Int>, nick: String,
+        blurb: String, mutability: PropertySpec.Mutability = .ready
+    ) -> Property {
+        let count = { @Sendable (duration: Duration) in Int((duration / unit).rounded()) }
+        let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: count($0)) }
+        return stored(path, kind, { GValueBox(uint: count($0)) }, { $0.int.map { unit * $0 } }) {
+            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+        }
+    }
+
     package static func enumeration<Value: PropertyEnumeration>(
         _ name: String, _ path: Path<Value>, nick: String, blurb: String,
         mutability: PropertySpec.Mutability = .ready

@@ -5,8 +5,8 @@ import Synchronization
 import WebRTCTransport
 
 final class BlackFrameSource: Sendable {
-    /// ms. Often enough for the media watchdog and for a viewer that joins, at next to no bitrate.
-    private static let interval = 200
+    /// Often enough for the media watchdog and for a viewer that joins, at next to no bitrate.
+    private static let interval: Duration = .milliseconds(200)
 
     private struct State {
         /// Running time and arrival of the last input frame, from which the black frames continue.

@@ -1,4 +1,5 @@
 import Dispatch
+import GStreamerKit
 import Synchronization
 
 /// Calls a handler periodically on a queue of its own. Any thread may restart or stop it.
@@ -16,13 +17,14 @@ package final class PeriodicTimer: Sendable {
     package var isRunning: Bool { source.withLock { $0 != nil } }
 
     /// Starts the timer, or replaces the running one.
-    package func start(every milliseconds: Int, _ fire: @escaping @Sendable () -> Void) {
+    package func start(every time: Duration, _ fire: @escaping @Sendable () -> Void) {
         // Set here and not in `init` because it starts worker threads, and an element below READY must have none.
         queue.setSpecific(key: isOnQueue, value: true)
         let timer = DispatchSource.makeTimerSource(queue: queue)
-        let interval = DispatchTimeInterval.milliseconds(max(1, milliseconds))
+        let nanoseconds = max(1_000_000, Int(clamping: time.clockTime))
+        let interval = DispatchTimeInterval.nanoseconds(nanoseconds)
         timer.schedule(
-            deadline: .now() + interval, repeating: interval, leeway: .milliseconds(max(1, milliseconds / 10)))
+            deadline: .now() + interval, repeating: interval, leeway: .nanoseconds(max(1_000_000, nanoseconds / 10)))
         timer.setEventHandler(handler: fire)
         timer.resume()
         replace(by: Source(timer: timer))

@@ -48,8 +48,8 @@ final class Processor: @unchecked Sendable {
 
     /// Frames that may be in flight in the processor before its silence counts, and the checks for which that may last.
     private static let silenceLimit = (frames: 2, checks: 8)
-    /// Time between two checks, ms.
-    static let interval = 250
+    /// Time between two checks.
+    static let interval: Duration = .milliseconds(250)
 
     init(_ text: String, isLive: Bool, _ handlers: Handlers) {
         self.text = text

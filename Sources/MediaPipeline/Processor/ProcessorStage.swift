@@ -48,7 +48,7 @@ package final class ProcessorStage: Sendable {
     private let handlers = Mutex(Handlers())
 
     /// Start timeout of a processor, in checks.
-    private static let startLimit = 5000 / Processor.interval
+    private static let startLimit = Int(.seconds(5) / Processor.interval)
 
     /// Sets the handler for a processor's frames, called on its streaming thread. The handler must let `passes` decide
     /// whether a frame goes on.
@@ -70,7 +70,8 @@ package final class ProcessorStage: Sendable {
         guard let text else { return }
         bring(text, holds: true)
         // Longer than the start timeout, so a processor that does not start has been given up by then.
-        _ = busy.wait(timeout: .now() + .milliseconds(Processor.interval &* (Self.startLimit &+ 2)))
+        let limit = Processor.interval * (Self.startLimit &+ 2)
+        _ = busy.wait(timeout: .now() + .nanoseconds(Int(clamping: limit.clockTime)))
     }
 
     /// Called in PAUSED to READY. Waits only 300 ms for the processors' threads, which may be blocked anywhere.

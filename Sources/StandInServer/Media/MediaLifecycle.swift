@@ -10,6 +10,7 @@ final class MediaLifecycle: @unchecked Sendable {
     private let onFailure: @Sendable (String) -> Void
 
     // MARK: State (`queue`)
+    /// Made on the queue, because the initialisation of GStreamer may take long.
     private(set) lazy var pipeline = {
         GStreamerRuntime.initialise()
         return Pipeline()
@@ -57,6 +58,8 @@ final class MediaLifecycle: @unchecked Sendable {
     func connect(
         _ configuration: PeerConnectionConfiguration, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
     ) throws -> PeerConnection {
+        // Initialises GStreamer, which the connection needs.
+        let pipeline = pipeline
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             self?.work("an event could not be handled") { onEvent(event) }
         }

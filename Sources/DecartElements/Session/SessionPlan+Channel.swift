@@ -1,0 +1,83 @@
+// The control channel of a session and the API key that opens it.
+import DecartProtocol
+import DecartSession
+import Signalling
+
+extension SessionPlan {
+    /// Makes the control channel of one attempt with the current key: the application's answer, else a fresh key from
+    /// the backend, else the configured one.
+    /// - Parameter path: the media transport; nil: the service's first messages show which one it uses.
+    func makeChannel(
+        path: MediaTransportKind?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) throws(SessionError) -> any SignallingChannel {
+        if let fetcher, applicationKey?.isEmpty ?? true {
+            return TokenFetchingChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
+        }
+        return channel(try freshKey(applicationKey), path, onEvent)
+    }
+
+    private func channel(
+        _ key: APIKey, _ path: MediaTransportKind?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) -> any SignallingChannel {
+        let url: ServiceURL
+        switch subscribeToken {
+        case .room(let name):
+            var configuration = ViewerChannel.Configuration()
+            configuration.trust = trust
+            configuration.userAgent = DecartElements.userAgent
+            return ViewerChannel(
+                url: base.watchStream(key: key, room: name), key: key, configuration: configuration, onEvent: onEvent)
+        case .direct(let sid, let ip, let port): url = base.subscribe(key: key, sid: sid, ip: ip, port: port)
+        case nil:
+            let early: [Option] = path == .webrtc ? [] : [("livekit_early_room_info", "true")]
+            url = base.stream(key: key, model: model, options: early + options)
+        }
+        var configuration = WebSocketChannel.Configuration()
+        configuration.trust = trust
+        configuration.userAgent = DecartElements.userAgent
+        return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
+    }
+
+    /// Returns the key that the application just provided, else the configured one.
+    private func freshKey(_ answer: String?) throws(SessionError) -> APIKey {
+        do throws(ProtocolError) {
+            if let answer, !answer.isEmpty { return try APIKey(answer) }
+            if let key { return key }
+            throw ProtocolError(
+                .invalidAPIKey, "The signal request-api-key returned no API key. Return one from its handler.")
+        } catch {
+            throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
+        }
+    }
+
+    /// Reads the key from the property, else the environment, else the file.
+    static func key(_ settings: TransformSettings, isRequired: Bool) throws(ProtocolError) -> APIKey? {
+        if let key = settings.apiKey { return try APIKey(key.reveal()) }
+        if let text = Environment.value("DECART_API_KEY"), !text.isEmpty { return try APIKey(text) }
+        guard let path = settings.apiKeyFile, !path.isEmpty else {
+            guard isRequired else { return nil }
+            throw ProtocolError(
+                .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file."
+            )
+        }
+        do {
+            let bytes = try BoundedFile.read(path: path, maximumSize: 4096)
+            return try APIKey(String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline })
+        } catch {
+            throw ProtocolError(
+                .invalidAPIKey, "The file that api-key-file names cannot be read, or contains no valid API key.")
+        }
+    }
+
+    static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust) throws(ProtocolError)
+        -> APIKeyFetcher?
+    {
+        guard let text = settings.apiKeyURL else { return nil }
+        let url = try BackendURL(text, allowInsecure: settings.insecure)
+        let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
+        var configuration = APIKeyFetcher.Configuration()
+        configuration.trust = trust
+        configuration.userAgent = DecartElements.userAgent
+        return APIKeyFetcher(url: url, headers: headers, configuration: configuration)
+    }
+}

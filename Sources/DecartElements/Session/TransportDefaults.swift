@@ -1,0 +1,101 @@
+// What holds for settings that the user leaves open, by transport and codec.
+import DecartProtocol
+import DecartSession
+import Signalling
+import WebRTCTransport
+
+/// Defaults for one transport; the limits are those of the service's own SDKs.
+private struct TransportDefaults {
+    let maximumFramerate: Int
+    /// bit/s.
+    let maximumBitrate: Int
+    /// Used if it is installed, else VP8.
+    let codec: VideoCodec
+
+    init(_ transport: MediaTransportKind) {
+        switch transport {
+        case .webrtc: (maximumFramerate, maximumBitrate, codec) = (26, 2_500_000, .vp8)
+        case .livekit: (maximumFramerate, maximumBitrate, codec) = (30, 3_500_000, .h264)
+        }
+    }
+}
+
+extension TransformSettings {
+    /// An unset maximum depends on transport and codec; VP9 needs a little less. A minimum above the maximum is lowered
+    /// to it.
+    func bitrateRange(_ transport: MediaTransportKind) -> ClosedRange<Int> {
+        let own = TransportDefaults(transport).maximumBitrate
+        let limit = transport == .livekit && videoCodec(transport) == .vp9 ? 3_000_000 : own
+        let maximum = maxBitrate > 0 ? max(maxBitrate, 10_000) : limit
+        return min(minBitrate, maximum)...maximum
+    }
+
+    /// Keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds later.
+    func startBitrate(_ transport: MediaTransportKind) -> Int {
+        let range = bitrateRange(transport)
+        return min(range.upperBound, max(range.lowerBound, 1_500_000))
+    }
+
+    func maxFramerate(_ transport: MediaTransportKind) -> Int {
+        maxFramerate > 0 ? maxFramerate : TransportDefaults(transport).maximumFramerate
+    }
+
+    /// Trust for rooms and TURN servers, which may have certificates of any authority: the system's authorities and
+    /// `ca-file`.
+    var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
+
+    var trackLabel: TrackLabel { TrackLabel(name: trackName, source: trackSource) }
+
+    var maximumDuration: Duration? { maxSessionDuration > .zero ? maxSessionDuration : nil }
+
+    var retryPolicy: RetryPolicy {
+        RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: retryDelayMax)
+    }
+
+    /// `auto` means the codec of the configured encoder, else the service's default: VP8 over a direct connection,
+    /// H.264 in a room if it is installed.
+    func videoCodec(_ transport: MediaTransportKind) -> VideoCodec {
+        let own = TransportDefaults(transport).codec
+        return switch codec {
+        case .auto: encoderCodec ?? (own.isAvailable ? own : .vp8)
+        case .vp8: .vp8
+        case .h264: .h264
+        case .vp9: .vp9
+        }
+    }
+
+    /// Found by name: the name of every encoder in GStreamer contains its codec.
+    private var encoderCodec: VideoCodec? {
+        VideoCodec.allCases.first { encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue) }
+    }
+
+    /// All codecs that a session may need.
+    var videoCodecs: [VideoCodec] {
+        if let subscribeToken = subscribeToken.flatMap({ try? SubscribeToken($0.reveal()) }) {
+            return [videoCodec(subscribeToken.transport)]
+        }
+        let codecs = transport.kinds.map(videoCodec)
+        return codecs.first == codecs.last ? Array(codecs.prefix(1)) : codecs
+    }
+}
+
+extension TransportChoice {
+    /// The transports that a session may use, the expected one first.
+    var kinds: [MediaTransportKind] {
+        switch self {
+        case .auto: [.livekit, .webrtc]
+        case .livekit: [.livekit]
+        case .webrtc: [.webrtc]
+        }
+    }
+}
+
+extension TransformSettings.Resolution {
+    var query: String? {
+        switch self {
+        case .standard: nil
+        case .hd: "720p"
+        case .fullHD: "1080p"
+        }
+    }
+}
