@@ -4,7 +4,6 @@
 // its own. Nothing is emitted, posted or set under a lock.
 import DecartProtocol
 import DecartSession
-import Dispatch
 import GStreamerKit
 import MediaPipeline
 import MediaSecurity

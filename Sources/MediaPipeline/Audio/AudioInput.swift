@@ -1,5 +1,5 @@
-// Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`. It
-// knows samples; it must not know sessions. Buffers end in `deliver`, which never blocks and never fails.
+// Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`.
+// Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
 import Synchronization
 

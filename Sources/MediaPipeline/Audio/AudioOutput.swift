@@ -1,7 +1,6 @@
 // The pad `audio_src` and the one streaming thread that pushes from it: a stream of samples without a gap, whatever the
 // network does. Decoded audio is queued here and never blocks the decoder. Where audio is missing, the thread pushes
-// silence as soon as the jitter buffer cannot deliver the packet in time any more. This file knows samples and time; it
-// must not know sessions.
+// silence as soon as the jitter buffer cannot deliver the packet in time any more.
 import Dispatch
 import GStreamerKit
 import Synchronization

@@ -1,6 +1,5 @@
-// Converts any raw video to I420 frames of the model's size, on a streaming thread of its own. It knows frames and
-// caps; it must not know sessions. Frames end in `deliver`, which never fails and never waits for the network, so that
-// network trouble cannot reach upstream.
+// Converts any raw video to I420 frames of the model's size, on a streaming thread of its own. Frames end in `deliver`,
+// which never fails and never waits for the network, so that network trouble cannot reach upstream.
 package import GStreamerKit
 import Synchronization
 package import WebRTCTransport

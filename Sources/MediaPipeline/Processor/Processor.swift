@@ -1,6 +1,5 @@
 // One processor: the user's elements in a bin of their own, between converters and on a streaming thread of their own.
-// Frames come out in the size in which they went in. This file knows frames; it must not know other processors or
-// sessions.
+// Frames come out in the size in which they went in. This file must not know other processors.
 //
 // The user's elements may do anything: fail, block, never start. Calls that may block in them are made only on their
 // own threads or on this processor's queue.

@@ -1,6 +1,5 @@
 // Manages the processor that works on frames before they are encoded, if there is one. A new processor starts alongside
-// the current one and takes over with its first frame; one that fails is bypassed, with a warning. This file knows
-// frames and the bus; it must not know sessions.
+// the current one and takes over with its first frame; one that fails is bypassed, with a warning.
 //
 // No lock is held in a call-out.
 import DecartProtocol

@@ -1,5 +1,5 @@
 // `timestamps=capture`: measures how long a frame is in flight, by a number stamped into a sent frame and found in a
-// returned one. This file knows pixels and running times; it must not know sessions or sockets.
+// returned one.
 import DecartProtocol
 package import GStreamerKit
 import Synchronization

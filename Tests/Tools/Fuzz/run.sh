@@ -80,8 +80,9 @@ if wanted room; then
     # shellcheck disable=SC2046
     module LiveKitProtocol $(sources LiveKitProtocol)
     room=$root/Sources/LiveKitTransport
-    module LiveKitTransport "$room/RoomMachine.swift" "$room/PeerConnectionMode.swift" "$room/RoomSubscriptions.swift" \
-        "$room/CandidateText.swift"
+    module LiveKitTransport "$room/RoomMachine.swift" "$room/RoomConfiguration.swift" "$room/RoomEvent.swift" \
+        "$room/RoomPublisher.swift" "$room/RoomKeepalive.swift" "$room/RoomSubscriptions.swift" \
+        "$room/PeerConnectionMode.swift" "$room/CandidateText.swift"
     # shellcheck disable=SC2086
     target room SwiftProtobuf.o LiveKitProtocol.o LiveKitTransport.o DecartSession.o DecartProtocol.o $transport $libraries
 fi
