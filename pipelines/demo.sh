@@ -5,11 +5,14 @@
 #   pipelines/demo.sh --show       opens a window instead (and writes no files)
 #   pipelines/demo.sh --service    uses the real service with the key in DECART_API_KEY instead of the stand-in
 #   pipelines/demo.sh --seconds N  sets the duration (default 8; with --show 30)
+#   pipelines/demo.sh --install    installs missing packages first; without it, the script asks on a terminal
 #
-# The first run installs packages and builds; later runs take seconds.
+# The first run builds, which takes minutes; later runs take seconds.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+take_install "$@"
+set -- ${arguments[@]+"${arguments[@]}"}
 
 show=
 service=
@@ -39,7 +42,7 @@ trap stop_started EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-install_packages required recommended
+require_packages required recommended
 # shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
 build
 

@@ -7,6 +7,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+take_install "$@"
+set -- ${arguments[@]+"${arguments[@]}"}
 
 window=(fakesink sync=true)
 if [ "${1:-}" = --show ]; then window=(videoconvert ! autovideosink); fi

@@ -7,6 +7,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+take_install "$@"
+set -- ${arguments[@]+"${arguments[@]}"}
 
 source='test'
 show=
@@ -14,7 +16,7 @@ for option in "$@"; do
     case $option in
         --camera) source=auto ;;
         --show) show=yes ;;
-        *) fail "unknown option $option (--camera, --show)" ;;
+        *) fail "unknown option $option (--camera, --show, --install)" ;;
     esac
 done
 

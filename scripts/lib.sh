@@ -111,6 +111,43 @@ install_packages() {
     warn_of_old_libssl
 }
 
+# take_install ARGUMENT...: set may_install to yes if --install is among the arguments, and arguments to the others.
+take_install() {
+    local argument
+    may_install=
+    arguments=()
+    for argument in "$@"; do
+        if [ "$argument" = --install ]; then may_install=yes; else arguments+=("$argument"); fi
+    done
+}
+
+# require_packages SECTION...: check that the packages of these sections are installed. Missing ones are installed only
+# after --install (see take_install) or a yes on a terminal. Otherwise the script ends with the command to type, and goes
+# on if only packages of [recommended] are missing.
+require_packages() {
+    local section missing answer
+    if ! command -v dpkg-query >/dev/null; then
+        install_packages "$@"
+        return 0
+    fi
+    for section in "$@"; do
+        missing=$(packages_in "$section" | missing_packages | tr '\n' ' ')
+        [ -n "$missing" ] || continue
+        if [ "${may_install:-}" != yes ] && [ -t 0 ] && [ -t 2 ]; then
+            read -r -p "These packages are missing: ${missing% }. Install them? [y/N] " answer
+            if [[ $answer == [yY]* ]]; then may_install=yes; fi
+        fi
+        if [ "${may_install:-}" = yes ]; then
+            install_packages "$section"
+        elif [ "$section" = recommended ]; then
+            say "H.264 or a window may be missing. To install ${missing% }, type: $0 --install"
+        else
+            fail "these packages are missing: ${missing% }. To install them, type: $0 --install"
+        fi
+    done
+    warn_of_old_libssl
+}
+
 # Prints name and version of the installed OpenSSL library, or nothing if there is none.
 installed_libssl() {
     local package
@@ -127,7 +164,7 @@ is_old_libssl() {
     [ -n "$1" ] && dpkg --compare-versions "$1" lt "$oldest_good_libssl"
 }
 
-# The examples only warn, because the user decides about the system's libraries. The tests upgrade this one.
+# The demonstrations only warn, because the user decides about the system's libraries. The tests upgrade this one.
 warn_of_old_libssl() {
     local package installed
     read -r package installed <<<"$(installed_libssl)"
@@ -242,13 +279,13 @@ free_port() {
     fail "found no free port in $attempt attempts"
 }
 
-# prepare_demo SECTION...: the common start of all demonstrations: stops started processes on exit, installs packages,
+# prepare_demo SECTION...: the common start of all demonstrations: stops started processes on exit, requires packages,
 # builds, puts the plugin on the path, removes the user's key, creates the folder demo. Sets port to a free one.
 prepare_demo() {
     trap stop_started EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    install_packages "$@"
+    require_packages "$@"
     # shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
     build
     # shellcheck source=pipelines/env.sh
