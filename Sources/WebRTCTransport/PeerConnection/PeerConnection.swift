@@ -579,8 +579,10 @@ package final class PeerConnection: @unchecked Sendable {
             let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
             return (agent?.selectedPair, ice, handshake, rateControl.target, layerSelector?.packets ?? [:])
         }
-        if let session = rtpBin.video.internals?.structure("stats") { statistics.read(session) }
-        if let session = rtpBin.audio { statistics.audio = audioCounters.audio(session.internals?.structure("stats")) }
+        if let session = rtpBin.video.withInternals({ $0.structure("stats") }) ?? nil { statistics.read(session) }
+        if let session = rtpBin.audio {
+            statistics.audio = audioCounters.audio(session.withInternals { $0.structure("stats") } ?? nil)
+        }
         return statistics
     }
 }

@@ -53,14 +53,16 @@ final class RTPBin: @unchecked Sendable {
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
         try video.configure(parameters, onRTP: onRTP, onRTCP: onRTCP)
-        guard let session = video.internals else { return }
-        // The RTCP share of the session bandwidth limits early feedback: with the default, the first PLI waited 0.5 s.
-        session.set("bandwidth", "2000000")
-        session.set("rtcp-min-interval", "100000000")
-        session.set("rtp-profile", "avpf")
-        // By default rtpsession answers each frame with a transport-cc report, which takes a compound packet along: 60
-        // RTCP packets a second cost a fifth of the transport's CPU. Senders expect an interval of 50-250 ms.
-        session.set("twcc-feedback-interval", "100000000")
+        video.withInternals { session in
+            // The RTCP share of the session bandwidth limits early feedback: with the default, the first PLI waited
+            // 0.5 s.
+            session.set("bandwidth", "2000000")
+            session.set("rtcp-min-interval", "100000000")
+            session.set("rtp-profile", "avpf")
+            // By default rtpsession answers each frame with a transport-cc report, which takes a compound packet along:
+            // 60 RTCP packets a second cost a fifth of the transport's CPU. Senders expect an interval of 50-250 ms.
+            session.set("twcc-feedback-interval", "100000000")
+        }
     }
 
     /// Sets up the audio session and its pads, `audio_rtp_sink` and `audio_rtp_src`, also while video runs.
@@ -77,7 +79,7 @@ final class RTPBin: @unchecked Sendable {
         guard let session else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
         try session.configure(parameters, onRTP: onRTP, onRTCP: onRTCP)
         // The remote peer needs an early report for lip sync; the default interval is 5 s.
-        session.internals?.set("rtcp-min-interval", "500000000")
+        session.withInternals { $0.set("rtcp-min-interval", "500000000") }
         if isStopped.load(ordering: .acquiring) { session.stop() }
     }
 

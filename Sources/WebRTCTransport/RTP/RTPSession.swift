@@ -193,7 +193,7 @@ final class RTPSession: @unchecked Sendable {
         }
         // If the session sent a report before any media, it would choose an SSRC of its own and impose it on the
         // payloader.
-        made?.set("internal-ssrc", Int(parameters.ssrc))
+        withMade { $0.set("internal-ssrc", Int(parameters.ssrc)) }
         sendSink.addGate { [weak self] in self?.isSending.load(ordering: .relaxed) ?? false }
         try sendSource.link(rtpOut)
         try request("send_rtcp_src_\(number)").link(rtcpOut)
@@ -212,10 +212,21 @@ final class RTPSession: @unchecked Sendable {
     }
 
     var isConfigured: Bool { configured.load(ordering: .acquiring) }
-    /// rtpbin's internal session; nil before `configure` has finished.
-    var internals: GObject? { isConfigured ? made : nil }
-    /// nil before the first of its pads exists.
-    private var made: GObject? { rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object }
+    /// Lends rtpbin's internal session; nil before `configure` has finished.
+    @discardableResult
+    func withInternals<R>(_ body: (GObject) -> R) -> R? { isConfigured ? withMade(body) : nil }
+
+    /// nil before the first of its pads exists. The element around the internal session is retained meanwhile: setting
+    /// `rtcp-min-interval` calls it back, and the internal session holds no reference to it. Without that, a teardown on
+    /// another thread frees the lock that the callback takes, and the setter never returns.
+    @discardableResult
+    private func withMade<R>(_ body: (GObject) -> R) -> R? {
+        guard let owner = rtpbin.emit("get-session", [GValueBox(uint: number)])?.object,
+            let internals = rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object
+        else { return nil }
+        return withExtendedLifetime(owner) { body(internals) }
+    }
+
     func caps(of payloadType: Int) -> Caps? { parameters.withLock { $0?.caps[payloadType] } }
     var retransmission: RTPSessionParameters.Retransmission? { parameters.withLock { $0?.retransmission } }
 
