@@ -9,16 +9,30 @@ let swiftSettings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
 ]
 
+// The scripts set it, so that the plugin and the stand-in can name their commit (see Sources/CRelease).
+let commit = (Context.environment["DECART_COMMIT"] ?? "").filter { $0.isLetter || $0.isNumber || $0 == "+" }
+
+// scripts/sanitize sets it.
+let isSanitized = Context.environment["DECART_WITHOUT_PLUGIN"] != nil
+
+// Products carry their own Swift runtime, so that they run on machines without Swift. The two libraries are parts of
+// Foundation that the driver does not link statically by itself.
+let staticRuntime = isSanitized ? [] : ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"]
+
 let package = Package(
     name: "gst-decart",
     products: [
         .library(name: "gstdecart", type: .dynamic, targets: ["DecartPlugin"]),
         .executable(name: "decart-standin", targets: ["decart-standin"]),
         .executable(name: "decart-bench", targets: ["decart-bench"]),
+        .executable(name: "decart-check", targets: ["decart-check"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
+        // Only for CONNECT through an HTTP proxy.
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
@@ -30,31 +44,39 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CFlipKernels"),
+        .target(name: "CRelease", cSettings: [.define("DECART_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(
             name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
             exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
-        .target(name: "GStreamerKit", dependencies: ["CGStreamer"], swiftSettings: swiftSettings),
+        .target(
+            name: "GStreamerKit", dependencies: ["CGStreamer", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: swiftSettings),
         .target(name: "ICE", dependencies: ["CNice"], swiftSettings: swiftSettings),
         .target(name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP"], swiftSettings: swiftSettings),
-        .target(name: "DecartSession", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
+        .target(
+            name: "DecartSession", dependencies: ["DecartProtocol", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: swiftSettings),
 
         // Floor 2: the outside that a session talks to.
         .target(
-            name: "WebRTCTransport", dependencies: ["GStreamerKit", "ICE", "MediaSecurity"],
+            name: "WebRTCTransport",
+            dependencies: ["GStreamerKit", "ICE", "MediaSecurity", .product(name: "Logging", package: "swift-log")],
             swiftSettings: swiftSettings),
         .target(
             name: "Signalling",
             dependencies: [
                 "DecartSession", "DecartProtocol",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOExtras", package: "swift-nio-extras"),
             ],
             swiftSettings: swiftSettings),
 
@@ -62,13 +84,17 @@ let package = Package(
             name: "LiveKitTransport",
             dependencies: [
                 "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "WebRTCTransport",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),
 
         // Floor 3: what stands between the pads of an element and a peer connection, and `mirror`.
         .target(
-            name: "MediaPipeline", dependencies: ["GStreamerKit", "DecartProtocol", "WebRTCTransport"],
+            name: "MediaPipeline",
+            dependencies: [
+                "GStreamerKit", "DecartProtocol", "WebRTCTransport", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: swiftSettings),
         .target(
             name: "MirrorElement", dependencies: ["CFlipKernels", "GStreamerKit"], swiftSettings: swiftSettings),
@@ -78,13 +104,15 @@ let package = Package(
             name: "DecartElements",
             dependencies: [
                 "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
-                "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport",
+                "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport", "CRelease",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: swiftSettings),
         .target(
             name: "StandInServer",
             dependencies: [
                 "CGIO", "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -94,26 +122,38 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
 
+        // Not on DecartElements, for the same reason as decart-bench.
+        .target(
+            name: "ConnectionCheck",
+            dependencies: [
+                "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "Signalling", "GStreamerKit",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ],
+            swiftSettings: swiftSettings),
+
         // Floor 5: products.
-        // The plugin carries its own Swift runtime: a dynamic one installs crash-signal handlers in the host process.
-        // Only the descriptor is exported.
+        // A dynamic Swift runtime would install crash-signal handlers in the host process. Only the descriptor is
+        // exported.
         .target(
             name: "DecartPlugin", dependencies: ["DecartElements"], exclude: ["exports.map"],
             swiftSettings: swiftSettings,
             linkerSettings: [
-                .unsafeFlags([
-                    "-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims", "-Xlinker", "-z", "-Xlinker",
-                    "defs",
-                    "-Xlinker", "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
-                ])
+                .unsafeFlags(
+                    staticRuntime + [
+                        "-Xlinker", "-z", "-Xlinker", "defs", "-Xlinker",
+                        "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
+                    ])
             ]),
         .executableTarget(
             name: "decart-standin",
             dependencies: [
-                "StandInServer", "DecartProtocol", "ICE",
+                "StandInServer", "DecartProtocol", "ICE", "CRelease",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: swiftSettings),
+            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(staticRuntime)]),
         // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It
         // calls C for webrtcbin, which it is measured against.
         .executableTarget(
@@ -123,6 +163,14 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
+
+        .executableTarget(
+            name: "decart-check",
+            dependencies: [
+                "ConnectionCheck", "DecartProtocol", "ICE", "Signalling", "CRelease",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(staticRuntime)]),
 
         .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
         .testTarget(
@@ -141,7 +189,7 @@ let package = Package(
         .testTarget(
             name: "SignallingTests",
             dependencies: [
-                "Signalling", "DecartSession", "DecartProtocol",
+                "Signalling", "DecartSession", "DecartProtocol", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -150,10 +198,12 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: swiftSettings),
-        // coturn and random numbers for several test targets.
-        .target(name: "TestSupport", dependencies: ["ICE"], path: "Tests/TestSupport", swiftSettings: swiftSettings),
+        // coturn, an HTTP proxy, random numbers and stand-in encoders for several test targets.
+        .target(
+            name: "TestSupport", dependencies: ["ICE", "GStreamerKit", "WebRTCTransport"], path: "Tests/TestSupport",
+            swiftSettings: swiftSettings),
         .testTarget(
-            name: "ICETests", dependencies: ["ICE", "Signalling", "DecartSession", "TestSupport"],
+            name: "ICETests", dependencies: ["ICE", "Signalling", "DecartProtocol", "DecartSession", "TestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "MediaSecurityTests", dependencies: ["MediaSecurity", "TestSupport"], swiftSettings: swiftSettings),
@@ -163,7 +213,8 @@ let package = Package(
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "MediaPipelineTests", dependencies: ["MediaPipeline", "GStreamerKit"], swiftSettings: swiftSettings),
+            name: "MediaPipelineTests", dependencies: ["MediaPipeline", "GStreamerKit"], exclude: ["Recordings"],
+            swiftSettings: swiftSettings),
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
@@ -177,17 +228,24 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .testTarget(
+            name: "ConnectionCheckTests",
+            dependencies: [
+                "ConnectionCheck", "DecartProtocol", "DecartSession", "ICE", "Signalling", "StandInServer",
+                "TestSupport",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
             name: "DecartElementsTests",
             dependencies: [
                 "CFlipKernels", "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
-                "DecartProtocol", "ICE", "TestSupport",
+                "DecartProtocol", "ICE", "TestSupport", "WebRTCTransport",
             ],
             swiftSettings: swiftSettings),
     ]
 )
 
-// scripts/sanitize: the plugin lets no symbol go unresolved, and a sanitizer's are in the program that loads it.
-if Context.environment["DECART_WITHOUT_PLUGIN"] != nil {
+// The plugin lets no symbol go unresolved, and a sanitizer's are in the program that loads it.
+if isSanitized {
     package.products.removeAll { $0.name == "gstdecart" }
     package.targets.removeAll { $0.name == "DecartPlugin" }
 }

@@ -25,9 +25,10 @@ case ":$PATH:" in
     *) export PATH="$_decart_repo/.build/release:$PATH" ;;
 esac
 
-# If two plugins have an element of the same name, GStreamer takes the one that it scans last, and it scans
-# GST_PLUGIN_PATH before the system's folders. plugins-bad has an element `mirror` too. To prefer that of
-# this plugin, the variable lists the system's folders, as GStreamer finds them when it is not set, and then ours.
+# GStreamer takes the first of two files of the same name, and of two elements of the same name the one that it scans
+# last. plugins-bad has an element `mirror` too. To prefer ours, also to that of an installed package, the variable lists
+# a folder with a link to the other plugin, then our folder, and then the system's, as GStreamer finds them when it is
+# not set.
 if [ -z "${GST_PLUGIN_SYSTEM_PATH_1_0:-}" ]; then
     # The older variable counts when the newer one is not set.
     _decart_system="${GST_PLUGIN_SYSTEM_PATH:-}"
@@ -42,7 +43,20 @@ if [ -z "${GST_PLUGIN_SYSTEM_PATH_1_0:-}" ]; then
 fi
 case ":$GST_PLUGIN_SYSTEM_PATH_1_0:" in
     *":$_decart_plugins:"*) ;;
-    *) export GST_PLUGIN_SYSTEM_PATH_1_0="$GST_PLUGIN_SYSTEM_PATH_1_0:$_decart_plugins" ;;
+    *)
+        _decart_bad="$_decart_repo/.build/plugins-bad"
+        mkdir -p "$_decart_bad"
+        _decart_rest="$GST_PLUGIN_SYSTEM_PATH_1_0:"
+        while [ -n "$_decart_rest" ]; do
+            _decart_folder="${_decart_rest%%:*}"
+            _decart_rest="${_decart_rest#*:}"
+            if [ -e "$_decart_folder/libgstgeometrictransform.so" ]; then
+                ln -sfn "$_decart_folder/libgstgeometrictransform.so" "$_decart_bad/libgstgeometrictransform.so"
+            fi
+        done
+        export GST_PLUGIN_SYSTEM_PATH_1_0="$_decart_bad:$_decart_plugins:$GST_PLUGIN_SYSTEM_PATH_1_0"
+        unset _decart_bad _decart_folder _decart_rest
+        ;;
 esac
 
 # The registry is separate from the user's. That one would keep the plugin on its blacklist if it was ever scanned

@@ -17,13 +17,32 @@ fail() {
 
 # --- Packages -------------------------------------------------------------------------------------------------------
 
-# packages_in SECTION...: print the entries of these sections of packages.txt, without comments.
+# packages_in SECTION...: print the packages of these sections of debian/control, one a line. "a|b" means the first that
+# the distribution has. Sections: required (build and run time), recommended, test, package (tools that build packages).
 packages_in() {
     local section
     for section in "$@"; do
-        awk -v wanted="[$section]" '
-            /^\[/ { inside = ($1 == wanted); next }
-            inside { sub(/#.*/, ""); if (NF) print $1 }' "$repo/scripts/packages.txt"
+        awk -v section="$section" '
+            /^#/ { next }
+            /^[A-Za-z]/ { field = $1; sub(/:.*/, "", field); sub(/^[^:]*:/, "") }
+            {
+                count = split($0, entries, ",")
+                for (entry = 1; entry <= count; entry++) {
+                    name = entries[entry]
+                    isTest = name ~ /<!nocheck>/
+                    # Without version, profile, and the variables that dpkg-gencontrol replaces.
+                    gsub(/\([^)]*\)|<[^>]*>|\$\{[^}]*\}|[ \t]/, "", name)
+                    if (name == "debhelper-compat") name = "debhelper"
+                    if (name == "" || name in seen) continue
+                    if (field == "Build-Depends") belongs = section == "package"
+                    else if (field == "Build-Depends-Arch") belongs = section == (isTest ? "test" : "required")
+                    else if (field == "Depends") belongs = section == "required"
+                    else if (field == "Recommends" || field == "Suggests") belongs = section == "recommended"
+                    else belongs = 0
+                    # The packages built here suggest each other.
+                    if (belongs && name !~ /decart/) { print name; seen[name] }
+                }
+            }' "$repo/debian/control"
     done
 }
 
@@ -87,7 +106,7 @@ update_lists() {
 install_packages() {
     local missing section log="$build_folder/install.log"
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-        say "No apt: packages are not checked (scripts/packages.txt lists them by their Debian names)"
+        say "No apt: packages are not checked (debian/control lists them by their Debian names)"
         return 0
     fi
     mkdir -p "$build_folder"
@@ -200,6 +219,19 @@ upgrade_libssl() {
 
 # --- Build ----------------------------------------------------------------------------------------------------------
 
+# release_version: print the version of the sources.
+release_version() {
+    sed -n 's/^#define DECART_VERSION "\(.*\)"$/\1/p' "$repo/Sources/CRelease/include/CRelease.h"
+}
+
+# commit_name: print the commit that a build names, with "+changes" if files differ from it; nothing outside of git.
+commit_name() {
+    local commit
+    commit=$(git -C "$repo" rev-parse --short=12 HEAD 2>/dev/null) || return 0
+    git -C "$repo" diff --quiet HEAD -- 2>/dev/null || commit+=+changes
+    printf '%s\n' "$commit"
+}
+
 # shellcheck disable=SC2120 # only other scripts pass arguments
 # build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
 build() {
@@ -211,7 +243,7 @@ build() {
     else
         say "Building (the first build takes minutes)"
     fi
-    if ! (cd "$repo" && swift build -c release "$@") >"$log" 2>&1; then
+    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) swift build -c release "$@") >"$log" 2>&1; then
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
         fail "the build failed; complete output: $log"
     fi

@@ -72,8 +72,8 @@ EXPECTED = {
     "StandInServerTests": 20,
     "DecartElementsTests": 60, "DecartElementsTests.AudioTests": 42, "DecartElementsTests.ProcessorTests": 71,
     "DecartElementsTests.FrameRateTests": 62, "DecartElementsTests.RoomTests": 44, "DecartElementsTests.CycleTests": 42,
-    "DecartElementsTests.CaptureTimeTests": 41, "DecartElementsTests.LipSyncTests": 41,
-    "DecartElementsTests.GenerationTests": 41, "DecartElementsTests.ViewerTests": 25,
+    "DecartElementsTests.CaptureTimeTests": 66, "DecartElementsTests.LipSyncTests": 41,
+    "DecartElementsTests.GenerationTests": 41, "DecartElementsTests.ViewerTests": 31,
     "DecartElementsTests.PublishTests": 23, "DecartElementsTests.CameraTestsDevices": 19,
     "DecartElementsTests.RoomTestsRelay": 17, "DecartElementsTests.TeardownTests": 15,
     "DecartElementsTests.CameraTests": 10, "DecartElementsTests.CameraTestsMute": 10,
@@ -81,14 +81,18 @@ EXPECTED = {
     "DecartElementsTests.FailureTests": 9, "DecartElementsTests.FileInputTests": 8, "DecartElementsTests.FallbackTests": 7,
     "DecartElementsTests.OutputTests": 7, "DecartElementsTests.EndOfStreamTests": 7,
     "DecartElementsTests.InputFormatTests": 6,
-    "Peers": 33, "Rooms": 91, "FirstGeneration": 10, "Faults": 300,
-    "check_examples": 92, "check_secrets": 85, "check_camera": 45, "check_launch": 27,
+    "DecartElementsTests.StandbyTests": 38,
+    "DecartElementsTests.EncoderTests": 25, "DecartElementsTests.DecoderTests": 12,
+    "Packages": 185, "Peers": 33, "Rooms": 160, "FirstGeneration": 10, "Faults": 470,
+    "check_examples": 92, "check_secrets": 85, "check_camera": 45, "check_commands": 30, "check_logs": 50,
+    "check_network": 65, "check_stats": 20, "check_metrics": 8, "check_encoded": 45, "check_manager": 50, "check_gl": 12,
 }
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
 TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests")
 # They have no session, or one that only takes the frames: the transport makes no difference.
 INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "CameraTests", "CameraTestsDevices", "CameraTestsMute",
-               "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests")
+               "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests", "EncoderTests",
+               "InputMemoryTests")
 # What `transport=livekit` and `transport=webrtc` insist on, `auto` finds out: they differ from the two services behind
 # `auto` in how a session starts, fails and ends.
 CONNECTING = ("AudioTests", "BusMessageTests", "CallbackTeardownTests", "ChattyServiceTests", "EndOfStreamTests",
@@ -169,6 +173,8 @@ def script_steps(folder):
             if name.startswith("check_") and os.access(path, os.X_OK):
                 # One lane: they share the folder of examples that they build.
                 yield Step(name, [path], 300, expected=EXPECTED.get(name, Step.expected), lane="scripts")
+    # It builds the packages from the existing build, and has a bound on the time of a pipeline.
+    yield Step("Packages", [f"{REPO}/Tests/System/Packages/check_packages.py"], 900, expected=EXPECTED["Packages"])
     # The fault rows run side by side themselves, in network namespaces.
     yield Step("Faults", [f"{REPO}/Tests/System/Faults/check_faults.py", "--table", f"{folder}/faults.md"], 1000,
                expected=EXPECTED["Faults"], alone=True)

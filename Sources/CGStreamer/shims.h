@@ -29,6 +29,10 @@ static inline GType decart_type_structure(void) { return GST_TYPE_STRUCTURE; }
 static inline GType decart_type_caps(void) { return GST_TYPE_CAPS; }
 static inline GType decart_type_buffer(void) { return GST_TYPE_BUFFER; }
 static inline GType decart_type_element(void) { return GST_TYPE_ELEMENT; }
+// The kinds of factories are macros with casts.
+static inline GstElementFactoryListType decart_video_decoder_type(void) {
+    return GST_ELEMENT_FACTORY_TYPE_DECODER | GST_ELEMENT_FACTORY_TYPE_MEDIA_VIDEO;
+}
 static inline GType decart_type_of_instance(gpointer instance) { return G_TYPE_FROM_INSTANCE(instance); }
 static inline GType decart_type_of_value(const GValue *value) { return G_VALUE_TYPE(value); }
 static inline gboolean decart_instance_is(gpointer instance, GType type) {
@@ -76,6 +80,33 @@ static inline void decart_mini_object_unref(gpointer object) { gst_mini_object_u
 static inline GstBuffer *decart_buffer_make_writable(GstBuffer *buffer) { return gst_buffer_make_writable(buffer); }
 static inline gboolean decart_buffer_is_writable(GstBuffer *buffer) {
     return gst_buffer_is_writable(buffer) && gst_buffer_is_all_memory_writable(buffer);
+}
+// Bytes that follow a buffer through encoders, decoders and converters, in a custom meta; the structure's setter and
+// getter take varargs. Registering a name twice is an error, and another copy of this code may have done it.
+static inline void decart_attachment_register(const gchar *name) {
+    static const gchar *tags[] = { NULL };
+    if (!gst_meta_get_info(name)) gst_meta_register_custom(name, tags, NULL, NULL, NULL);
+}
+static inline void decart_buffer_attach(GstBuffer *buffer, const gchar *name, gconstpointer data, gsize size) {
+    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, name);
+    if (!meta) return;
+    GBytes *bytes = g_bytes_new(data, size);
+    gst_structure_set(gst_custom_meta_get_structure(meta), "bytes", G_TYPE_BYTES, bytes, NULL);
+    g_bytes_unref(bytes);
+}
+// Returns a reference, or NULL.
+static inline GBytes *decart_buffer_attachment(GstBuffer *buffer, const gchar *name) {
+    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, name);
+    GBytes *bytes = NULL;
+    if (meta) gst_structure_get(gst_custom_meta_get_structure(meta), "bytes", G_TYPE_BYTES, &bytes, NULL);
+    return bytes;
+}
+static inline void decart_buffer_detach(GstBuffer *buffer, const gchar *name) {
+    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, name);
+    if (meta) gst_buffer_remove_meta(buffer, &meta->meta);
+}
+static inline GstBuffer *decart_buffer_prefix(GstBuffer *buffer, gsize size) {
+    return gst_buffer_copy_region(buffer, GST_BUFFER_COPY_ALL, 0, size);
 }
 static inline GstEvent *decart_event_copy(GstEvent *event) { return gst_event_copy(event); }
 static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }

@@ -6,10 +6,14 @@
 #include <glib-object.h>
 #include <nice/agent.h>
 #include <nice/interfaces.h>
+#include <stun/stunagent.h>
+#include <stun/usages/ice.h>
+#include <glib-unix.h>
+#include <errno.h>
 
 // g_object_set is variadic. These settings are the same for all agents:
 // - UPnP is off, because it needs contexts and sockets of its own.
-// - Keepalives are connectivity checks, so that libnice notices a dead path.
+// - Keepalives are indications: ConsentChecks notices a dead path.
 // - Checks are paced at 5 ms, the minimum of RFC 8445 §14.2. At libnice's default of 20 ms, the pairs of two IPv4 and
 //   two IPv6 addresses take 60 ms.
 // - A check is sent up to six times within 6 s. With libnice's default of four, from 500 ms on, a path with 20 % loss
@@ -17,7 +21,7 @@
 static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controlling, gboolean force_relay,
                                              gboolean ice_tcp) {
     g_object_set(agent, "controlling-mode", controlling, "force-relay", force_relay, "ice-tcp", ice_tcp, "ice-udp", TRUE,
-                 "upnp", FALSE, "keepalive-conncheck", TRUE, "stun-pacing-timer", 5u, "stun-initial-timeout", 200u,
+                 "upnp", FALSE, "keepalive-conncheck", FALSE, "stun-pacing-timer", 5u, "stun-initial-timeout", 200u,
                  "stun-max-retransmissions", 5u, NULL);
 }
 
@@ -42,6 +46,90 @@ static inline void gst_decart_nice_disconnect(NiceAgent *agent, gulong handler) 
 // Notifies when the agent is finalised, and with it its last socket.
 static inline void gst_decart_nice_on_release(NiceAgent *agent, GWeakNotify notify, gpointer data) {
     g_object_weak_ref(G_OBJECT(agent), notify, data);
+}
+
+// The agent's present role, which a role conflict may have changed.
+static inline gboolean gst_decart_nice_is_controlling(NiceAgent *agent) {
+    gboolean controlling = FALSE;
+    g_object_get(agent, "controlling-mode", &controlling, NULL);
+    return controlling;
+}
+
+// As libnice sets up its own STUN agent for RFC 5245.
+static inline void gst_decart_stun_init(StunAgent *agent) {
+    stun_agent_init(agent, STUN_ALL_KNOWN_ATTRIBUTES, STUN_COMPATIBILITY_RFC5389,
+                    (StunAgentUsageFlags)(STUN_AGENT_USAGE_SHORT_TERM_CREDENTIALS | STUN_AGENT_USAGE_USE_FINGERPRINT));
+}
+
+static inline gboolean gst_decart_stun_forbids(const StunMessage *message) {
+    int code = 0;
+    return stun_message_get_class(message) == STUN_ERROR &&
+           stun_message_find_error(message, &code) == STUN_MESSAGE_RETURN_SUCCESS && code == 403;
+}
+
+// A socket that announces changes of links, addresses and routes; -1 if the host has none. The kernel's headers for it
+// would make this module the owner of the C library's socket types in Swift.
+static inline int gst_decart_open_route_socket(void) {
+    // struct sockaddr_nl; RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE.
+    const struct {
+        unsigned short family, padding;
+        unsigned int port, groups;
+    } address = {AF_NETLINK, 0, 0, 0x1 | 0x10 | 0x40 | 0x100 | 0x400};
+    const int route = 0;  // NETLINK_ROUTE
+    int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, route);
+    if (descriptor >= 0 && bind(descriptor, (const struct sockaddr *)&address, sizeof address) != 0) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+// Reads all that waits. An overflow (ENOBUFS) is a change too.
+static inline int gst_decart_drain_socket(int descriptor) {
+    char buffer[8192];
+    int changes = 0;
+    for (;;) {
+        ssize_t length = recv(descriptor, buffer, sizeof buffer, 0);
+        if (length > 0 || (length < 0 && errno == ENOBUFS)) changes = 1;
+        else if (length == 0 || errno != EINTR) return changes;
+    }
+}
+
+// The file descriptor of the selected pair's socket; -1 if there is none, or if a TURN server relays. libnice owns it.
+static inline int gst_decart_nice_selected_descriptor(NiceAgent *agent, guint stream) {
+    GSocket *selected = nice_agent_get_selected_socket(agent, stream, 1);
+    if (!selected) return -1;
+    // The documentation says "transfer full", but not every release adds a reference: the count after a second call
+    // shows it.
+    guint references = ((GObject *)selected)->ref_count;
+    nice_agent_get_selected_socket(agent, stream, 1);
+    int descriptor = g_socket_get_fd(selected);
+    if (((GObject *)selected)->ref_count > references) {
+        g_object_unref(selected);
+        g_object_unref(selected);
+    }
+    return descriptor;
+}
+
+// Reads the first datagram; `peeks`: leaves it in the socket.
+static inline ssize_t gst_decart_receive(int descriptor, void *buffer, size_t size, int peeks) {
+    return recv(descriptor, buffer, size, MSG_DONTWAIT | (peeks ? MSG_PEEK : 0));
+}
+
+static inline void gst_decart_nice_check_keepalives(NiceAgent *agent) {
+    g_object_set(agent, "keepalive-conncheck", TRUE, NULL);
+}
+
+static inline void gst_decart_close_socket(int descriptor) { close(descriptor); }
+
+// g_source_set_callback takes the function of a GUnixFDSource by a cast.
+static inline GSource *gst_decart_watch_socket(int descriptor, int priority, GMainContext *context,
+                                               GUnixFDSourceFunc function, gpointer data, GDestroyNotify destroy) {
+    GSource *source = g_unix_fd_source_new(descriptor, (GIOCondition)(G_IO_IN | G_IO_ERR));
+    g_source_set_priority(source, priority);
+    g_source_set_callback(source, (GSourceFunc)(void (*)(void))function, data, destroy);
+    g_source_attach(source, context);
+    return source;
 }
 
 static inline void gst_decart_nice_unref(NiceAgent *agent) { g_object_unref(agent); }

@@ -1,10 +1,14 @@
+internal import CRelease
 package import GStreamerKit
 import MirrorElement
 
 /// Registers the package's elements, for the plugin library and for programs that link the elements directly. One
 /// process must not do both: the GType names would clash.
 package enum DecartElements {
-    package static let version = "0.1.0"
+    package static let version = DECART_VERSION
+    package static let releaseDate = DECART_RELEASE_DATE
+    /// Version and commit, as `gst-inspect-1.0` shows them.
+    package static let build = "\(version), \(String(cString: decart_build_name()))"
     static let userAgent = "gst-decart/\(version) lang/swift os/linux"
 
     /// Discards all that `transport=auto` has learnt about services.
@@ -13,10 +17,16 @@ package enum DecartElements {
     /// Adds all element factories to `plugin`, or to the process if it is nil.
     @discardableResult
     package static func register(in plugin: PluginHandle?) -> Bool {
+        LogCategories.register()
+        // The paths of pipelines/env.sh and of the Debian package have a link to the other plugin with a `mirror` there.
+        // After an upgrade of that plugin, GStreamer would register only its element again, in place of this one.
+        plugin?.follow(folder: "../plugins-bad", file: "libgstgeometrictransform.so")
         let mirror = RegisteredElementClass(Mirror.elementClass)
         return RegisteredElementClass(DecartTransform.elementClass).addFactory("decarttransform", to: plugin)
-            // gst-plugins-bad has a `mirror` too; the second name is unambiguous.
-            && mirror.addFactory("mirror", to: plugin) && mirror.addFactory("decartmirror", to: plugin)
+            // gst-plugins-bad has a `mirror` too; the second name is unambiguous. In GStreamer's own folder the order of
+            // the directory would decide which plugin's `mirror` an application gets.
+            && (plugin?.isAmongGStreamersOwn == true || mirror.addFactory("mirror", to: plugin))
+            && mirror.addFactory("decartmirror", to: plugin)
             && RegisteredElementClass(DecartSource.elementClass).addFactory("decartsrc", to: plugin)
     }
 }

@@ -12,7 +12,8 @@ private enum Plugin {
     // nonisolated(unsafe): the descriptor is written once, here, and only read afterwards.
     nonisolated(unsafe) static let descriptor = PluginDescription(
         name: "decart", summary: "Decart realtime AI video over WebRTC", version: DecartElements.version,
-        license: "Apache 2.0", source: "gst-decart", package: "gst-decart", origin: "Unknown package origin"
+        license: "Apache 2.0", source: "gst-decart", package: "gst-decart \(DecartElements.build)",
+        origin: "Unknown package origin", releaseDate: DecartElements.releaseDate
     ).makeDescriptor { plugin in
         guard let handle = PluginHandle(plugin) else { return 0 }
         return DecartElements.register(in: handle) ? 1 : 0

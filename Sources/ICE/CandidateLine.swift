@@ -19,6 +19,8 @@ package struct CandidateLine: Sendable, Equatable {
     package let type: String
     package let relatedAddress: String?
     package let relatedPort: UInt16?
+    /// The extension `ufrag` of browsers and pion names the ICE session that the candidate belongs to.
+    package let usernameFragment: String?
 
     /// - Parameter text: "candidate:…" or "a=candidate:…", optionally followed by CR LF.
     package static func parse(_ text: String) throws(Rejection) -> CandidateLine {
@@ -59,7 +61,16 @@ package struct CandidateLine: Sendable, Equatable {
         }
         return CandidateLine(
             foundation: String(foundation), priority: priority, address: String(fields[4]), port: port, type: type,
-            relatedAddress: related?.address, relatedPort: related?.port)
+            relatedAddress: related?.address, relatedPort: related?.port,
+            usernameFragment: usernameFragment(in: line))
+    }
+
+    /// Returns the value of the extension `ufrag` of a candidate in any state of validity.
+    package static func usernameFragment(in text: some StringProtocol) -> String? {
+        guard text.utf8.count <= 1_024 else { return nil }
+        let fields = text.split(separator: " ")
+        guard let name = fields.dropFirst(8).firstIndex(of: "ufrag"), name + 1 < fields.endIndex else { return nil }
+        return String(fields[name + 1])
     }
 
     /// The candidate as an SDP attribute. libnice's parser requires the "a=" prefix.

@@ -70,10 +70,18 @@ package final class ICEAgent: Sendable {
         core.send(datagram)
     }
 
+    /// Sends a consent check (RFC 7675) over the selected pair; `consentConfirmed` follows if the peer answers.
+    package func checkConsent() {
+        network.async { [core] in core.checkConsent() }
+    }
+
     /// The selected pair; nil until there is one.
     package var selectedPair: ICECandidatePair? { core.selectedPair }
 
     package var counters: ICECounters { core.counters }
+
+    /// Why this host has no candidate; nil if that is not the cause of a failure.
+    package var localFailure: String? { core.localFailure }
 
     /// Returns at once. The network thread then deallocates the TURN allocations and closes the sockets, which takes at
     /// most about two seconds if the TURN server does not answer.

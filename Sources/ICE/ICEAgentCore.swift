@@ -28,6 +28,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private struct Shared {
         var pair: ICECandidatePair?
         var counters = ICECounters()
+        var localFailure: String?
     }
 
     // MARK: Network thread
@@ -47,8 +48,14 @@ final class ICEAgentCore: @unchecked Sendable {
     private var allServersKnown = false
     private var libniceHasGathered = false
     private var hasGathered = false
+    private var hasLocalAddress = false
     private var gatheringTimer: NetworkTimer?
     private var hasRemoteCredentials = false
+    /// nil before the remote credentials are known.
+    private var consent: ConsentChecks?
+    private var consentWatch: SocketWatch?
+    /// libnice judges the pair, because there are no consent checks for it.
+    private var checksKeepalives = false
     private var earlyCandidates: [CandidateLine] = []
     private var seenCandidates = 0
     private var hasRemoteEnd = false
@@ -63,10 +70,7 @@ final class ICEAgentCore: @unchecked Sendable {
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void
     ) throws(ICEError) {
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
-        // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set. With it, libnice 0.1.21 sends one check every 5 s and fails
-        // 10 s after the last response (RFC 7675: 30 s), so two lost round trips in a row end a session (measured: 6 of
-        // 9 runs of 30 s at 5 to 10 % loss). Without it, libnice sends checks just as often (keepalive-conncheck) and
-        // fails after 50 s. RTCP cannot replace consent: a paused remote peer sends none.
+        // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
         guard
             let agent = nice_agent_new_full(
@@ -115,6 +119,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     var selectedPair: ICECandidatePair? { shared.withLock { $0.pair } }
     var counters: ICECounters { shared.withLock { $0.counters } }
+    var localFailure: String? { shared.withLock { $0.localFailure } }
 
     /// Stops sending. Returns true for the first call only: that caller must continue with `finishClose`.
     func beginClose() -> Bool {
@@ -140,6 +145,7 @@ final class ICEAgentCore: @unchecked Sendable {
         // The closures retain the core until `finishClose` cancels `servers`.
         let setup = ServerSetup(
             network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
+            tunnelsTCP: configuration.tunnelsTCP,
             actions: ServerSetup.Actions(
                 setSTUN: { [self] host, port in gst_decart_nice_set_stun_server(agent, host, UInt32(port)) },
                 addTURN: { [self] server, address, port in addRelay(server, at: address, port) },
@@ -157,23 +163,31 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private func beginGathering() {
         guard !isClosed else { return }
-        guard nice_agent_gather_candidates(agent, stream) != 0 else {
-            emit(.warning("no local address is usable for ICE; check the network interfaces and ice-transport-policy"))
+        guard hasLocalAddress || configuration.network.endpoint == nil, nice_agent_gather_candidates(agent, stream) != 0
+        else {
+            let cause = configuration.network.failure
+            emit(.warning(cause))
+            shared.withLock { $0.localFailure = cause }
             completeGathering()
             change(to: .failed)
             return
         }
     }
 
-    /// Adds every local address. libnice by itself ignores the loopback interface, where a local server listens.
+    /// Adds every local address that ICE may use. libnice by itself ignores the loopback interface, where a local server
+    /// listens; without any address it would take those of all interfaces.
     private func addLocalAddresses() -> (hasIPv4: Bool, hasIPv6: Bool) {
+        if let ports = configuration.network.ports {
+            nice_agent_set_port_range(agent, stream, 1, UInt32(ports.lowerBound), UInt32(ports.upperBound))
+        }
         var families = (hasIPv4: false, hasIPv6: false)
-        for text in LocalAddresses.all() {
+        for text in configuration.network.addresses() {
             var address = NiceAddress()
             nice_address_init(&address)
             guard nice_address_set_from_string(&address, text) != 0,
                 nice_agent_add_local_address(agent, &address) != 0
             else { continue }
+            hasLocalAddress = true
             if nice_address_ip_version(&address) == 6 { families.hasIPv6 = true } else { families.hasIPv4 = true }
         }
         return families
@@ -242,10 +256,52 @@ final class ICEAgentCore: @unchecked Sendable {
             return
         }
         hasRemoteCredentials = true
+        consent = ConsentChecks(
+            local: localCredentials.usernameFragment, remote: usernameFragment, remotePassword: password)
         let early = earlyCandidates
         earlyCandidates = []
         hand(early)
         if hasRemoteEnd { passRemoteEnd() }
+    }
+
+    func checkConsent() {
+        network.preconditionOnThread()
+        guard !isClosed, let consent else { return }
+        guard gst_decart_nice_selected_descriptor(agent, stream) >= 0 else {
+            // A relayed pair has no socket of its own: libnice checks it, and fails after 50 s.
+            if !checksKeepalives { gst_decart_nice_check_keepalives(agent) }
+            checksKeepalives = true
+            return emit(.consentUnavailable)
+        }
+        consent.withCheck(isControlling: gst_decart_nice_is_controlling(agent) != 0) { check in _ = send(check) }
+        awaitResponse()
+    }
+
+    /// Reads the socket before libnice while a check is in flight.
+    private func awaitResponse() {
+        guard consentWatch == nil, !isClosed else { return }
+        let descriptor = gst_decart_nice_selected_descriptor(agent, stream)
+        consentWatch = SocketWatch(descriptor, network, comesFirst: true) { [weak self] in
+            self?.readResponse(descriptor)
+        }
+    }
+
+    private func readResponse(_ descriptor: CInt) {
+        let isOurs = withUnsafeTemporaryAllocation(byteCount: 2048, alignment: 8) { buffer in
+            func read(peeks: Bool) -> UnsafeMutableRawBufferPointer {
+                let length = gst_decart_receive(descriptor, buffer.baseAddress, buffer.count, peeks ? 1 : 0)
+                return UnsafeMutableRawBufferPointer(rebasing: buffer[..<max(0, min(length, buffer.count))])
+            }
+            guard let consent, consent.mayBeResponse(UnsafeRawBufferPointer(read(peeks: true))) else { return false }
+            if consent.isResponse(read(peeks: false)) { emit(.consentConfirmed) }
+            return true
+        }
+        if isOurs, consent?.isWaiting ?? false { return }
+        // Whatever else waits is libnice's, which reads nothing while this source is ready.
+        consentWatch?.close()
+        consentWatch = nil
+        guard consent?.isWaiting ?? false else { return }
+        network.async { [weak self] in self?.awaitResponse() }
     }
 
     func addRemoteCandidate(_ text: String) {
@@ -422,6 +478,8 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         gatheringTimer?.cancel()
         gatheringTimer = nil
+        consentWatch?.close()
+        consentWatch = nil
         remoteCandidateTimer?.cancel()
         remoteCandidateTimer = nil
         servers?.cancel()

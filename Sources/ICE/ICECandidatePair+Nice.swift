@@ -5,7 +5,19 @@ extension ICECandidatePair {
     init(borrowing local: UnsafeMutablePointer<NiceCandidate>, _ remote: UnsafeMutablePointer<NiceCandidate>) {
         self.init(
             local: End(borrowing: local), remote: End(borrowing: remote),
-            transport: local.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP ? "udp" : "tcp")
+            transport: local.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP ? "udp" : "tcp",
+            base: local.pointee.type == NICE_CANDIDATE_TYPE_RELAYED
+                ? nil : withUnsafeMutablePointer(to: &local.pointee.base_addr) { text(of: $0) })
+    }
+}
+
+/// Returns the address without its port. Not an extension of the pointer, which would make clients load libnice's headers.
+private func text(of address: UnsafeMutablePointer<NiceAddress>) -> String {
+    // Large enough for NICE_ADDRESS_STRING_LEN, which is 46.
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
+        buffer.initialize(repeating: 0)
+        nice_address_to_string(address, buffer.baseAddress)
+        return buffer.baseAddress.map { String(cString: $0) } ?? ""
     }
 }
 
@@ -18,16 +30,11 @@ extension ICECandidatePair.End {
             case NICE_CANDIDATE_TYPE_PEER_REFLEXIVE: "prflx"
             default: "relay"
             }
-        let text = withUnsafeMutablePointer(to: &candidate.pointee.addr) { address in
-            // Large enough for NICE_ADDRESS_STRING_LEN, which is 46.
-            let host = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
-                buffer.initialize(repeating: 0)
-                nice_address_to_string(address, buffer.baseAddress)
-                return buffer.baseAddress.map { String(cString: $0) } ?? ""
-            }
+        let place = withUnsafeMutablePointer(to: &candidate.pointee.addr) { address in
+            let host = text(of: address)
             let port = nice_address_get_port(address)
             return nice_address_ip_version(address) == 6 ? "[\(host)]:\(port)" : "\(host):\(port)"
         }
-        self.init(type: type, address: text)
+        self.init(type: type, address: place)
     }
 }

@@ -7,15 +7,47 @@ package struct ICEConfiguration: Sendable {
     package var isControlling: Bool
     /// Opens tunnels for `turns:` servers. If nil, those servers are skipped with a warning.
     package var openTunnel: RelayTunnelOpener?
+    /// TURN servers over plain TCP are reached by tunnels too.
+    package var tunnelsTCP: Bool
+    package var network: ICENetwork
 
     package init(
         servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool,
-        openTunnel: RelayTunnelOpener? = nil
+        openTunnel: RelayTunnelOpener? = nil, tunnelsTCP: Bool = false, network: ICENetwork = ICENetwork()
     ) {
         self.servers = servers
         self.policy = policy
         self.isControlling = isControlling
         self.openTunnel = openTunnel
+        self.tunnelsTCP = tunnelsTCP
+        self.network = network
+    }
+}
+
+/// The part of this host's network that ICE may use.
+package struct ICENetwork: Sendable, Equatable {
+    /// UDP ports of host candidates, from which requests to STUN and TURN servers leave too; nil: any.
+    package var ports: ClosedRange<UInt16>?
+    /// nil: all addresses of the host.
+    package var endpoint: LocalEndpoint?
+
+    package init(ports: ClosedRange<UInt16>? = nil, endpoint: LocalEndpoint? = nil) {
+        (self.ports, self.endpoint) = (ports, endpoint)
+    }
+
+    /// Address literals for candidates, as of now.
+    func addresses() -> [String] { endpoint?.addresses() ?? LocalAddresses.all() }
+
+    /// Why no local address got a socket.
+    var failure: String {
+        if let endpoint, endpoint.addresses().isEmpty {
+            return endpoint.absence
+        }
+        guard let ports else {
+            return "no local address is usable for ICE; check the network interfaces and ice-transport-policy"
+        }
+        return
+            "no UDP port from \(ports.lowerBound) to \(ports.upperBound) is free; widen min-rtp-port and max-rtp-port"
     }
 }
 
@@ -35,12 +67,22 @@ package struct ICECandidatePair: Sendable, Equatable {
 
     package var local: End
     package var remote: End
+    /// The address of this host that the pair uses; nil: not one of this host's, or unknown.
+    package var base: String?
     /// "udp" or "tcp" for the local candidate. Media between the relay and the peer is always UDP, whatever the
     /// transport to the relay.
     package var transport: String
     package var isRelayed: Bool { local.type == "relay" || remote.type == "relay" }
 
-    package init(local: End, remote: End, transport: String = "udp") {
+    /// True if the address of `base` is not among those that candidates can have now. False while only loopback is left,
+    /// because an interface may be down for a moment and come back with its address.
+    package func hasLostItsAddress(among addresses: Set<String>) -> Bool {
+        guard let base, !addresses.contains(base) else { return false }
+        return addresses.contains { IPAddress($0)?.isLoopback == false }
+    }
+
+    package init(local: End, remote: End, transport: String = "udp", base: String? = nil) {
+        self.base = base
         self.local = local
         self.remote = remote
         self.transport = transport
@@ -58,6 +100,10 @@ package enum ICEEvent: Sendable, Equatable {
     case localCandidate(String)
     case gatheringComplete
     case stateChanged(ICEState)
+    /// The remote peer answered a consent check.
+    case consentConfirmed
+    /// Consent checks cannot reach the selected pair, which a TURN server relays; `failed` may follow.
+    case consentUnavailable
     /// One sentence without credentials.
     case warning(String)
 }

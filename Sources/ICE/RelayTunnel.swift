@@ -1,7 +1,8 @@
 // libnice has no TLS. For a `turns:` server a tunnel outside this target provides it: libnice uses TURN over TCP to a
-// local port, and the tunnel forwards the bytes through TLS.
+// local port, and the tunnel forwards the bytes through TLS. Through an HTTP proxy, TURN over TCP has one too: libnice's
+// own support for proxies resolves no name there and reports no cause.
 
-/// A byte pipe to one TURN server through verified TLS.
+/// A byte pipe to one TURN server, through verified TLS for `turns:`.
 package protocol RelayTunnel: Sendable {
     /// Returns at once and disconnects all connections.
     func close()

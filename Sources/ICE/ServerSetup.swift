@@ -10,7 +10,7 @@ package final class ServerSetup: @unchecked Sendable {
     package struct Actions {
         var setSTUN: (_ host: String, _ port: UInt16) -> Void
         var addTURN: (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void
-        /// Opens a TLS tunnel, whose result arrives in `tunnelSettled`. If nil, `turns:` servers are skipped.
+        /// Opens a tunnel, whose result arrives in `tunnelSettled`. If nil, `turns:` servers are skipped.
         var openTunnel: ((_ server: ICEServer) -> Void)?
         var warn: (String) -> Void
         /// Called once, when gathering may start.
@@ -37,26 +37,28 @@ package final class ServerSetup: @unchecked Sendable {
     private let lookup = HostLookup()
     private let hasIPv4: Bool
     private let hasIPv6: Bool
+    private let tunnelsTCP: Bool
     private var actions: Actions?
     private var stun: ICEServer?
     private var turnCount = 0
     private var pending = 0
-    /// The `turns:` servers whose tunnel is being opened.
+    /// The servers whose tunnel is being opened.
     private var tunnelled: [ICEServer] = []
     private var hasBegun = false
     private var timer: NetworkTimer?
 
-    package init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, actions: Actions) {
+    package init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, tunnelsTCP: Bool = false, actions: Actions) {
         self.network = network
         self.hasIPv4 = hasIPv4
         self.hasIPv6 = hasIPv6
+        self.tunnelsTCP = tunnelsTCP
         self.actions = actions
     }
 
     package func start(_ servers: [ICEServer]) {
         var names: [ICEServer] = []
         for server in servers where accept(server) {
-            if server.transport == .tls {
+            if server.transport == .tls || server.kind == .turn && server.transport == .tcp && tunnelsTCP {
                 tunnelled.append(server)
             } else if IPAddress(server.host) != nil {
                 announce(server, addresses: [server.host])

@@ -197,6 +197,52 @@ package nonisolated enum LiveKitDisconnectReason: SwiftProtobuf.Enum, Swift.Case
 
 }
 
+package nonisolated enum LiveKitReconnectReason: SwiftProtobuf.Enum, Swift.CaseIterable {
+  package typealias RawValue = Int
+  case rrUnknown // = 0
+  case rrSignalDisconnected // = 1
+  case rrPublisherFailed // = 2
+  case rrSubscriberFailed // = 3
+  case rrSwitchCandidate // = 4
+  case UNRECOGNIZED(Int)
+
+  package init() {
+    self = .rrUnknown
+  }
+
+  package init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .rrUnknown
+    case 1: self = .rrSignalDisconnected
+    case 2: self = .rrPublisherFailed
+    case 3: self = .rrSubscriberFailed
+    case 4: self = .rrSwitchCandidate
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  package var rawValue: Int {
+    switch self {
+    case .rrUnknown: return 0
+    case .rrSignalDisconnected: return 1
+    case .rrPublisherFailed: return 2
+    case .rrSubscriberFailed: return 3
+    case .rrSwitchCandidate: return 4
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  package static let allCases: [LiveKitReconnectReason] = [
+    .rrUnknown,
+    .rrSignalDisconnected,
+    .rrPublisherFailed,
+    .rrSubscriberFailed,
+    .rrSwitchCandidate,
+  ]
+
+}
+
 package nonisolated enum LiveKitConnectionQuality: SwiftProtobuf.Enum, Swift.CaseIterable {
   package typealias RawValue = Int
   case poor // = 0
@@ -361,6 +407,44 @@ package nonisolated enum LiveKitVideoQuality: SwiftProtobuf.Enum, Swift.CaseIter
     .medium,
     .high,
     .off,
+  ]
+
+}
+
+package nonisolated enum LiveKitPacketTrailerFeature: SwiftProtobuf.Enum, Swift.CaseIterable {
+  package typealias RawValue = Int
+  case ptfUserTimestamp // = 0
+  case ptfFrameID // = 1
+  case ptfUserData // = 2
+  case UNRECOGNIZED(Int)
+
+  package init() {
+    self = .ptfUserTimestamp
+  }
+
+  package init?(rawValue: Int) {
+    switch rawValue {
+    case 0: self = .ptfUserTimestamp
+    case 1: self = .ptfFrameID
+    case 2: self = .ptfUserData
+    default: self = .UNRECOGNIZED(rawValue)
+    }
+  }
+
+  package var rawValue: Int {
+    switch self {
+    case .ptfUserTimestamp: return 0
+    case .ptfFrameID: return 1
+    case .ptfUserData: return 2
+    case .UNRECOGNIZED(let i): return i
+    }
+  }
+
+  // The compiler won't synthesize support with the UNRECOGNIZED case.
+  package static let allCases: [LiveKitPacketTrailerFeature] = [
+    .ptfUserTimestamp,
+    .ptfFrameID,
+    .ptfUserData,
   ]
 
 }
@@ -1282,51 +1366,73 @@ package nonisolated struct LiveKitWrappedJoinRequest: Sendable {
   package init() {}
 }
 
-package nonisolated struct LiveKitJoinRequest: Sendable {
+package nonisolated struct LiveKitJoinRequest: @unchecked Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
   package var clientInfo: LiveKitClientInfo {
-    get {_clientInfo ?? LiveKitClientInfo()}
-    set {_clientInfo = newValue}
+    get {_storage._clientInfo ?? LiveKitClientInfo()}
+    set {_uniqueStorage()._clientInfo = newValue}
   }
   /// Returns true if `clientInfo` has been explicitly set.
-  package var hasClientInfo: Bool {self._clientInfo != nil}
+  package var hasClientInfo: Bool {_storage._clientInfo != nil}
   /// Clears the value of `clientInfo`. Subsequent reads from it will return its default value.
-  package mutating func clearClientInfo() {self._clientInfo = nil}
+  package mutating func clearClientInfo() {_uniqueStorage()._clientInfo = nil}
 
   package var connectionSettings: LiveKitConnectionSettings {
-    get {_connectionSettings ?? LiveKitConnectionSettings()}
-    set {_connectionSettings = newValue}
+    get {_storage._connectionSettings ?? LiveKitConnectionSettings()}
+    set {_uniqueStorage()._connectionSettings = newValue}
   }
   /// Returns true if `connectionSettings` has been explicitly set.
-  package var hasConnectionSettings: Bool {self._connectionSettings != nil}
+  package var hasConnectionSettings: Bool {_storage._connectionSettings != nil}
   /// Clears the value of `connectionSettings`. Subsequent reads from it will return its default value.
-  package mutating func clearConnectionSettings() {self._connectionSettings = nil}
+  package mutating func clearConnectionSettings() {_uniqueStorage()._connectionSettings = nil}
 
-  package var addTrackRequests: [LiveKitAddTrackRequest] = []
+  package var addTrackRequests: [LiveKitAddTrackRequest] {
+    get {_storage._addTrackRequests}
+    set {_uniqueStorage()._addTrackRequests = newValue}
+  }
 
   package var publisherOffer: LiveKitSessionDescription {
-    get {_publisherOffer ?? LiveKitSessionDescription()}
-    set {_publisherOffer = newValue}
+    get {_storage._publisherOffer ?? LiveKitSessionDescription()}
+    set {_uniqueStorage()._publisherOffer = newValue}
   }
   /// Returns true if `publisherOffer` has been explicitly set.
-  package var hasPublisherOffer: Bool {self._publisherOffer != nil}
+  package var hasPublisherOffer: Bool {_storage._publisherOffer != nil}
   /// Clears the value of `publisherOffer`. Subsequent reads from it will return its default value.
-  package mutating func clearPublisherOffer() {self._publisherOffer = nil}
+  package mutating func clearPublisherOffer() {_uniqueStorage()._publisherOffer = nil}
 
-  package var reconnect: Bool = false
+  /// The connection resumes a former one of the participant `participant_sid`.
+  package var reconnect: Bool {
+    get {_storage._reconnect}
+    set {_uniqueStorage()._reconnect = newValue}
+  }
 
-  package var participantSid: String = String()
+  package var reconnectReason: LiveKitReconnectReason {
+    get {_storage._reconnectReason}
+    set {_uniqueStorage()._reconnectReason = newValue}
+  }
+
+  package var participantSid: String {
+    get {_storage._participantSid}
+    set {_uniqueStorage()._participantSid = newValue}
+  }
+
+  package var syncState: LiveKitSyncState {
+    get {_storage._syncState ?? LiveKitSyncState()}
+    set {_uniqueStorage()._syncState = newValue}
+  }
+  /// Returns true if `syncState` has been explicitly set.
+  package var hasSyncState: Bool {_storage._syncState != nil}
+  /// Clears the value of `syncState`. Subsequent reads from it will return its default value.
+  package mutating func clearSyncState() {_uniqueStorage()._syncState = nil}
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
 
-  fileprivate var _clientInfo: LiveKitClientInfo? = nil
-  fileprivate var _connectionSettings: LiveKitConnectionSettings? = nil
-  fileprivate var _publisherOffer: LiveKitSessionDescription? = nil
+  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 package nonisolated struct LiveKitClientInfo: Sendable {
@@ -1341,6 +1447,8 @@ package nonisolated struct LiveKitClientInfo: Sendable {
   package var `protocol`: Int32 = 0
 
   package var os: String = String()
+
+  package var capabilities: [LiveKitClientInfo.Capability] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -1382,6 +1490,40 @@ package nonisolated struct LiveKitClientInfo: Sendable {
       .rust,
       .python,
       .cpp,
+    ]
+
+  }
+
+  package nonisolated enum Capability: SwiftProtobuf.Enum, Swift.CaseIterable {
+    package typealias RawValue = Int
+    case capUnused // = 0
+    case capPacketTrailer // = 1
+    case UNRECOGNIZED(Int)
+
+    package init() {
+      self = .capUnused
+    }
+
+    package init?(rawValue: Int) {
+      switch rawValue {
+      case 0: self = .capUnused
+      case 1: self = .capPacketTrailer
+      default: self = .UNRECOGNIZED(rawValue)
+      }
+    }
+
+    package var rawValue: Int {
+      switch self {
+      case .capUnused: return 0
+      case .capPacketTrailer: return 1
+      case .UNRECOGNIZED(let i): return i
+      }
+    }
+
+    // The compiler won't synthesize support with the UNRECOGNIZED case.
+    package static let allCases: [LiveKitClientInfo.Capability] = [
+      .capUnused,
+      .capPacketTrailer,
     ]
 
   }
@@ -1895,6 +2037,12 @@ package nonisolated struct LiveKitTrackInfo: @unchecked Sendable {
   /// Clears the value of `version`. Subsequent reads from it will return its default value.
   package mutating func clearVersion() {_uniqueStorage()._version = nil}
 
+  /// The contents of the trailers of this track's frames.
+  package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] {
+    get {_storage._packetTrailerFeatures}
+    set {_uniqueStorage()._packetTrailerFeatures = newValue}
+  }
+
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
@@ -1934,6 +2082,8 @@ package nonisolated struct LiveKitAddTrackRequest: Sendable {
   package var disableRed: Bool = false
 
   package var stream: String = String()
+
+  package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -2280,6 +2430,10 @@ nonisolated extension LiveKitDisconnectReason: SwiftProtobuf._ProtoNameProviding
   package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0UNKNOWN_REASON\0\u{1}CLIENT_INITIATED\0\u{1}DUPLICATE_IDENTITY\0\u{1}SERVER_SHUTDOWN\0\u{1}PARTICIPANT_REMOVED\0\u{1}ROOM_DELETED\0\u{1}STATE_MISMATCH\0\u{1}JOIN_FAILURE\0\u{1}MIGRATION\0\u{1}SIGNAL_CLOSE\0\u{1}ROOM_CLOSED\0\u{1}USER_UNAVAILABLE\0\u{1}USER_REJECTED\0\u{1}SIP_TRUNK_FAILURE\0\u{1}CONNECTION_TIMEOUT\0\u{1}MEDIA_FAILURE\0\u{1}AGENT_ERROR\0")
 }
 
+nonisolated extension LiveKitReconnectReason: SwiftProtobuf._ProtoNameProviding {
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0RR_UNKNOWN\0\u{1}RR_SIGNAL_DISCONNECTED\0\u{1}RR_PUBLISHER_FAILED\0\u{1}RR_SUBSCRIBER_FAILED\0\u{1}RR_SWITCH_CANDIDATE\0")
+}
+
 nonisolated extension LiveKitConnectionQuality: SwiftProtobuf._ProtoNameProviding {
   package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0POOR\0\u{1}GOOD\0\u{1}EXCELLENT\0\u{1}LOST\0")
 }
@@ -2294,6 +2448,10 @@ nonisolated extension LiveKitTrackSource: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension LiveKitVideoQuality: SwiftProtobuf._ProtoNameProviding {
   package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0LOW\0\u{1}MEDIUM\0\u{1}HIGH\0\u{1}OFF\0")
+}
+
+nonisolated extension LiveKitPacketTrailerFeature: SwiftProtobuf._ProtoNameProviding {
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0PTF_USER_TIMESTAMP\0\u{1}PTF_FRAME_ID\0\u{1}PTF_USER_DATA\0")
 }
 
 nonisolated extension LiveKitSubscriptionError: SwiftProtobuf._ProtoNameProviding {
@@ -3729,58 +3887,118 @@ nonisolated extension LiveKitWrappedJoinRequest.Compression: SwiftProtobuf._Prot
 
 nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".JoinRequest"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}client_info\0\u{3}connection_settings\0\u{4}\u{3}add_track_requests\0\u{3}publisher_offer\0\u{1}reconnect\0\u{4}\u{2}participant_sid\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}client_info\0\u{3}connection_settings\0\u{4}\u{3}add_track_requests\0\u{3}publisher_offer\0\u{1}reconnect\0\u{3}reconnect_reason\0\u{3}participant_sid\0\u{3}sync_state\0")
+
+  fileprivate class _StorageClass {
+    var _clientInfo: LiveKitClientInfo? = nil
+    var _connectionSettings: LiveKitConnectionSettings? = nil
+    var _addTrackRequests: [LiveKitAddTrackRequest] = []
+    var _publisherOffer: LiveKitSessionDescription? = nil
+    var _reconnect: Bool = false
+    var _reconnectReason: LiveKitReconnectReason = .rrUnknown
+    var _participantSid: String = String()
+    var _syncState: LiveKitSyncState? = nil
+
+      // This property is used as the initial default value for new instances of the type.
+      // The type itself is protecting the reference to its storage via CoW semantics.
+      // This will force a copy to be made of this reference when the first mutation occurs;
+      // hence, it is safe to mark this as `nonisolated(unsafe)`.
+      static nonisolated(unsafe) let defaultInstance = _StorageClass()
+
+    private init() {}
+
+    init(copying source: _StorageClass) {
+      _clientInfo = source._clientInfo
+      _connectionSettings = source._connectionSettings
+      _addTrackRequests = source._addTrackRequests
+      _publisherOffer = source._publisherOffer
+      _reconnect = source._reconnect
+      _reconnectReason = source._reconnectReason
+      _participantSid = source._participantSid
+      _syncState = source._syncState
+    }
+  }
+
+  fileprivate mutating func _uniqueStorage() -> _StorageClass {
+    if !isKnownUniquelyReferenced(&_storage) {
+      _storage = _StorageClass(copying: _storage)
+    }
+    return _storage
+  }
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularMessageField(value: &self._clientInfo) }()
-      case 2: try { try decoder.decodeSingularMessageField(value: &self._connectionSettings) }()
-      case 5: try { try decoder.decodeRepeatedMessageField(value: &self.addTrackRequests) }()
-      case 6: try { try decoder.decodeSingularMessageField(value: &self._publisherOffer) }()
-      case 7: try { try decoder.decodeSingularBoolField(value: &self.reconnect) }()
-      case 9: try { try decoder.decodeSingularStringField(value: &self.participantSid) }()
-      default: break
+    _ = _uniqueStorage()
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      while let fieldNumber = try decoder.nextFieldNumber() {
+        // The use of inline closures is to circumvent an issue where the compiler
+        // allocates stack space for every case branch when no optimizations are
+        // enabled. https://github.com/apple/swift-protobuf/issues/1034
+        switch fieldNumber {
+        case 1: try { try decoder.decodeSingularMessageField(value: &_storage._clientInfo) }()
+        case 2: try { try decoder.decodeSingularMessageField(value: &_storage._connectionSettings) }()
+        case 5: try { try decoder.decodeRepeatedMessageField(value: &_storage._addTrackRequests) }()
+        case 6: try { try decoder.decodeSingularMessageField(value: &_storage._publisherOffer) }()
+        case 7: try { try decoder.decodeSingularBoolField(value: &_storage._reconnect) }()
+        case 8: try { try decoder.decodeSingularEnumField(value: &_storage._reconnectReason) }()
+        case 9: try { try decoder.decodeSingularStringField(value: &_storage._participantSid) }()
+        case 10: try { try decoder.decodeSingularMessageField(value: &_storage._syncState) }()
+        default: break
+        }
       }
     }
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
-    try { if let v = self._clientInfo {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
-    } }()
-    try { if let v = self._connectionSettings {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 2)
-    } }()
-    if !self.addTrackRequests.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.addTrackRequests, fieldNumber: 5)
-    }
-    try { if let v = self._publisherOffer {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-    } }()
-    if self.reconnect != false {
-      try visitor.visitSingularBoolField(value: self.reconnect, fieldNumber: 7)
-    }
-    if !self.participantSid.isEmpty {
-      try visitor.visitSingularStringField(value: self.participantSid, fieldNumber: 9)
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every if/case branch local when no optimizations
+      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+      // https://github.com/apple/swift-protobuf/issues/1182
+      try { if let v = _storage._clientInfo {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
+      } }()
+      try { if let v = _storage._connectionSettings {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 2)
+      } }()
+      if !_storage._addTrackRequests.isEmpty {
+        try visitor.visitRepeatedMessageField(value: _storage._addTrackRequests, fieldNumber: 5)
+      }
+      try { if let v = _storage._publisherOffer {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+      } }()
+      if _storage._reconnect != false {
+        try visitor.visitSingularBoolField(value: _storage._reconnect, fieldNumber: 7)
+      }
+      if _storage._reconnectReason != .rrUnknown {
+        try visitor.visitSingularEnumField(value: _storage._reconnectReason, fieldNumber: 8)
+      }
+      if !_storage._participantSid.isEmpty {
+        try visitor.visitSingularStringField(value: _storage._participantSid, fieldNumber: 9)
+      }
+      try { if let v = _storage._syncState {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 10)
+      } }()
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitJoinRequest, rhs: LiveKitJoinRequest) -> Bool {
-    if lhs._clientInfo != rhs._clientInfo {return false}
-    if lhs._connectionSettings != rhs._connectionSettings {return false}
-    if lhs.addTrackRequests != rhs.addTrackRequests {return false}
-    if lhs._publisherOffer != rhs._publisherOffer {return false}
-    if lhs.reconnect != rhs.reconnect {return false}
-    if lhs.participantSid != rhs.participantSid {return false}
+    if lhs._storage !== rhs._storage {
+      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
+        let _storage = _args.0
+        let rhs_storage = _args.1
+        if _storage._clientInfo != rhs_storage._clientInfo {return false}
+        if _storage._connectionSettings != rhs_storage._connectionSettings {return false}
+        if _storage._addTrackRequests != rhs_storage._addTrackRequests {return false}
+        if _storage._publisherOffer != rhs_storage._publisherOffer {return false}
+        if _storage._reconnect != rhs_storage._reconnect {return false}
+        if _storage._reconnectReason != rhs_storage._reconnectReason {return false}
+        if _storage._participantSid != rhs_storage._participantSid {return false}
+        if _storage._syncState != rhs_storage._syncState {return false}
+        return true
+      }
+      if !storagesAreEqual {return false}
+    }
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -3788,7 +4006,7 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
 
 nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ClientInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sdk\0\u{1}version\0\u{1}protocol\0\u{1}os\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sdk\0\u{1}version\0\u{1}protocol\0\u{1}os\0\u{2}\u{9}capabilities\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3800,6 +4018,7 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
       case 2: try { try decoder.decodeSingularStringField(value: &self.version) }()
       case 3: try { try decoder.decodeSingularInt32Field(value: &self.`protocol`) }()
       case 4: try { try decoder.decodeSingularStringField(value: &self.os) }()
+      case 13: try { try decoder.decodeRepeatedEnumField(value: &self.capabilities) }()
       default: break
       }
     }
@@ -3818,6 +4037,9 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
     if !self.os.isEmpty {
       try visitor.visitSingularStringField(value: self.os, fieldNumber: 4)
     }
+    if !self.capabilities.isEmpty {
+      try visitor.visitPackedEnumField(value: self.capabilities, fieldNumber: 13)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -3826,6 +4048,7 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.version != rhs.version {return false}
     if lhs.`protocol` != rhs.`protocol` {return false}
     if lhs.os != rhs.os {return false}
+    if lhs.capabilities != rhs.capabilities {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -3833,6 +4056,10 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
 
 nonisolated extension LiveKitClientInfo.SDK: SwiftProtobuf._ProtoNameProviding {
   package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0UNKNOWN\0\u{2}\u{8}RUST\0\u{1}PYTHON\0\u{1}CPP\0")
+}
+
+nonisolated extension LiveKitClientInfo.Capability: SwiftProtobuf._ProtoNameProviding {
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0CAP_UNUSED\0\u{1}CAP_PACKET_TRAILER\0")
 }
 
 nonisolated extension LiveKitConnectionSettings: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
@@ -4508,7 +4735,7 @@ nonisolated extension LiveKitTimedVersion: SwiftProtobuf.Message, SwiftProtobuf.
 
 nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".TrackInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}type\0\u{1}name\0\u{1}muted\0\u{1}width\0\u{1}height\0\u{1}simulcast\0\u{3}disable_dtx\0\u{1}source\0\u{1}layers\0\u{3}mime_type\0\u{1}mid\0\u{1}codecs\0\u{1}stereo\0\u{3}disable_red\0\u{2}\u{2}stream\0\u{1}version\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}type\0\u{1}name\0\u{1}muted\0\u{1}width\0\u{1}height\0\u{1}simulcast\0\u{3}disable_dtx\0\u{1}source\0\u{1}layers\0\u{3}mime_type\0\u{1}mid\0\u{1}codecs\0\u{1}stereo\0\u{3}disable_red\0\u{2}\u{2}stream\0\u{1}version\0\u{4}\u{3}packet_trailer_features\0")
 
   fileprivate class _StorageClass {
     var _sid: String = String()
@@ -4528,6 +4755,7 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
     var _disableRed: Bool = false
     var _stream: String = String()
     var _version: LiveKitTimedVersion? = nil
+    var _packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
 
       // This property is used as the initial default value for new instances of the type.
       // The type itself is protecting the reference to its storage via CoW semantics.
@@ -4555,6 +4783,7 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
       _disableRed = source._disableRed
       _stream = source._stream
       _version = source._version
+      _packetTrailerFeatures = source._packetTrailerFeatures
     }
   }
 
@@ -4590,6 +4819,7 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
         case 15: try { try decoder.decodeSingularBoolField(value: &_storage._disableRed) }()
         case 17: try { try decoder.decodeSingularStringField(value: &_storage._stream) }()
         case 18: try { try decoder.decodeSingularMessageField(value: &_storage._version) }()
+        case 21: try { try decoder.decodeRepeatedEnumField(value: &_storage._packetTrailerFeatures) }()
         default: break
         }
       }
@@ -4653,6 +4883,9 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
       try { if let v = _storage._version {
         try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
       } }()
+      if !_storage._packetTrailerFeatures.isEmpty {
+        try visitor.visitPackedEnumField(value: _storage._packetTrailerFeatures, fieldNumber: 21)
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -4679,6 +4912,7 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
         if _storage._disableRed != rhs_storage._disableRed {return false}
         if _storage._stream != rhs_storage._stream {return false}
         if _storage._version != rhs_storage._version {return false}
+        if _storage._packetTrailerFeatures != rhs_storage._packetTrailerFeatures {return false}
         return true
       }
       if !storagesAreEqual {return false}
@@ -4690,7 +4924,7 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".AddTrackRequest"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}cid\0\u{1}name\0\u{1}type\0\u{1}width\0\u{1}height\0\u{1}muted\0\u{3}disable_dtx\0\u{1}source\0\u{1}layers\0\u{3}simulcast_codecs\0\u{1}sid\0\u{1}stereo\0\u{3}disable_red\0\u{2}\u{2}stream\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}cid\0\u{1}name\0\u{1}type\0\u{1}width\0\u{1}height\0\u{1}muted\0\u{3}disable_dtx\0\u{1}source\0\u{1}layers\0\u{3}simulcast_codecs\0\u{1}sid\0\u{1}stereo\0\u{3}disable_red\0\u{2}\u{2}stream\0\u{4}\u{3}packet_trailer_features\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4712,6 +4946,7 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
       case 12: try { try decoder.decodeSingularBoolField(value: &self.stereo) }()
       case 13: try { try decoder.decodeSingularBoolField(value: &self.disableRed) }()
       case 15: try { try decoder.decodeSingularStringField(value: &self.stream) }()
+      case 18: try { try decoder.decodeRepeatedEnumField(value: &self.packetTrailerFeatures) }()
       default: break
       }
     }
@@ -4760,6 +4995,9 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
     if !self.stream.isEmpty {
       try visitor.visitSingularStringField(value: self.stream, fieldNumber: 15)
     }
+    if !self.packetTrailerFeatures.isEmpty {
+      try visitor.visitPackedEnumField(value: self.packetTrailerFeatures, fieldNumber: 18)
+    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -4778,6 +5016,7 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
     if lhs.stereo != rhs.stereo {return false}
     if lhs.disableRed != rhs.disableRed {return false}
     if lhs.stream != rhs.stream {return false}
+    if lhs.packetTrailerFeatures != rhs.packetTrailerFeatures {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

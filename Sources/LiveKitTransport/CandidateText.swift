@@ -10,8 +10,9 @@ enum CandidateText {
         guard let candidate else { return nil }
         // Write every key: official clients fail if one is missing.
         let whole = CandidateMessage(
-            candidate: candidate.candidate, sdpMid: candidate.sdpMid ?? "0", sdpMLineIndex: candidate.sdpMLineIndex ?? 0
-        )
+            candidate: candidate.candidate, sdpMid: candidate.sdpMid ?? "0",
+            sdpMLineIndex: candidate.sdpMLineIndex ?? 0,
+            usernameFragment: candidate.usernameFragment)
         guard let text = try? whole.encodedInit() else { return nil }
         return .with {
             $0.candidateInit = String(decoding: text, as: UTF8.self)

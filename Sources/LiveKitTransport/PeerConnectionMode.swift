@@ -31,28 +31,54 @@ package enum PeerConnectionMode: Sendable, Equatable {
     /// The newest version in which servers send nothing that is unknown here.
     private static let protocolVersion = 16
 
-    /// - Parameter join: the request of `single`, which contains all options.
+    /// - Parameters:
+    ///   - takesTrailers: The server leaves the trailers of frames (see `FrameTrailer`) in place.
+    ///   - join: the request of `single`, which contains all options.
+    ///   - resume: resumes a stay of `dual`.
     static func url(
-        _ base: String, token: APIKey, allowsInsecure: Bool, join: LiveKitJoinRequest? = nil
+        _ base: String, token: APIKey, allowsInsecure: Bool, takesTrailers: Bool = false,
+        join: LiveKitJoinRequest? = nil, resume: RoomResumeRequest? = nil
     ) throws(ProtocolError) -> ServiceURL {
         guard let join else {
-            return try ServiceURL(
-                room: base, token: token, allowInsecure: allowsInsecure,
-                // Servers adapt their behaviour to `sdk`.
-                options: [
-                    ("protocol", "\(protocolVersion)"), ("sdk", "cpp"), ("version", version), ("auto_subscribe", "0"),
-                    ("adaptive_stream", "0"),
-                ])
+            // Servers adapt their behaviour to `sdk`.
+            var options = [
+                (name: "protocol", value: "\(protocolVersion)"), ("sdk", "cpp"), ("version", version),
+                ("auto_subscribe", "0"), ("adaptive_stream", "0"),
+            ]
+            if takesTrailers { options.append(("capabilities", "CAP_PACKET_TRAILER")) }
+            if let resume {
+                options += [
+                    ("reconnect", "1"), ("sid", resume.sid), ("reconnect_reason", "\(resume.reason.rawValue)"),
+                ]
+            }
+            return try ServiceURL(room: base, token: token, allowInsecure: allowsInsecure, options: options)
         }
         return try ServiceURL(
             room: base, path: "/rtc/v1", token: token, allowInsecure: allowsInsecure,
-            options: [("join_request", wrapped(join))])
+            options: [("join_request", wrapped(join, takesTrailers))])
     }
 
-    private static func wrapped(_ join: LiveKitJoinRequest) -> String {
+    /// Makes the URL that resumes a stay. SyncState follows as a message in both versions: with its descriptions, a URL
+    /// would exceed the limits of many proxies.
+    func resumeURL(
+        _ base: String, token: APIKey, allowsInsecure: Bool, takesTrailers: Bool, _ resume: RoomResumeRequest
+    ) throws(ProtocolError) -> ServiceURL {
+        guard self == .single else {
+            return try Self.url(
+                base, token: token, allowsInsecure: allowsInsecure, takesTrailers: takesTrailers, resume: resume)
+        }
+        let join = LiveKitJoinRequest.with {
+            ($0.reconnect, $0.reconnectReason, $0.participantSid) = (true, resume.reason, resume.sid)
+        }
+        return try Self.url(
+            base, token: token, allowsInsecure: allowsInsecure, takesTrailers: takesTrailers, join: join)
+    }
+
+    private static func wrapped(_ join: LiveKitJoinRequest, _ takesTrailers: Bool) -> String {
         var join = join
         join.clientInfo = .with {
             ($0.sdk, $0.version, $0.protocol, $0.os) = (.cpp, version, Int32(protocolVersion), "linux")
+            if takesTrailers { $0.capabilities = [.capPacketTrailer] }
         }
         join.connectionSettings = .with { ($0.autoSubscribe, $0.adaptiveStream) = (false, false) }
         // Encoding cannot fail: the messages have no required fields.

@@ -17,6 +17,8 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var layers: [Layer] = []
     /// False for a viewer, which announces no track and has no publisher connection.
     package var publishes = true
+    /// Announces our video with time and number of each frame in a trailer, and asks for such trailers of the others.
+    package var usesTrailers = false
     /// We subscribe only to participants whose identity begins with this prefix.
     package var sourcePrefix = "inference-server-"
 

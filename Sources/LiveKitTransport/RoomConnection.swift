@@ -6,6 +6,7 @@ package import DecartProtocol
 package import DecartSession
 import ICE
 import LiveKitProtocol
+package import Logging
 package import Signalling
 import SwiftProtobuf
 import Synchronization
@@ -14,6 +15,8 @@ package import WebRTCTransport
 package struct RoomConnectionConfiguration: Sendable {
     package var room: RoomConfiguration
     package var trust: TLSTrust = .system
+    /// The way of the signalling connection.
+    package var route = NetworkRoute()
     package var userAgent = "gst-decart"
     /// Permits unencrypted rooms on other machines.
     package var allowsInsecure = false
@@ -22,6 +25,10 @@ package struct RoomConnectionConfiguration: Sendable {
     package var openTimeout: Duration = .seconds(15)
     /// Uses one peer connection for both directions if the server supports it.
     package var prefersSingle = false
+    /// INFO: one line for each phase. DEBUG: the kind of each signal message.
+    package var logger = Logger.none
+    /// Logger of the room's signalling connection.
+    package var signallingLogger = Logger.none
 
     package init(room: RoomConfiguration) {
         self.room = room
@@ -40,7 +47,13 @@ package enum RoomConnectionEvent: Sendable {
     case subscribed
     case connected(ice: Duration?, dtls: Duration?)
     case bitrateTarget(BitrateTarget)
-    case warning(String)
+    /// The room mutes exactly these kinds of our tracks.
+    case muted(Set<MediaKind>)
+    /// No packets pass on a path that we need.
+    case pathLost
+    case pathRecovered
+    /// The stay continued after a loss of the signalling connection or of a media path.
+    case resumed
     /// Emitted once; the room has been left.
     case failed(SessionError)
 }
@@ -48,13 +61,16 @@ package enum RoomConnectionEvent: Sendable {
 // @unchecked: after init, accessed only on the scheduler's queue.
 package final class RoomConnection: @unchecked Sendable {
     private let configuration: RoomConnectionConfiguration
-    private let base: String
-    private let token: APIKey
+    /// The URL of this room, or of the region where it was resumed.
+    private var base: String
+    private var nextBase: String
     private var url: ServiceURL
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (RoomConnectionEvent) -> Void
     private var machine: RoomMachine
     private var channel: WebSocketChannel?
+    /// Distinguishes events of the present signalling connection from late ones of a former one.
+    private var channelVersion = 0
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
     /// True once the owner has got the peer connections: it then takes their bins down.
@@ -65,6 +81,9 @@ package final class RoomConnection: @unchecked Sendable {
     private var timers: [RoomTimer: UInt64] = [:]
     private var timerVersion: UInt64 = 0
     private var isStopped = false
+    private var addresses: AddressMonitor.Observation?
+    /// Start of joining the room.
+    private var openedAt = ContinuousClock.Instant.now
 
     /// - Parameters:
     ///   - url: the room's URL from the service, without `token`.
@@ -76,42 +95,97 @@ package final class RoomConnection: @unchecked Sendable {
         self.configuration = configuration
         self.scheduler = scheduler
         self.onEvent = onEvent
-        base = url
+        (base, nextBase) = (url, url)
         machine = RoomMachine(
             configuration: configuration.room, token: token, mode: configuration.prefersSingle ? .single : .dual)
         do throws(ProtocolError) {
-            self.token = try APIKey(token.reveal())
-            self.url = try PeerConnectionMode.url(url, token: self.token, allowsInsecure: configuration.allowsInsecure)
+            self.url = try PeerConnectionMode.url(
+                url, token: APIKey(token.reveal()), allowsInsecure: configuration.allowsInsecure)
         } catch {
             throw SessionError(
                 .server, "The service sent an unusable room URL or token: \(error.message)", stage: .media)
         }
     }
 
-    package func open() { handle(.open) }
+    package func open() {
+        addresses = AddressMonitor.shared.observe(configuration.peer.network.endpoint) {
+            [weak self, scheduler] addresses in
+            scheduler.async { [weak self] in self?.networkChanged(addresses) }
+        }
+        handle(.open)
+    }
+
+    private func networkChanged(_ addresses: Set<String>) {
+        guard !isStopped else { return }
+        for (target, peer) in [(LiveKitSignalTarget.publisher, publisher), (.subscriber, subscriber)] {
+            guard let peer, target == .publisher || peer !== publisher, peer.hasLostItsAddress(among: addresses) else {
+                continue
+            }
+            handle(.pathLost(target))
+        }
+        handle(.networkChanged)
+    }
+
+    /// The room carries the trailers of our frames; known with `published`.
+    package var carriesTrailers: Bool { machine.carriesTrailers }
 
     private func connect(_ join: LiveKitJoinRequest?) {
         // Cannot fail: `init` parsed the same base URL.
         if let url = try? PeerConnectionMode.url(
-            base, token: token, allowsInsecure: configuration.allowsInsecure, join: join)
+            base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
+            takesTrailers: configuration.room.usesTrailers, join: join)
         {
             self.url = url
         }
+        openedAt = .now
+        configuration.logger.info(
+            "joins the room at \(url.host), \(machine.mode == .single ? "one peer connection" : "two peer connections")"
+        )
+        openChannel(timeout: configuration.openTimeout)
+    }
+
+    private func resume(_ request: RoomResumeRequest) {
+        let region = request.url ?? base
+        do throws(ProtocolError) {
+            let url = try machine.mode.resumeURL(
+                region, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
+                takesTrailers: configuration.room.usesTrailers, request)
+            guard url.isSecure || !self.url.isSecure else {
+                throw ProtocolError(.server, "The room moves to an unencrypted URL.")
+            }
+            (self.url, nextBase) = (url, region)
+        } catch {
+            let error = SessionError(.server, "The room moves to an unusable URL: \(error.message)", stage: .media)
+            return scheduler.async { [weak self] in self?.handle(.failed(error)) }
+        }
+        configuration.logger.debug("opens the signalling connection again at \(url.host)")
+        openChannel(timeout: min(configuration.openTimeout, RoomResume.openTimeout))
+    }
+
+    private func openChannel(timeout: Duration) {
         var socket = WebSocketChannel.Configuration()
         socket.trust = configuration.trust
+        socket.route = configuration.route
         socket.userAgent = configuration.userAgent
         socket.messages = .binary
+        socket.logger = configuration.signallingLogger
+        channelVersion += 1
+        let version = channelVersion
         let channel = WebSocketChannel(url: url, configuration: socket) { [weak self, scheduler] event in
-            scheduler.async { [weak self] in self?.signalling(event) }
+            scheduler.async { [weak self] in
+                guard let self, version == self.channelVersion else { return }
+                self.signalling(event)
+            }
         }
         self.channel = channel
-        channel.open(timeout: configuration.openTimeout)
+        channel.open(timeout: timeout)
     }
 
     /// Leaves the room and closes both peer connections; their owner takes the bins down. No event follows.
     package func stop() {
         guard !isStopped else { return }
         isStopped = true
+        addresses = nil
         handle(.stop)
         dropPeers()
     }
@@ -130,6 +204,12 @@ package final class RoomConnection: @unchecked Sendable {
         handle(.desired(desired))
     }
 
+    /// Mutes exactly these kinds of our tracks, which stay published; the owner stops their media.
+    /// - Parameter endsRoomMute: lifts the room's own mute too.
+    package func mute(_ kinds: Set<MediaKind>, endsRoomMute: Bool = false) {
+        handle(.mute(kinds, endsRoomMute: endsRoomMute))
+    }
+
     private func setSubscriberMedia() {
         guard subscriber !== publisher else { return }
         subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)
@@ -138,7 +218,10 @@ package final class RoomConnection: @unchecked Sendable {
     // MARK: Events
 
     private func handle(_ event: RoomEvent) {
-        for action in machine.handle(event, now: scheduler.now) { perform(action) }
+        for action in machine.handle(event, now: scheduler.now, jitter: .random(in: 0...1)) {
+            log(action)
+            perform(action)
+        }
     }
 
     private func signalling(_ event: SignallingEvent) {
@@ -148,15 +231,17 @@ package final class RoomConnection: @unchecked Sendable {
         case .binary(let bytes):
             defer { channel?.messageHandled(size: bytes.count) }
             guard var response = try? LiveKitSignalResponse(serializedBytes: bytes) else {
-                return emit(.warning("Ignored: a malformed message of the room"))
+                return configuration.logger.warning("ignored a malformed message of the room")
             }
             if case .requestResponse(var words) = response.message {
                 words.message = url.redacting(words.message)
                 response.message = .requestResponse(words)
             }
+            log(response)
             handle(.message(response))
         case .closed(let code, let reason): handle(.closed(code: code, reason: reason))
-        case .failed(let error): handle(.failed(explained(error)))
+        case .silent(let error), .failed(let error): handle(.failed(explained(error)))
+        case .answered: break
         }
     }
 
@@ -174,6 +259,40 @@ package final class RoomConnection: @unchecked Sendable {
         return error
     }
 
+    // MARK: Log
+
+    private var elapsed: String {
+        "\(Int((ContinuousClock.now - openedAt) / .milliseconds(1))) ms"
+    }
+
+    private func log(_ response: LiveKitSignalResponse) {
+        let logger = configuration.logger
+        logger.debug("received \(response.message?.name ?? "nothing")")
+        switch response.message {
+        case .join(let join): logger.info("joined after \(elapsed): \(join.otherParticipants.count) other participants")
+        case .leave(let leave): logger.info("the room asks to leave: reason \(leave.reason), action \(leave.action)")
+        default: break
+        }
+    }
+
+    private func log(_ action: RoomAction) {
+        let logger = configuration.logger
+        switch action {
+        case .send(let message): logger.debug("sends \(message.name)")
+        case .reportPublished: logger.info("the video track is published after \(elapsed)")
+        case .reportConnected: logger.info("the peer connections are up after \(elapsed)")
+        case .reportResuming(let cause): logger.info("resumes: \(cause)")
+        case .reportResumed(let time, let attempts):
+            logger.info(
+                "resumed after \(Int(time / .milliseconds(1))) ms, \(attempts == 1 ? "1 attempt" : "\(attempts) attempts")"
+            )
+        case .reportFailed(let error): logger.info("failed after \(elapsed): \(error.description)")
+        case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
+        case .note(let text): logger.warning("\(text)")
+        default: break
+        }
+    }
+
     private func peer(_ target: LiveKitSignalTarget, _ event: PeerConnectionEvent) {
         guard !isStopped else { return }
         switch event {
@@ -185,9 +304,10 @@ package final class RoomConnection: @unchecked Sendable {
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .stateChanged(.connected): handle(.peerConnected(target))
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
-        case .warning(let text): emit(.warning(text))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
-        case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
+        case .disconnected: handle(.pathLost(target))
+        case .reconnected, .iceRestarted(succeeded: true): handle(.pathRestored(target))
+        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
         }
     }
 
@@ -203,8 +323,11 @@ package final class RoomConnection: @unchecked Sendable {
         case .close:
             channel?.close()
             channel = nil
+            channelVersion += 1
         case .connect(let join):
             connect(join)
+        case .resume(let request):
+            resume(request)
         case .makePeer:
             attempt(.publisher) { () throws(PeerConnectionError) in
                 var both = self.publisherConfiguration
@@ -225,14 +348,14 @@ package final class RoomConnection: @unchecked Sendable {
         case .addReceiveSections(let count):
             publisher?.addReceiveSections(count)
         case .makeOffer(let kinds):
-            attempt(.publisher) { [publisher, desired] () throws(PeerConnectionError) in
-                guard let publisher else { return }
-                let mode = self.machine.mode
-                publisher.setMedia(
-                    video: mode.direction(isPublished: kinds.contains(.video), isWanted: true),
-                    audio: mode.direction(isPublished: kinds.contains(.audio), isWanted: desired.audio))
-                self.handle(.offerMade(sdp: try publisher.createOffer()))
-            }
+            makeOffer(kinds)
+        case .setServers(let servers, let relayOnly):
+            let list = iceServers(with: servers)
+            let policy = relayOnly ? .relay : configuration.peer.iceTransportPolicy
+            publisher?.setServers(list, policy: policy)
+            if subscriber !== publisher { subscriber?.setServers(list, policy: policy) }
+        case .restartICE(let kinds):
+            makeOffer(kinds, restartsICE: true)
         case .rollbackOffer:
             publisher?.rollbackOffer()
         case .applyAnswer(let sdp):
@@ -251,10 +374,29 @@ package final class RoomConnection: @unchecked Sendable {
         case .reportConnected:
             let times = (publisher ?? subscriber)?.statistics()
             emit(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
+        case .reportMuted(let kinds):
+            emit(.muted(kinds))
+        case .reportPaths(let areLost):
+            emit(areLost ? .pathLost : .pathRecovered)
+        case .reportResumed:
+            base = nextBase
+            emit(.resumed)
         case .reportFailed(let error):
             emit(.failed(error))
-        case .note(let text):
-            emit(.warning(text))
+        case .reportResuming, .note:
+            break
+        }
+    }
+
+    private func makeOffer(_ kinds: Set<MediaKind>, restartsICE: Bool = false) {
+        attempt(.publisher) { [publisher, desired] () throws(PeerConnectionError) in
+            guard let publisher else { return }
+            let mode = self.machine.mode
+            publisher.setMedia(
+                video: mode.direction(isPublished: kinds.contains(.video), isWanted: true),
+                audio: mode.direction(isPublished: kinds.contains(.audio), isWanted: desired.audio))
+            let reason = restartsICE ? "the room is resumed" : nil
+            self.handle(.offerMade(sdp: try publisher.createOffer(restartsICE: restartsICE, reason: reason)))
         }
     }
 
@@ -266,7 +408,7 @@ package final class RoomConnection: @unchecked Sendable {
         } catch {
             guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
             publisher.rollbackOffer()
-            return emit(.warning("The room's answer to a later offer is unusable and ignored: \(error.message)"))
+            return configuration.logger.warning("ignored an unusable answer to a later offer: \(error.message)")
         }
         isPublished = true
         emit(.published(sid: machine.trackSID))
@@ -306,6 +448,10 @@ package final class RoomConnection: @unchecked Sendable {
         _ configuration: PeerConnectionConfiguration, _ target: LiveKitSignalTarget
     ) throws(PeerConnectionError) -> PeerConnection {
         let latest = LatestBitrateTarget()
+        var configuration = configuration
+        if machine.mode == .dual {
+            configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
+        }
         return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
             switch event {
             case .iceConnected, .remoteBitrateEstimate, .streamArrived: break
@@ -315,7 +461,7 @@ package final class RoomConnection: @unchecked Sendable {
                 scheduler.async { [weak self] in
                     if let bitrate = latest.take() { self?.peer(target, .bitrateTarget(bitrate)) }
                 }
-            case .localCandidate, .gatheringComplete, .stateChanged, .warning:
+            case .localCandidate, .gatheringComplete, .disconnected, .reconnected, .iceRestarted, .stateChanged:
                 scheduler.async { [weak self] in self?.peer(target, event) }
             }
         }
@@ -344,7 +490,7 @@ package final class RoomConnection: @unchecked Sendable {
             answer = try subscriber.createAnswer(to: offer) { machine.isWanted(msid: $0) }
         } catch  where error.code == .rejected {
             // The offer holds other participants' media or none; the next one may hold the transformed media.
-            return emit(.warning("The room's offer has no usable media: \(error.message)"))
+            return configuration.logger.warning("ignored an offer without usable media: \(error.message)")
         }
         // Emit this before the answer is sent, so that the pipeline exists when the first packet arrives.
         if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { emit(.subscribed) }
@@ -395,3 +541,15 @@ private final class LatestBitrateTarget: Sendable {
         }
     }
 }
+
+extension LiveKitSignalResponse.OneOf_Message {
+    /// The name of the message's kind, without its content.
+    fileprivate var name: String { caseName(of: self) }
+}
+
+extension LiveKitSignalRequest.OneOf_Message {
+    fileprivate var name: String { caseName(of: self) }
+}
+
+/// The name of an enum case with a payload.
+private func caseName(of value: Any) -> String { Mirror(reflecting: value).children.first?.label ?? "a message" }

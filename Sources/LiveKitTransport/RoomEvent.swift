@@ -10,6 +10,10 @@ package enum RoomTimer: Sendable, Hashable {
     case pong
     /// Limits the wait for the answer to a later offer.
     case answer
+    /// The next attempt to resume.
+    case resume
+    /// Limits the wait for the server's first message of a resume, and for the restart of ICE.
+    case restore
 }
 
 package enum RoomEvent: Sendable, Equatable {
@@ -27,8 +31,15 @@ package enum RoomEvent: Sendable, Equatable {
     case candidateFound(CandidateMessage?, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
     case peerFailed(SessionError, LiveKitSignalTarget)
+    /// No packets pass on a connected path, but ICE can restart it.
+    case pathLost(LiveKitSignalTarget)
+    case pathRestored(LiveKitSignalTarget)
+    /// The addresses of this machine have changed.
+    case networkChanged
     case timerFired(RoomTimer)
     case desired(DesiredMedia)
+    /// The application mutes exactly these kinds, and may lift the room's own mute.
+    case mute(Set<MediaKind>, endsRoomMute: Bool)
     case stop
 }
 
@@ -38,6 +49,8 @@ package enum RoomAction: Sendable, Equatable {
     /// Opens the signalling connection. The request is nil for two peer connections; for a single one it holds our
     /// offer.
     case connect(LiveKitJoinRequest?)
+    /// Opens another signalling connection for the same participant, with the latest token.
+    case resume(RoomResumeRequest)
     /// Creates the single peer connection, to make an offer before joining; it gathers no candidates yet.
     case makePeer
     /// Gathers candidates on the single connection, with the room's ICE servers.
@@ -51,6 +64,10 @@ package enum RoomAction: Sendable, Equatable {
     case addReceiveSections([MediaKind: Int])
     /// Makes the publisher's offer, with these media to send and no others.
     case makeOffer(Set<MediaKind>)
+    /// Sets the ICE servers of later restarts of ICE.
+    case setServers([LiveKitICEServer], relayOnly: Bool)
+    /// Makes the publisher's offer with new ICE credentials, with these media to send and no others.
+    case restartICE(Set<MediaKind>)
     /// Rolls back the latest offer, which was not answered.
     case rollbackOffer
     case applyAnswer(sdp: String)
@@ -62,6 +79,14 @@ package enum RoomAction: Sendable, Equatable {
     case reportPublished
     /// All peer connections that we need are connected.
     case reportConnected
+    /// The room mutes exactly these kinds.
+    case reportMuted(Set<MediaKind>)
+    /// A media path that we need is lost, or all of them carry packets again.
+    case reportPaths(areLost: Bool)
+    /// The media continue while the signalling connection is opened again.
+    case reportResuming(cause: String)
+    /// The stay continues.
+    case reportResumed(after: Duration, attempts: Int)
     case reportFailed(SessionError)
     case note(String)
 }

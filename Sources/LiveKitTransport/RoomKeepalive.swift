@@ -18,6 +18,15 @@ struct RoomKeepalive: Sendable {
         return [.schedule(.ping, after: interval)]
     }
 
+    /// The signalling connection is lost.
+    mutating func lost() -> [RoomAction] {
+        awaitsPong = false
+        return [.cancel(.ping), .cancel(.pong)]
+    }
+
+    /// Another signalling connection replaces the lost one.
+    func resumed() -> [RoomAction] { interval.map { [.schedule(.ping, after: $0)] } ?? [] }
+
     mutating func messageArrived() -> [RoomAction] {
         defer { awaitsPong = false }
         return awaitsPong ? [.cancel(.pong)] : []

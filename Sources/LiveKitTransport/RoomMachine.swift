@@ -1,10 +1,12 @@
 // The signalling of one stay in a LiveKit room, from joining to leaving, as a value: events (`RoomEvent`) in, actions
 // (`RoomAction`) out. No I/O, clock or lock; timers are data. `RoomConnection` performs the actions.
 //
-//   opening ─opened→ joining ─join→ publishing ─peers connected→ connected
+//   opening ─opened→ joining ─join→ publishing ─peers connected→ connected ⇄ resuming
 //
 // There are one or two peer connections; `PeerConnectionMode` holds the differences. Only one offer of ours is in
-// flight at a time. Nothing is resumed: any loss ends the stay, and the session may join a room again.
+// flight at a time. A connected stay resumes after the loss of its signalling connection or of a media path; `RoomResume`
+// is one such resume. Any other loss, and a resume that is refused or takes too long, ends the stay; the session may
+// then join a room again.
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
@@ -13,7 +15,10 @@ import WebRTCTransport
 
 package struct RoomMachine: Sendable {
     private enum Phase: Sendable, Equatable {
-        case opening, joining, publishing, connected, ended
+        case opening, joining, publishing, connected
+        /// Media continue, or are to be restored, while the signalling connection is opened again.
+        case resuming(RoomResume)
+        case ended
     }
 
     private let configuration: RoomConfiguration
@@ -23,6 +28,13 @@ package struct RoomMachine: Sendable {
     package private(set) var token: Secret
     private var needsSubscriber = true
     private var connected: Set<Int> = []
+    /// Our SID in the room, by which the server finds us again.
+    private var participantSID = ""
+    /// Peer connections on which no packets pass.
+    private var lostPaths: Set<Int> = []
+    /// The latest complete exchange of descriptions on the connection that receives, and its offer without an answer.
+    private var descriptions: (offer: LiveKitSessionDescription, answer: LiveKitSessionDescription)?
+    private var openOffer: LiveKitSessionDescription?
     private var publisher: RoomPublisher
     private var keepalive = RoomKeepalive()
     private var subscriptions: RoomSubscriptions
@@ -39,40 +51,57 @@ package struct RoomMachine: Sendable {
 
     /// The room's ID of our video track, while it is published.
     package var trackSID: String? { publisher.trackSID }
+    /// The room carries the trailers of our frames.
+    package var carriesTrailers: Bool { publisher.carriesTrailers }
 
     private var desired: DesiredMedia { publisher.desired }
     private var isInRoom: Bool { phase == .publishing || phase == .connected }
 
-    /// - Parameter now: monotonic time since an arbitrary origin.
-    package mutating func handle(_ event: RoomEvent, now: Duration) -> [RoomAction] {
-        if phase != .ended { process(event, now) }
+    /// - Parameters:
+    ///   - now: monotonic time since an arbitrary origin.
+    ///   - jitter: 0…1 at random; used for the waits between attempts to resume.
+    package mutating func handle(_ event: RoomEvent, now: Duration, jitter: Double = 0) -> [RoomAction] {
+        if phase != .ended { process(event, now, jitter) }
         defer { actions = [] }
         return actions
     }
 
-    private mutating func process(_ event: RoomEvent, _ now: Duration) {
+    private mutating func process(_ event: RoomEvent, _ now: Duration, _ jitter: Double) {
         switch event {
         case .open:
             begin()
         case .opened:
             if phase == .opening { phase = .joining }
+            if resume?.step == .opening {
+                resume?.step = .joining
+                emit(.schedule(.restore, after: RoomResume.answerTimeout))
+            }
         case .message(let response):
+            if resume.map({ $0.step < .joining }) ?? false { return }
             actions += keepalive.messageArrived()
             guard let message = response.message else { return }
-            received(message, now)
+            if resume?.step == .joining {
+                accepted(message, now)
+            }
+            received(message, now, jitter)
+            checkRestored(now)
         case .closed(let code, let reason):
             let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
-            fail(
-                "The room closed its signalling connection"
-                    + (words.isEmpty ? "." : " (\(words.joined(separator: ": ")))."))
+            signallingLost(
+                error(
+                    "The room closed its signalling connection"
+                        + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))).")), now, jitter)
         case .failed(let error):
             if phase == .opening, mode == .single, error.httpStatus == 404 { return fallBack() }
-            fail(error)
+            signallingLost(error, now, jitter)
         case .offerMade(let sdp):
             let offer = description("offer", sdp, id: publisher.nextOfferID())
+            if mode == .single { openOffer = offer }
             emit(phase == .opening ? .connect(publisher.joinRequest(offer)) : .send(.offer(offer)))
         case .answerMade(let sdp, let id):
-            emit(.send(.answer(description("answer", sdp, id: id))))
+            let answer = description("answer", sdp, id: id)
+            if mode == .dual, let openOffer { descriptions = (openOffer, answer) }
+            emit(.send(.answer(answer)))
         case .candidateFound(let candidate, let target):
             if let message = CandidateText.write(candidate, target) { emit(.send(.trickle(message))) }
         case .peerConnected(let target):
@@ -80,10 +109,33 @@ package struct RoomMachine: Sendable {
             checkConnected()
         case .peerFailed(let error, _):
             fail(error)
+        case .pathLost(let target):
+            guard lostPaths.insert(target.rawValue).inserted else { return }
+            if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
+            pathLost(target, now, jitter)
+        case .pathRestored(let target):
+            guard lostPaths.remove(target.rawValue) != nil else { return }
+            if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
+            checkRestored(now)
+        case .networkChanged:
+            // The wait, or the dial, was meant for the former network.
+            guard let resume, resume.step < .joining else { return }
+            if resume.step == .opening { emit(.close) }
+            self.resume?.step = .waiting
+            openAgain()
         case .timerFired(.ping):
             actions += keepalive.ping(now)
         case .timerFired(.pong):
-            fail("The room did not answer a ping; the signalling connection is lost.")
+            signallingLost(
+                error("The room did not answer a ping; the signalling connection is lost."), now, jitter)
+        case .timerFired(.resume):
+            openAgain()
+        case .timerFired(.restore):
+            guard let resume else { return }
+            fail(
+                resume.step == .joining
+                    ? "\(resume.cause) The room did not answer the request to resume."
+                    : "\(resume.cause) The media path could not be restored.")
         case .timerFired(.answer):
             publisher.rollBack()
             emit(.rollbackOffer)
@@ -96,10 +148,24 @@ package struct RoomMachine: Sendable {
             if hadAudio != desired.audio { apply(subscriptions.setAudio(desired.audio)) }
             publish()
             checkConnected()
+        case .mute(let kinds, let endsRoomMute):
+            publisher.muted = kinds
+            if endsRoomMute { publisher.mutedByRoom = [] }
+            if isInRoom { actions += publisher.updateMutes() }
         case .stop:
-            if phase != .opening { emit(.send(.leave(leaveRequest))) }
+            if hasSignalling { emit(.send(.leave(leaveRequest))) }
             end()
         }
+    }
+
+    /// True if the server may receive a request.
+    private var hasSignalling: Bool {
+        if let resume { resume.step >= .joining } else { phase != .opening && phase != .ended }
+    }
+
+    private var resume: RoomResume? {
+        get { if case .resuming(let resume) = phase { resume } else { nil } }
+        set { if let newValue, case .resuming = phase { phase = .resuming(newValue) } }
     }
 
     // MARK: Joining
@@ -120,7 +186,9 @@ package struct RoomMachine: Sendable {
 
     // MARK: Server messages
 
-    private mutating func received(_ message: LiveKitSignalResponse.OneOf_Message, _ now: Duration) {
+    private mutating func received(
+        _ message: LiveKitSignalResponse.OneOf_Message, _ now: Duration, _ jitter: Double
+    ) {
         switch message {
         case .join(let join):
             joined(join)
@@ -149,6 +217,7 @@ package struct RoomMachine: Sendable {
                     + "Set single-connection=false.")
         case .offer(let offer):
             guard phase != .joining else { return emit(.note("Ignored: an offer before joining")) }
+            openOffer = description("offer", offer.sdp, id: offer.id)
             emit(.makeAnswer(offer: offer.sdp, id: offer.id))
         case .trickle(let trickle):
             guard phase != .joining else { return }
@@ -161,7 +230,7 @@ package struct RoomMachine: Sendable {
         case .update(let update):
             subscribe(to: update.participants)
         case .leave(let leave):
-            left(leave)
+            left(leave, now, jitter)
         case .refreshToken(let fresh):
             if !fresh.isEmpty, fresh.utf8.count <= 8192 { token = Secret(fresh) }
         case .roomMoved(let moved):
@@ -184,7 +253,7 @@ package struct RoomMachine: Sendable {
                 emit(.note("The room paused the received video: the network is too slow"))
             }
         case .mute(let mute):
-            emit(.note("The room \(mute.muted ? "mutes" : "unmutes") a track"))
+            actions += publisher.roomMutes(mute)
         case .mediaSectionsRequirement(let needed):
             guard mode == .single else {
                 return emit(.note("Ignored: a message for clients with a single connection"))
@@ -201,6 +270,7 @@ package struct RoomMachine: Sendable {
     private mutating func joined(_ join: LiveKitJoinResponse) {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
+        participantSID = join.participant.sid.utf8.count <= 256 ? join.participant.sid : ""
         needsSubscriber = join.subscriberPrimary && mode == .dual
         actions += keepalive.joined(join)
         let (servers, relayOnly) = (Array(join.iceServers.prefix(16)), join.clientConfiguration.forceRelay == .enabled)
@@ -222,6 +292,9 @@ package struct RoomMachine: Sendable {
             return emit(.note("Ignored: an answer without an offer"))
         }
         subscriptions.note(answer.midToTrackID)
+        if let openOffer, mode == .single {
+            descriptions = (openOffer, description("answer", answer.sdp, id: answer.id))
+        }
         emit(.cancel(.answer))
         emit(.applyAnswer(sdp: answer.sdp))
         offerIfDue()
@@ -266,14 +339,132 @@ package struct RoomMachine: Sendable {
         emit(.reportConnected)
     }
 
+    // MARK: Resuming
+
+    /// The signalling connection is lost, or the present attempt to open another one has failed.
+    private mutating func signallingLost(_ error: SessionError, _ now: Duration, _ jitter: Double) {
+        switch phase {
+        case .connected:
+            beginResume(
+                RoomResume(cause: error.message, reason: .rrSignalDisconnected, now: now), now, jitter)
+        case .resuming(let resume):
+            if error.isPermanent || [401, 403, 404].contains(error.httpStatus) { return fail(error) }
+            openLater(resume, after: error, now, jitter)
+        case .opening, .joining, .publishing, .ended:
+            fail(error)
+        }
+    }
+
+    private mutating func pathLost(_ target: LiveKitSignalTarget, _ now: Duration, _ jitter: Double) {
+        switch phase {
+        case .connected:
+            let reason: LiveKitReconnectReason = target == .subscriber ? .rrSubscriberFailed : .rrPublisherFailed
+            beginResume(
+                RoomResume(cause: "No packets pass on a media path of the room.", reason: reason, now: now), now, jitter
+            )
+        case .resuming(let resume) where resume.step == .restoring:
+            restartICEIfNeeded()
+        case .resuming, .opening, .joining, .publishing, .ended:
+            break
+        }
+    }
+
+    private mutating func beginResume(_ resume: RoomResume, _ now: Duration, _ jitter: Double) {
+        guard !participantSID.isEmpty else { return fail(resume.cause) }
+        phase = .resuming(resume)
+        emit(.reportResuming(cause: resume.cause))
+        openLater(resume, after: nil, now, jitter)
+    }
+
+    private mutating func openLater(
+        _ resume: RoomResume, after error: SessionError?, _ now: Duration, _ jitter: Double
+    ) {
+        actions += publisher.signallingLost() + keepalive.lost()
+        openOffer = nil
+        emit(.cancel(.restore))
+        emit(.close)
+        var resume = resume
+        guard let wait = resume.nextWait(mediaPass: lostPaths.isEmpty, now: now, jitter: jitter) else {
+            return fail(error ?? self.error(resume.cause))
+        }
+        self.resume = resume
+        guard wait > .zero else { return openAgain() }
+        emit(.schedule(.resume, after: wait))
+    }
+
+    private mutating func openAgain() {
+        guard var resume, resume.step == .waiting else { return }
+        resume.step = .opening
+        self.resume = resume
+        emit(.cancel(.resume))
+        emit(.resume(RoomResumeRequest(sid: participantSID, reason: resume.reason, url: resume.url)))
+    }
+
+    /// The server's first message accepts the resume, unless it is a leave request.
+    private mutating func accepted(_ message: LiveKitSignalResponse.OneOf_Message, _ now: Duration) {
+        if case .leave = message { return }
+        if case .reconnect(let answer) = message, answer.hasClientConfiguration || !answer.iceServers.isEmpty {
+            let relayOnly = answer.clientConfiguration.forceRelay == .enabled
+            emit(.setServers(Array(answer.iceServers.prefix(16)), relayOnly: relayOnly))
+        }
+        resume?.step = .restoring
+        emit(.schedule(.restore, after: RoomResume.restoreTimeout))
+        emit(.send(.syncState(syncState)))
+        restartICEIfNeeded()
+    }
+
+    private var syncState: LiveKitSyncState {
+        .with {
+            if let descriptions { ($0.offer, $0.answer) = descriptions }
+            $0.subscription = subscriptions.current
+            $0.publishTracks = publisher.publishedTracks
+        }
+    }
+
+    /// Restarts ICE on the connection for which we make the offers; the server restarts its own one.
+    private mutating func restartICEIfNeeded() {
+        guard let resume, resume.restartsICE || lostPaths.contains(LiveKitSignalTarget.publisher.rawValue) else {
+            return
+        }
+        self.resume?.offered()
+        actions += publisher.restartICE()
+    }
+
+    private mutating func checkRestored(_ now: Duration) {
+        guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.awaitsAnswer else { return }
+        phase = .connected
+        emit(.cancel(.restore))
+        emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
+        actions += keepalive.resumed() + publisher.announceAgain() + publisher.repeatMutes()
+        for request in resume.held { emit(.send(request)) }
+        publish()
+    }
+
     // MARK: Leaving
 
-    /// Every leave request ends the stay. The session decides whether to retry, and requests a new room for it.
-    private mutating func left(_ leave: LiveKitLeaveRequest) {
+    /// A leave request ends the stay unless the server wants us to resume. The session decides whether to retry, and
+    /// requests a new room for it.
+    private mutating func left(_ leave: LiveKitLeaveRequest, _ now: Duration, _ jitter: Double) {
         let action = leave.action == .disconnect && leave.canReconnect ? .reconnect : leave.action
+        if action == .resume, phase == .connected || resume != nil {
+            return resumeOnRequest(leave, now, jitter)
+        }
         fail(
             "The room closed the session (\(leave.reason), \(action))"
                 + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : "."))
+    }
+
+    /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
+    private mutating func resumeOnRequest(_ leave: LiveKitLeaveRequest, _ now: Duration, _ jitter: Double) {
+        let cause = error("The room asked to resume (\(leave.reason)).")
+        guard var present = resume else {
+            return beginResume(
+                RoomResume(
+                    cause: cause.message, reason: .rrSignalDisconnected, restartsICE: true,
+                    regions: leave.regions.regions.map(\.url), now: now), now, jitter)
+        }
+        present.demandICERestart()
+        openLater(present, after: cause, now, jitter)
     }
 
     private var leaveRequest: LiveKitLeaveRequest {
@@ -291,12 +482,12 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    private mutating func fail(_ words: String) {
-        fail(SessionError(.webRTC, words, stage: .media))
-    }
+    private func error(_ words: String) -> SessionError { SessionError(.webRTC, words, stage: .media) }
+
+    private mutating func fail(_ words: String) { fail(error(words)) }
 
     private mutating func fail(_ error: SessionError) {
-        if phase != .opening { emit(.send(.leave(leaveRequest))) }
+        if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
         emit(.reportFailed(error))
     }
@@ -306,10 +497,16 @@ package struct RoomMachine: Sendable {
         emit(.cancel(.ping))
         emit(.cancel(.pong))
         emit(.cancel(.answer))
+        emit(.cancel(.resume))
+        emit(.cancel(.restore))
         emit(.close)
     }
 
     private mutating func emit(_ action: RoomAction) {
+        if case .send(let message) = action, let resume, !resume.passes(message) {
+            self.resume?.hold(message)
+            return
+        }
         actions.append(action)
     }
 }

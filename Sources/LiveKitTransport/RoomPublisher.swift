@@ -16,8 +16,16 @@ struct RoomPublisher: Sendable {
         case known(sid: String)
     }
     private var publications: [MediaKind: Publication] = [:]
+    /// Kinds that the application mutes, and those that the room mutes. A muted track stays published.
+    var muted: Set<MediaKind> = []
+    var mutedByRoom: Set<MediaKind> = []
+    /// Kinds that are muted on the server.
+    private var mutedOnServer: Set<MediaKind> = []
+    private var hasMuted = false
     /// Rejected by the server; not requested again in this room.
     private var rejected: Set<MediaKind> = []
+    /// The server's description of each track that it knows.
+    private var described: [MediaKind: LiveKitTrackPublishedResponse] = [:]
     private var lostPublications = 0
     /// Media in the latest offer; nil: no offer was made.
     private var offered: Set<MediaKind>?
@@ -25,6 +33,9 @@ struct RoomPublisher: Sendable {
     private var offerCount: UInt32 = 0
     /// The server requests an offer, because it has more media to send.
     var needsOffer = false
+
+    /// The room carries the trailers of our frames.
+    private(set) var carriesTrailers = false
 
     private static let renegotiationTimeout: Duration = .seconds(10)
 
@@ -42,6 +53,7 @@ struct RoomPublisher: Sendable {
     mutating func offerBeforeJoining() -> Set<MediaKind> {
         let wanted = Set(MediaKind.allCases.filter { desired[$0] })
         for kind in wanted { publications[kind] = .known(sid: "") }
+        mutedOnServer = muted
         (offered, isOffering) = (wanted, true)
         return wanted
     }
@@ -74,6 +86,7 @@ struct RoomPublisher: Sendable {
             }
             guard publications[kind] == nil, !rejected.contains(kind) else { continue }
             publications[kind] = .requested
+            setMutedOnServer(kind, muted.contains(kind))
             actions.append(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
         }
         return actions
@@ -85,7 +98,54 @@ struct RoomPublisher: Sendable {
         else { return [] }
         let isOffered = publications[kind] != .requested
         publications[kind] = .known(sid: message.track.sid)
-        return isOffered && !isOffering ? [.reportPublished] : []
+        described[kind] = message
+        if kind == .video {
+            carriesTrailers =
+                configuration.usesTrailers
+                && Self.trailerFeatures.allSatisfy(message.track.packetTrailerFeatures.contains)
+        }
+        return (isOffered && !isOffering ? [.reportPublished] : []) + updateMutes()
+    }
+
+    // MARK: Muted tracks
+
+    /// Informs the server of each track that is muted or no longer muted.
+    mutating func updateMutes() -> [RoomAction] {
+        MediaKind.allCases.compactMap { kind in
+            let isMuted = muted.contains(kind) || mutedByRoom.contains(kind)
+            guard case .known(let sid) = publications[kind], !sid.isEmpty, isMuted != mutedOnServer.contains(kind)
+            else { return nil }
+            setMutedOnServer(kind, isMuted)
+            return .send(
+                .mute(
+                    .with {
+                        $0.sid = sid
+                        $0.muted = isMuted
+                    }))
+        }
+    }
+
+    /// The server has muted or unmuted one of our tracks. A track that the application mutes stays muted.
+    mutating func roomMutes(_ message: LiveKitMuteTrackRequest) -> [RoomAction] {
+        guard let kind = publications.first(where: { $0.value == .known(sid: message.sid) })?.key else {
+            return [.note("Ignored: a mute of an unknown track")]
+        }
+        setMutedOnServer(kind, message.muted)
+        if message.muted { mutedByRoom.insert(kind) } else { mutedByRoom.remove(kind) }
+        return [.reportMuted(mutedByRoom)] + updateMutes()
+    }
+
+    /// Repeats the state of all tracks after a resume: the last request may have been lost with its connection.
+    mutating func repeatMutes() -> [RoomAction] {
+        guard hasMuted || !muted.isEmpty else { return [] }
+        mutedOnServer = Set(MediaKind.allCases).subtracting(muted.union(mutedByRoom))
+        return updateMutes()
+    }
+
+    private mutating func setMutedOnServer(_ kind: MediaKind, _ isMuted: Bool) {
+        hasMuted = hasMuted || isMuted
+        described[kind]?.track.muted = isMuted
+        if isMuted { mutedOnServer.insert(kind) } else { mutedOnServer.remove(kind) }
     }
 
     /// - Returns: true if the track is to be published again, which is so a limited number of times.
@@ -95,6 +155,7 @@ struct RoomPublisher: Sendable {
         }
         lostPublications += 1
         publications[kind] = nil
+        mutedByRoom.remove(kind)
         offered?.remove(kind)
         return true
     }
@@ -141,6 +202,41 @@ struct RoomPublisher: Sendable {
     /// The offer was not answered.
     mutating func rollBack() { isOffering = false }
 
+    /// True while an offer waits for its answer.
+    var awaitsAnswer: Bool { isOffering }
+
+    // MARK: Resuming
+
+    /// The signalling connection is lost, and with it the answer to an offer in flight.
+    mutating func signallingLost() -> [RoomAction] {
+        guard isOffering else { return [] }
+        (isOffering, needsOffer) = (false, true)
+        return [.cancel(.answer), .rollbackOffer]
+    }
+
+    /// Our tracks that the server knows.
+    var publishedTracks: [LiveKitTrackPublishedResponse] {
+        [MediaKind.audio, .video].compactMap { kind in
+            guard case .known(let sid) = publications[kind], !sid.isEmpty else { return nil }
+            return described[kind]
+        }
+    }
+
+    /// Repeats the announcements whose answer was lost.
+    func announceAgain() -> [RoomAction] {
+        [MediaKind.audio, .video].filter { publications[$0] == .requested }.map { kind in
+            .send(.addTrack(kind == .video ? videoTrack : audioTrack))
+        }
+    }
+
+    /// Offers what is published, with new ICE credentials. Nothing happens if nothing was offered yet.
+    mutating func restartICE() -> [RoomAction] {
+        guard !isOffering, offered != nil else { return [] }
+        let known = Set(publications.filter { $0.value != .requested }.keys)
+        (isOffering, needsOffer, offered) = (true, false, known)
+        return [.schedule(.answer, after: Self.renegotiationTimeout), .restartICE(known)]
+    }
+
     // MARK: Requests
 
     private var audioTrack: LiveKitAddTrackRequest {
@@ -149,8 +245,11 @@ struct RoomPublisher: Sendable {
             $0.name = "microphone"
             $0.type = .audio
             $0.source = .microphone
+            $0.muted = muted.contains(.audio)
         }
     }
+
+    private static let trailerFeatures: [LiveKitPacketTrailerFeature] = [.ptfUserTimestamp, .ptfFrameID]
 
     private var videoTrack: LiveKitAddTrackRequest {
         let layers = videoLayers
@@ -159,9 +258,11 @@ struct RoomPublisher: Sendable {
             $0.name = configuration.trackName
             $0.type = .video
             $0.source = configuration.isScreen ? .screenShare : .camera
+            $0.muted = muted.contains(.video)
             $0.width = UInt32(clamping: configuration.width)
             $0.height = UInt32(clamping: configuration.height)
             $0.layers = layers
+            if configuration.usesTrailers { $0.packetTrailerFeatures = Self.trailerFeatures }
             $0.simulcastCodecs = [
                 .with {
                     $0.codec = configuration.codec

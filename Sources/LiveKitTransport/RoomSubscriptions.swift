@@ -67,6 +67,19 @@ struct RoomSubscriptions: Sendable {
         }
     }
 
+    /// All subscriptions, for a server that restores them.
+    var current: LiveKitUpdateSubscription {
+        .with {
+            $0.subscribe = true
+            $0.trackSids = subscribed.sorted()
+            $0.participantTracks = sources.keys.sorted().compactMap { participant in
+                let tracks = (sources[participant] ?? [:]).keys.filter(subscribed.contains).sorted()
+                guard !tracks.isEmpty else { return nil }
+                return .with { ($0.participantSid, $0.trackSids) = (participant, tracks) }
+            }
+        }
+    }
+
     private mutating func request(_ participant: String, _ tracks: [String], _ withAudio: Bool) -> Change? {
         let fresh = tracks.filter { sid in
             let kind = sources[participant]?[sid]

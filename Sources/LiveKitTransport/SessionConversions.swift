@@ -6,23 +6,25 @@ package import WebRTCTransport
 
 extension ICECandidate {
     package init(_ message: CandidateMessage) {
-        self.init(candidate: message.candidate, sdpMid: message.sdpMid, sdpMLineIndex: message.sdpMLineIndex)
+        self.init(
+            candidate: message.candidate, sdpMid: message.sdpMid, sdpMLineIndex: message.sdpMLineIndex,
+            usernameFragment: message.usernameFragment)
     }
 }
 
 extension CandidateMessage {
     package init(_ candidate: ICECandidate) {
         self.init(
-            candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)
+            candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex,
+            usernameFragment: candidate.usernameFragment)
     }
 }
 
 extension SessionError {
     /// Converts the error of a peer connection into an error of the media stage.
     package init(_ error: PeerConnectionError) {
-        let text = error.message
         self.init(
-            .webRTC, (text.first.map { $0.uppercased() + text.dropFirst() } ?? "") + ".", stage: .media,
-            isPermanent: [.fingerprintMismatch, .missingElement].contains(error.code))
+            error.code == .profile ? .invalidInput : .webRTC, "\(error.message.capitalizedFirst).", stage: .media,
+            isPermanent: [.fingerprintMismatch, .missingElement, .profile].contains(error.code))
     }
 }

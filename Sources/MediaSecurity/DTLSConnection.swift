@@ -19,6 +19,8 @@ package final class DTLSConnection {
 
     package let role: DTLSRole
     package private(set) var counters = DTLSCounters()
+    /// Negotiated parameters; empty before the end of the handshake.
+    package private(set) var parameters = DTLSParameters()
 
     private enum Phase {
         case idle
@@ -261,6 +263,10 @@ package final class DTLSConnection {
         guard SSL_export_keying_material(ssl, &block, block.count, label, label.utf8.count, nil, 0, 0) == 1,
             let keys = SRTPKeyMaterial(profile: profile, exported: block, role: role)
         else { return fail(.drained(.handshake, "no keys could be exported")) }
+        parameters = DTLSParameters(
+            version: String(cString: SSL_get_version(ssl)),
+            cipher: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? "",
+            profile: profile.opensslName)
         phase = .established
         return .established(keys)
     }

@@ -38,6 +38,17 @@ package struct DTLSRetransmission: Sendable {
     }
 }
 
+/// Parameters that a handshake negotiated, by the names of OpenSSL and of RFC 5764.
+package struct DTLSParameters: Sendable, Equatable {
+    package var version = ""
+    package var cipher = ""
+    package var profile = ""
+
+    package init(version: String = "", cipher: String = "", profile: String = "") {
+        (self.version, self.cipher, self.profile) = (version, cipher, profile)
+    }
+}
+
 /// Counts of datagrams received, dropped and retransmitted.
 package struct DTLSCounters: Sendable, Equatable {
     package var datagramsReceived = 0

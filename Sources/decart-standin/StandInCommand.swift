@@ -1,4 +1,5 @@
 import ArgumentParser
+import CRelease
 import DecartProtocol
 import Dispatch
 import Glibc
@@ -44,7 +45,10 @@ struct StandInCommand: ParsableCommand {
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
               ws://127.0.0.1:PORT/rtc or /rtc/v1, with the token from livekit_room_info
-            With pixel_latency=1 the latency marker is copied to the transformed frame. HTTP answers: 401 missing, \
+              POST http://127.0.0.1:PORT/v1/client/tokens with the header X-API-KEY: a client token for expiresIn seconds, with \
+            constraints.realtime.maxSessionDuration if that is requested
+            With pixel_latency=1 the latency marker is copied to the transformed frame. In a room, so is the trailer of a \
+            frame, if the client announces packet_trailer_features and CAP_PACKET_TRAILER. HTTP answers: 401 missing, \
             empty or rejected key; 400 no model; 403 a web page of another host (--allow-browser); 404 other \
             path; 426 not a WebSocket; 503 too many sessions.
 
@@ -52,7 +56,8 @@ struct StandInCommand: ParsableCommand {
               decart-standin &
               gst-launch-1.0 videotestsrc is-live=true ! decarttransform base-url=ws://127.0.0.1:9001 api-key=x \
             prompt="Lego World" ! videoconvert ! autovideosink
-            """)
+            """,
+        version: "decart-standin \(DECART_VERSION), " + String(cString: decart_build_name()))
 
     @Option(help: ArgumentHelp("TCP port to listen on; 0 takes any free one.", valueName: "number"))
     var port = StandInConfiguration.defaultPort
@@ -77,14 +82,49 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Sessions at the same time; further ones get HTTP 503.", valueName: "number"))
     var maxSessions = 32
 
+    @Option(
+        help: ArgumentHelp(
+            "Sessions that the account permits at the same time; further ones get --limit-answer.",
+            valueName: "number"))
+    var limit: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "error (\"Concurrent session limit reached\", then close 1013), close (1013 alone) or http (429).",
+            valueName: "answer"))
+    var limitAnswer = "error"
+
+    @Option(
+        help: ArgumentHelp(
+            "Seconds after which sessions end whose client token requested no maxSessionDuration.",
+            valueName: "seconds"))
+    var maxSessionDuration: Int?
+
     @Option(help: ArgumentHelp("Bitrate of the returned video, in bit/s.", valueName: "number"))
     var bitrate = 2_500_000
+
+    @Flag(
+        help: ArgumentHelp(
+            "Return each encoded frame (H.264 of any profile, VP8) as it came: nothing is decoded or transformed."))
+    var echoEncoded = false
 
     @Option(help: ArgumentHelp("Time to wait for a retransmission, in ms (the jitter buffer).", valueName: "number"))
     var latency = 400
 
     @Option(help: ArgumentHelp("Delay of the model before video and audio are returned, in ms.", valueName: "number"))
     var delay = 0
+
+    @Option(
+        help: ArgumentHelp(
+            "How the output comes back after two seconds without frames, which end the generation: one of the values of output= in generation_restart.",
+            valueName: "output"))
+    var idleOutput = Fault.Output.same
+
+    @Option(
+        help: ArgumentHelp(
+            "UDP ports of media, such as 40000-40049. Without it, any. A session uses one or two on each address.",
+            valueName: "first-last"))
+    var rtpPorts: String?
 
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
     var fault: [String] = []
@@ -129,6 +169,9 @@ struct StandInCommand: ParsableCommand {
     @Flag(help: "Rooms know two connections only: /rtc/v1 is answered with HTTP 404.")
     var noSingleConnection = false
 
+    @Flag(help: "Rooms carry no trailers of frames (LiveKit's frame metadata).")
+    var noPacketTrailers = false
+
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
@@ -136,6 +179,15 @@ struct StandInCommand: ParsableCommand {
         guard (0...65535).contains(port) else { throw ValidationError("--port is a number from 0 to 65535.") }
         guard (1...1024).contains(maxSessions) else {
             throw ValidationError("--max-sessions is a number from 1 to 1024.")
+        }
+        guard limit.map({ (1...1024).contains($0) }) ?? true else {
+            throw ValidationError("--limit is a number from 1 to 1024.")
+        }
+        guard StandInConfiguration.LimitAnswer(rawValue: limitAnswer) != nil else {
+            throw ValidationError("--limit-answer is error, close or http.")
+        }
+        guard maxSessionDuration.map({ (1...1_000_000_000).contains($0) }) ?? true else {
+            throw ValidationError("--max-session-duration is a positive number of seconds.")
         }
         guard (50_000...100_000_000).contains(bitrate) else {
             throw ValidationError("--bitrate is a number of bits per second from 50000 to 100000000.")
@@ -158,6 +210,16 @@ struct StandInCommand: ParsableCommand {
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
         _ = try parsedFaults()
         _ = try roomICE()
+        _ = try parsedPorts()
+    }
+
+    private func parsedPorts() throws -> ClosedRange<UInt16>? {
+        guard let rtpPorts else { return nil }
+        let ports = rtpPorts.split(separator: "-", omittingEmptySubsequences: false).map { UInt16($0) }
+        guard ports.count == 2, let first = ports[0], let last = ports[1], first > 0, first <= last else {
+            throw ValidationError("--rtp-ports is the first and the last port, such as 40000-40049.")
+        }
+        return first...last
     }
 
     private func roomICE() throws -> RoomICE {
@@ -199,18 +261,25 @@ struct StandInCommand: ParsableCommand {
         configuration.port = port
         configuration.keys = KeyPolicy(accepted: apiKey.isEmpty ? nil : Set(apiKey), rejected: Set(rejectKey))
         configuration.maximumSessionCount = maxSessions
+        configuration.sessionLimit = limit
+        configuration.limitAnswer = StandInConfiguration.LimitAnswer(rawValue: limitAnswer) ?? .error
+        configuration.maximumSessionDuration = maxSessionDuration
         configuration.bitrate = bitrate
         if let tlsCert, let tlsKey {
             configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
         }
         configuration.throwawayAuthority = tlsCa
+        configuration.echoesEncoded = echoEncoded
         configuration.latency = .milliseconds(latency)
         configuration.delay = .milliseconds(delay)
+        configuration.idleOutput = idleOutput
         configuration.transports = transports ?? []
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
         configuration.roomICE = try roomICE()
+        configuration.rtpPorts = try parsedPorts()
         configuration.servesSingleConnections = !noSingleConnection
+        configuration.carriesTrailers = !noPacketTrailers
         configuration.faults = try parsedFaults()
         configuration.controlPort = control
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }
@@ -246,6 +315,8 @@ struct TerminationSignals {
         for source in sources { source.cancel() }
     }
 }
+
+extension Fault.Output: ExpressibleByArgument {}
 
 enum Output {
     /// One unbuffered write per line: lines of several threads do not mix, and a waiting script sees them at once.

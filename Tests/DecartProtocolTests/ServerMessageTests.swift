@@ -74,7 +74,7 @@ struct ServerMessageTests {
         ),
         (
             #"{"type":"ice-candidate","candidate":{"candidate":"c","usernameFragment":"u"}}"#,
-            .iceCandidate(CandidateMessage(candidate: "c"))
+            .iceCandidate(CandidateMessage(candidate: "c", usernameFragment: "u"))
         ),
         (
             #"{"type":"ice-candidate","candidate":{"candidate":"","sdpMLineIndex":-3}}"#,

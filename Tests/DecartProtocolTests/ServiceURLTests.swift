@@ -164,4 +164,12 @@ struct ServiceURLTests {
             #expect(throws: ProtocolError.self) { try DecartModel(named: name) }
         }
     }
+
+    @Test(arguments: ["https://host", "wss://host/", "wss://host/v1/stream"])
+    func clientTokens(base: String) throws {
+        let url = try ServiceURL(base: base).clientTokens(key: try APIKey("permanent-key"))
+        #expect(url.requestTarget == "/v1/client/tokens" && url.port == 443)
+        // The key goes into a header; the URL only knows it in order to redact it.
+        #expect(url.redacting("permanent-key") == "<redacted>" && !"\(url)".contains("permanent"))
+    }
 }

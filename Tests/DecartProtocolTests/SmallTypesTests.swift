@@ -9,7 +9,8 @@ struct SmallTypesTests {
         #expect(String(decoding: try candidate.encodedInit(), as: UTF8.self) == text)
         #expect(try CandidateMessage(decodingInit: [UInt8](text.utf8)) == candidate)
         let more = #"{"candidate":"c","sdpMid":null,"usernameFragment":"x"}"#
-        #expect(try CandidateMessage(decodingInit: [UInt8](more.utf8)) == CandidateMessage(candidate: "c"))
+        let read = try CandidateMessage(decodingInit: [UInt8](more.utf8))
+        #expect(read == CandidateMessage(candidate: "c", usernameFragment: "x"))
         for bad in ["", "[]", "{}", #"{"candidate":1}"#, #"{"candidate":"\#(String(repeating: "x", count: 9000))"}"#] {
             #expect(throws: ProtocolError.self) { try CandidateMessage(decodingInit: [UInt8](bad.utf8)) }
         }
@@ -50,7 +51,7 @@ struct SmallTypesTests {
     @Test func sessionStates() {
         #expect(SessionState.allCases.filter(\.isConnected) == [.connected, .generating])
         #expect(SessionState.allCases.filter(\.isInSession) == [.connecting, .connected, .generating, .reconnecting])
-        #expect(DecartErrorCode.allCases.count == 14)
+        #expect(DecartErrorCode.allCases.count == 15)
     }
 
     @Test func prompts() throws {

@@ -338,4 +338,66 @@ struct GenerationTests {
         #expect(!room.actions.contains { if case .applyOffer = $0 { true } else { false } })
         #expect(room.state == .connected)
     }
+
+    // MARK: Muted on purpose
+
+    /// After a mute, the service may take as long to send media again as after the end of a generation, even if it
+    /// never reports that end.
+    @Test func silenceAfterAMuteIsNoFault() throws {
+        var driver = try generating()
+        driver.handle(.mute(true))
+        driver.flow = Self.nothing
+        driver.server(.generationTick(seconds: 3))
+        driver.wait(.seconds(600))
+        driver.handle(.mute(false))
+        driver.flow = Self.sending
+        driver.wait(.seconds(14))
+        #expect(driver.takeActions().isEmpty && driver.opens() == 0)
+        driver.wait(.seconds(2))
+        #expect(driver.state != .generating)
+        let warnings = driver.takeActions().compactMap { action -> SessionError? in
+            if case .report(.warning(let error)) = action { error } else { nil }
+        }
+        #expect(warnings.map(\.stage) == [.generation])
+    }
+
+    @Test func mediaAfterAMuteAreWatchedAsBefore() throws {
+        var driver = try generating()
+        driver.handle(.mute(true))
+        driver.flow = Self.nothing
+        driver.wait(.seconds(10))
+        driver.handle(.mute(false))
+        driver.flow = Self.flowing
+        driver.wait(.seconds(3))
+        driver.flow = Self.sending
+        driver.wait(.seconds(7))
+        #expect(driver.state == .reconnecting)
+    }
+
+    /// The mute holds for later attempts too.
+    @Test func aReconnectWhileMutedIsNotWatched() throws {
+        var driver = try generating()
+        driver.handle(.mute(true))
+        driver.flow = Self.nothing
+        driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        driver.waitForRetry()
+        driver.reconnect()
+        driver.wait(.seconds(60))
+        #expect(driver.state == .connected)
+        driver.handle(.mute(false))
+        driver.flow = Self.sending
+        driver.wait(.seconds(14))
+        #expect(driver.state == .connected)
+    }
+
+    @Test func theServicesMuteIsShown() throws {
+        var driver = try generating()
+        driver.media(.videoMuted(true))
+        #expect(driver.snapshot.isMutedByService)
+        driver.flow = Self.nothing
+        driver.wait(.seconds(60))
+        #expect(driver.takeActions().isEmpty)
+        driver.media(.videoMuted(false))
+        #expect(!driver.snapshot.isMutedByService)
+    }
 }

@@ -22,7 +22,7 @@ struct MachineDriver {
         prompt: String? = "Lego World", image: ReferenceImage? = nil, maximumRetries: Int? = 5,
         change: (inout SessionConfiguration) -> Void = { _ in }
     ) throws {
-        let content = SessionContent(prompt: try prompt.map { try Prompt($0) }, image: image)
+        let content = SessionContent(prompt: try prompt.map { try Prompt($0) }, image: image.map { .image($0) })
         var configuration = SessionConfiguration(initial: content, retry: RetryPolicy(maximumRetries: maximumRetries))
         change(&configuration)
         machine = SessionMachine(configuration: configuration)

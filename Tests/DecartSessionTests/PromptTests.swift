@@ -11,6 +11,15 @@ struct PromptTests {
         return driver
     }
 
+    /// An uploaded file travels by its ID.
+    @Test func anUploadedFileIsReferredTo() throws {
+        var driver = try connected()
+        driver.update(image: .set(.file(id: "file_1")))
+        #expect(driver.sent() == [.setImage(SetImageMessage(image: .reference("file_1"), text: .unchanged))])
+        let content = SessionContent(prompt: try Prompt("x"), image: .file(id: "file_1"))
+        #expect(!content.isPassthrough)
+    }
+
     @Test func promptAndAck() throws {
         var driver = try connected()
         let id = try driver.update("second")
@@ -66,7 +75,7 @@ struct PromptTests {
     @Test func timeouts() throws {
         var driver = try connected()
         let text = try driver.update("a")
-        let image = driver.update(image: .set(try testImage()))
+        let image = driver.update(image: .set(.image(try testImage())))
         driver.wait(.seconds(14.9))
         #expect(driver.results() == [])
         driver.wait(.seconds(0.1))
@@ -103,7 +112,7 @@ struct PromptTests {
     @Test func imagesAreSingleFlight() throws {
         var driver = try connected()
         let images = try [17, 18, 19, 20].map { try testImage($0) }
-        let ids = images.map { driver.update(image: .set($0)) }
+        let ids = images.map { driver.update(image: .set(.image($0))) }
         #expect(driver.sent().count == 1)
         #expect(driver.results().map(\.id) == [ids[1], ids[2]])
         #expect(driver.results().allSatisfy { $0.outcome == .superseded })
@@ -112,15 +121,15 @@ struct PromptTests {
         driver.server(.setImageAck(SetImageAck(success: false, error: "too blurry")))
         #expect(driver.results().map(\.id) == [ids[1], ids[2], ids[0], ids[3]])
         #expect(driver.results().last?.error == "too blurry")
-        #expect(driver.machine.wantedContent.image == images[0])
+        #expect(driver.machine.wantedContent.image == .image(images[0]))
     }
 
     @Test func aSupersededImageHandsItsTextOn() throws {
         var driver = try connected()
-        _ = driver.update(image: .set(try testImage(17)))
-        _ = try driver.update("text of the second", image: .set(try testImage(18)))
+        _ = driver.update(image: .set(.image(try testImage(17))))
+        _ = try driver.update("text of the second", image: .set(.image(try testImage(18))))
         let third = try testImage(19)
-        _ = driver.update(image: .set(third))
+        _ = driver.update(image: .set(.image(third)))
         driver.server(.setImageAck(SetImageAck(success: true)))
         #expect(
             driver.sent().last
@@ -131,8 +140,8 @@ struct PromptTests {
 
     @Test func textWaitsBehindAWaitingImage() throws {
         var driver = try connected()
-        _ = driver.update(image: .set(try testImage(17)))
-        _ = try driver.update("with the second", image: .set(try testImage(18)))
+        _ = driver.update(image: .set(.image(try testImage(17))))
+        _ = try driver.update("with the second", image: .set(.image(try testImage(18))))
         let last = try driver.update("last")
         #expect(driver.sent().count == 1)
         driver.server(.setImageAck(SetImageAck(success: true)))
@@ -152,13 +161,13 @@ struct PromptTests {
         try driver.update("")
         #expect(driver.sent() == [.setImage(.passthrough)])
         driver = try connected()
-        driver.update(image: .set(image))
+        driver.update(image: .set(.image(image)))
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .unchanged))])
         driver = try connected()
-        try driver.update("both", image: .set(image))
+        try driver.update("both", image: .set(.image(image)))
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .prompt("both"), enhance: false))])
         driver = try connected()
-        try driver.update("", image: .set(image))
+        try driver.update("", image: .set(.image(image)))
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
         // Starting with image and text.
         driver = try connected(image: image)
@@ -212,7 +221,7 @@ struct PromptTests {
     @Test func latestPromptAndImageAreReplayed() throws {
         let image = try testImage()
         var driver = try connected()
-        driver.update(image: .set(image))
+        driver.update(image: .set(.image(image)))
         driver.server(.setImageAck(SetImageAck(success: true)))
         try driver.update("latest")
         driver.server(.promptAck(PromptAck(prompt: "latest", success: true)))

@@ -8,12 +8,14 @@ final class TestPeer: Sendable {
 
     init(
         controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
-        network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil
+        network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil, tunnelsTCP: Bool = false,
+        local: ICENetwork = ICENetwork()
     ) throws {
         let (events, datagrams) = (events, datagrams)
         agent = try ICEAgent(
             configuration: ICEConfiguration(
-                servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel),
+                servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel,
+                tunnelsTCP: tunnelsTCP, network: local),
             network: network,
             onEvent: { events.append($0) },
             onDatagram: { datagrams.append(Array($0)) })

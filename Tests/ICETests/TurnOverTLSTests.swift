@@ -1,4 +1,5 @@
-// TURN over TLS through the tunnel that the element uses, against coturn's own TLS listener.
+// TURN over TLS, and through an HTTP proxy, in the tunnel that the element uses, against coturn.
+import DecartProtocol
 import DecartSession
 import Glibc
 import ICE
@@ -74,6 +75,45 @@ struct TurnOverTLSTests {
         await release(peer)
     }
 
+    /// Through a proxy, TURN over plain TCP needs a tunnel too; the server's name is known to the proxy only.
+    @Test(arguments: ["tls", "tcp"])
+    func throughAProxy(transport: String) async throws {
+        let turn = try TurnServer(tls: "DNS:turn.test")
+        let proxy = try ConnectProxy()
+        let tunnels = Tunnels(
+            .only(file: turn.authority),
+            route: NetworkRoute(proxy: try ProxyURL("http://canary:canary@127.0.0.1:\(proxy.port)")))
+        let server =
+            transport == "tls"
+            ? try turn.tlsServer(host: "turn.test")
+            : try ICEServer(url: "turn://test:pass@turn.test:\(turn.port)?transport=tcp")
+        func peer(controlling: Bool) throws -> TestPeer {
+            try TestPeer(
+                controlling: controlling, servers: [server], policy: .relay, openTunnel: tunnels.opener,
+                tunnelsTCP: true)
+        }
+        let (left, right) = (try peer(controlling: true), try peer(controlling: false))
+        #expect(await TestPeer.connect(left, right), "\(left.warnings) \(right.warnings)")
+        #expect(left.agent.selectedPair?.isRelayed == true)
+        let port = transport == "tls" ? turn.tlsPort : turn.port
+        #expect(!proxy.requests.isEmpty)
+        #expect(proxy.requests.allSatisfy { $0.hasPrefix("CONNECT turn.test:\(port) ") }, "\(proxy.requests)")
+        await release(left, right)
+        #expect(await tunnels.areAllShut(), "a tunnel is open after its agent has gone")
+    }
+
+    @Test func aProxyThatRefusesIsAWarning() async throws {
+        let proxy = try ConnectProxy { _ in "HTTP/1.1 407 Authenticate\r\nContent-Length: 0\r\n\r\n" }
+        let tunnels = Tunnels(
+            .system, route: NetworkRoute(proxy: try ProxyURL("http://canary:canary@127.0.0.1:\(proxy.port)")))
+        let peer = try peer(tunnels, controlling: true, ICEServer(url: "turns://test:canary@turn.test:9"))
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered(within: .seconds(12)))
+        #expect(peer.candidates.isEmpty && peer.warnings.count == 1)
+        #expect(peer.warnings.allSatisfy { $0.contains("HTTP 407") && !$0.contains("canary") }, "\(peer.warnings)")
+        await release(peer)
+    }
+
     @Test
     func anUnreadableAuthorityIsAWarning() async throws {
         let tunnels = Tunnels(.only(file: "/nonexistent/ca.pem"))
@@ -115,24 +155,29 @@ struct TurnOverTLSTests {
 /// Opens tunnels as the element does, and records their ports.
 private final class Tunnels: Sendable {
     private let trust: TLSTrust
+    private let route: NetworkRoute
     private let limit: Duration
     private let opened = Mutex<[UInt16]>([])
     var ports: [UInt16] { opened.withLock { $0 } }
 
-    init(_ trust: TLSTrust, limit: Duration = .seconds(8)) {
+    init(_ trust: TLSTrust, route: NetworkRoute = NetworkRoute(), limit: Duration = .seconds(8)) {
         self.trust = trust
+        self.route = route
         self.limit = limit
     }
 
     private struct Tunnel: RelayTunnel {
-        let pipe: TLSTunnel
+        let pipe: ServerTunnel
         func close() { pipe.close() }
     }
 
     var opener: RelayTunnelOpener {
         { [self] server, onEvent in
             Tunnel(
-                pipe: TLSTunnel(host: server.host, port: server.port, trust: trust, limit: limit) { [self] event in
+                pipe: ServerTunnel(
+                    host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route,
+                    limit: limit
+                ) { [self] event in
                     switch event {
                     case .listening(let port):
                         opened.withLock { $0.append(port) }

@@ -133,6 +133,14 @@ struct GoldenFrameTests {
                 $0.reason = .clientInitiated
                 $0.action = .disconnect
             }),
+        "syncState": .syncState(
+            .with {
+                ($0.offer.type, $0.offer.sdp, $0.offer.id) = ("offer", "v=0\r\n", 3)
+                ($0.answer.type, $0.answer.sdp, $0.answer.id) = ("answer", "v=0\r\n", 3)
+                ($0.subscription.trackSids, $0.subscription.subscribe) = (["TR_out"], true)
+                $0.publishTracks = [.with { ($0.cid, $0.track) = ("c1", track) }]
+                $0.trackSidsDisabled = ["TR_off"]
+            }),
         "ping": .ping(1_700_000_000_000),
         "pingReq": .pingReq(
             .with {
@@ -330,8 +338,9 @@ struct GoldenFrameTests {
             $0.connectionSettings = .with { ($0.autoSubscribe, $0.adaptiveStream) = (true, true) }
             $0.addTrackRequests = [.with { ($0.cid, $0.name, $0.type) = ("c1", "camera", .video) }]
             $0.publisherOffer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "v=0\r\n", 1) }
-            $0.reconnect = true
+            ($0.reconnect, $0.reconnectReason) = (true, .rrSubscriberFailed)
             $0.participantSid = "PA_me"
+            ($0.syncState.subscription.trackSids, $0.syncState.subscription.subscribe) = (["TR_out"], true)
         }
         let frame = Self.bytes(try #require(GoldenFrames.joins["join"]))
         #expect(try LiveKitJoinRequest(serializedBytes: frame) == join)

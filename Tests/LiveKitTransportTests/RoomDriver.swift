@@ -73,6 +73,7 @@ struct RoomDriver {
     }
 
     static let join = LiveKitJoinResponse.with {
+        $0.participant.sid = "PA_me"
         $0.subscriberPrimary = true
         $0.pingInterval = 5
         $0.pingTimeout = 15
@@ -95,6 +96,16 @@ struct RoomDriver {
         server(.answer(.with { $0.sdp = "their answer" }))
         handle(.peerConnected(.publisher))
         handle(.peerConnected(.subscriber))
+    }
+
+    /// Loses the signalling connection, and waits for the server's first message on another one.
+    mutating func walkToResuming() {
+        walkToConnected()
+        server(.trackPublished(.with { ($0.cid, $0.track) = ("camera", Self.track("TR_in")) }))
+        server(.update(.with { $0.participants = [Self.worker] }))
+        _ = takeActions()
+        handle(.closed(code: 1006, reason: ""))
+        handle(.opened)
     }
 
     // MARK: Results

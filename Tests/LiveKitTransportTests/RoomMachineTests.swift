@@ -43,6 +43,31 @@ struct RoomMachineTests {
         #expect(machine.trackSID == "TR_ " + String(repeating: "x", count: 60) + "…")
     }
 
+    /// Trailers are used if the server confirms both of their parts.
+    @Test(arguments: [
+        (true, [LiveKitPacketTrailerFeature.ptfFrameID, .ptfUserData, .ptfUserTimestamp], true),
+        (true, [.ptfUserTimestamp], false), (true, [], false), (false, [.ptfUserTimestamp, .ptfFrameID], false),
+    ])
+    func trailersAreAgreedOn(wants: Bool, answer: [LiveKitPacketTrailerFeature], uses: Bool) throws {
+        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
+        configuration.usesTrailers = wants
+        var machine = RoomMachine(configuration: configuration, token: Secret("t"))
+        _ = machine.handle(.opened, now: .zero)
+        let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
+        let track = actions.lazy.compactMap { order -> LiveKitAddTrackRequest? in
+            if case .send(.addTrack(let track)) = order { track } else { nil }
+        }.first
+        #expect(track?.packetTrailerFeatures == (wants ? [.ptfUserTimestamp, .ptfFrameID] : []))
+        #expect(!machine.carriesTrailers)
+        let published = LiveKitTrackPublishedResponse.with {
+            $0.cid = "camera"
+            $0.track.sid = "TR_1"
+            $0.track.packetTrailerFeatures = answer
+        }
+        _ = machine.handle(.message(.with { $0.trackPublished = published }), now: .zero)
+        #expect(machine.carriesTrailers == uses)
+    }
+
     /// The smallest layer comes first; two layers are called low and medium.
     @Test(arguments: [3, 2])
     func aSimulcastIsAnnounced(count: Int) throws {
@@ -276,7 +301,8 @@ struct RoomMachineTests {
         driver.wait(.seconds(19))
         #expect(driver.failures().isEmpty)
         driver.wait(.seconds(2))
-        #expect(driver.failures().first?.message.contains("did not answer a ping") == true)
+        let causes = driver.takeActions().compactMap { if case .reportResuming(let cause) = $0 { cause } else { nil } }
+        #expect(causes == ["The room did not answer a ping; the signalling connection is lost."])
     }
 
     @Test func aServerThatWantsNoPings() {
@@ -329,7 +355,9 @@ struct RoomMachineTests {
 
     /// The connection ends while a pong is awaited.
     @Test func noTimerOutlivesTheEnd() {
-        let ends: [RoomEvent] = [.stop, .closed(code: 1006, reason: "")]
+        let ends: [RoomEvent] = [
+            .stop, .peerFailed(SessionError(.webRTC, "no path", stage: .media), .subscriber),
+        ]
         for end in ends {
             var driver = RoomDriver()
             driver.walkToConnected()
@@ -340,7 +368,7 @@ struct RoomMachineTests {
         }
     }
 
-    @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .resume, .reconnect, .UNRECOGNIZED(9)])
+    @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .reconnect, .UNRECOGNIZED(9)])
     func sentAway(action: LiveKitLeaveRequest.Action) {
         var driver = RoomDriver()
         driver.walkToConnected()
@@ -472,5 +500,79 @@ struct RoomMachineTests {
         bare.state = .disconnected
         driver.server(.update(.with { $0.participants = [bare] }))
         #expect(driver.failures().map(\.isPermanent) == [false])
+    }
+
+    // MARK: Muted tracks
+
+    private func mute(_ sid: String, _ isMuted: Bool) -> LiveKitSignalRequest.OneOf_Message {
+        .mute(
+            .with {
+                $0.sid = sid
+                $0.muted = isMuted
+            })
+    }
+
+    private func published() -> LiveKitSignalResponse.OneOf_Message {
+        .trackPublished(
+            .with {
+                $0.cid = "camera"
+                $0.track.sid = "TR_camera"
+            })
+    }
+
+    @Test func aMutedTrackIsAnnouncedAsMuted() throws {
+        var driver = RoomDriver()
+        driver.handle(.mute([.video], endsRoomMute: false))
+        driver.walkToPublishing()
+        let tracks = driver.sent().compactMap { if case .addTrack(let track) = $0 { track } else { nil } }
+        #expect(tracks.map(\.muted) == [true])
+        driver.server(published())
+        #expect(driver.sent().isEmpty)
+        driver.handle(.mute([], endsRoomMute: false))
+        #expect(driver.sent() == [mute("TR_camera", false)])
+    }
+
+    @Test func aMuteWaitsForTheTrack() throws {
+        var driver = RoomDriver()
+        driver.walkToPublishing()
+        _ = driver.takeActions()
+        driver.handle(.mute([.video, .audio], endsRoomMute: false))
+        #expect(driver.sent().isEmpty)
+        driver.server(published())
+        #expect(driver.sent() == [mute("TR_camera", true)])
+        driver.handle(.mute([.video, .audio], endsRoomMute: false))
+        #expect(driver.sent().isEmpty)
+    }
+
+    @Test func theRoomsMuteIsReported() throws {
+        var driver = RoomDriver()
+        driver.walkToPublishing()
+        driver.server(published())
+        _ = driver.takeActions()
+        let muted = LiveKitMuteTrackRequest.with {
+            $0.sid = "TR_camera"
+            $0.muted = true
+        }
+        driver.server(.mute(muted))
+        #expect(driver.takeActions() == [.reportMuted([.video])])
+        // The application's own mute changes nothing on the server, and its end does not lift the room's.
+        driver.handle(.mute([.video], endsRoomMute: false))
+        driver.handle(.mute([], endsRoomMute: false))
+        #expect(driver.takeActions() == [])
+        driver.handle(.mute([], endsRoomMute: true))
+        #expect(driver.takeActions() == [.send(mute("TR_camera", false))])
+        driver.server(.mute(.with { $0.sid = "TR_other" }))
+        #expect(driver.takeActions() == [.note("Ignored: a mute of an unknown track")])
+    }
+
+    /// The room cannot unmute what the application mutes.
+    @Test func theApplicationsMuteStays() throws {
+        var driver = RoomDriver()
+        driver.handle(.mute([.video], endsRoomMute: false))
+        driver.walkToPublishing()
+        driver.server(published())
+        _ = driver.takeActions()
+        driver.server(.mute(.with { $0.sid = "TR_camera" }))
+        #expect(driver.takeActions() == [.reportMuted([]), .send(mute("TR_camera", true))])
     }
 }

@@ -183,6 +183,7 @@ struct SingleConnectionTests {
         driver.handle(refused(404))
         #expect(driver.failures().count == 1)
         var late = try connected()
+        late.handle(.closed(code: 1006, reason: ""))
         late.handle(refused(404))
         #expect(late.failures().count == 1)
     }

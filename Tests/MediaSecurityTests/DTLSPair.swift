@@ -1,4 +1,4 @@
-import Glibc
+import Dispatch
 import MediaSecurity
 
 /// Both endpoints of a DTLS association, joined in memory.
@@ -97,14 +97,15 @@ final class DTLSPair {
     /// Blocks until the connection's timer is due, because OpenSSL's timer uses the system clock only. Returns false if
     /// no timer runs, or if it is still not due afterwards.
     static func waitUntilDue(_ connection: DTLSConnection) -> Bool {
-        // usleep may return early on a signal, and the rest is rounded: repeat it.
+        // The rest is rounded: arm the timer again.
         for _ in 0..<10 {
             guard let left = connection.nextTimeout else { return false }
             if left == .zero { return true }
-            usleep(
-                UInt32(
-                    clamping: left.components.seconds * 1_000_000 + left.components.attoseconds / 1_000_000_000_000 + 1)
-            )
+            let fired = DispatchSemaphore(value: 0)
+            DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(Int(left / .microseconds(1)) + 1)) {
+                fired.signal()
+            }
+            fired.wait()
         }
         return false
     }

@@ -30,7 +30,7 @@ final class Client: Sendable {
             events.yield(event)
             switch event {
             case .closed, .failed: events.finish()
-            case .opened, .text, .binary: break
+            case .opened, .text, .binary, .silent, .answered: break
             }
         }
     }

@@ -40,6 +40,8 @@ final class RawServer: Sendable {
         struct Content {
             var connections = 0
             var requests: [String] = []
+            /// Addresses of the clients.
+            var peers: [String] = []
             var frames: [ClientFrame] = []
             /// Application bytes, decrypted.
             var bytes = 0
@@ -92,6 +94,7 @@ final class RawServer: Sendable {
                     log.content.withLock {
                         $0.connections += 1
                         $0.open.append(channel)
+                        $0.peers.append(channel.remoteAddress?.ipAddress ?? "")
                     }
                     if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
                     try channel.pipeline.syncOperations.addHandler(RawHandler(script, log))
@@ -103,6 +106,7 @@ final class RawServer: Sendable {
 
     var connections: Int { log.content.withLock { $0.connections } }
     var requests: [String] { log.content.withLock { $0.requests } }
+    var peers: [String] { log.content.withLock { $0.peers } }
     var frames: [ClientFrame] { log.content.withLock { $0.frames } }
     var bytesReceived: Int { log.content.withLock { $0.bytes } }
 

@@ -37,8 +37,8 @@ struct RefusalTests {
             head: "500 Oops", body: "session expired", type: "text/plain", isPermanent: true, code: .server,
             status: 500, contains: "session expired"),
         Row(
-            head: "429 Slow down\r\nRetry-After: 7", isPermanent: false, code: .server, status: 429,
-            contains: "limits the request rate", retryAfter: 7),
+            head: "429 Slow down\r\nRetry-After: 7", isPermanent: false, code: .concurrencyLimit, status: 429,
+            contains: "end another one", retryAfter: 7),
         Row(
             head: "503 Busy\r\nRetry-After: -1e99", isPermanent: false, code: .server, status: 503,
             contains: "is unavailable"),

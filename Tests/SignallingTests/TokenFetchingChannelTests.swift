@@ -21,7 +21,7 @@ struct TokenFetchingChannelTests {
                 events.yield(event)
                 switch event {
                 case .closed, .failed: events.finish()
-                case .opened, .text, .binary: break
+                case .opened, .text, .binary, .silent, .answered: break
                 }
             }
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
@@ -160,7 +160,7 @@ struct TokenFetchingChannelTests {
                 let ends = events.count { event in
                     switch event {
                     case .closed, .failed: true
-                    case .opened, .text, .binary: false
+                    case .opened, .text, .binary, .silent, .answered: false
                     }
                 }
                 #expect(ends == 1, "\(events)")

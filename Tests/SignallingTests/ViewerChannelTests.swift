@@ -28,7 +28,7 @@ struct ViewerChannelTests {
             events.yield(event)
             switch event {
             case .text, .closed, .failed: events.finish()
-            case .opened, .binary: break
+            case .opened, .binary, .silent, .answered: break
             }
         }
         channel.open(timeout: timeout)
@@ -77,7 +77,8 @@ struct ViewerChannelTests {
         Row(
             bytes: http("404 No", #"{"detail":"x"}"#), isPermanent: true, status: 404,
             words: "session to watch does not exist"),
-        Row(bytes: http("429 No", ""), status: 429), Row(bytes: http("500 No", ""), status: 500),
+        Row(bytes: http("429 No", ""), code: .concurrencyLimit, status: 429),
+        Row(bytes: http("500 No", ""), status: 500),
         Row(bytes: http("302 Found", ""), code: .network, status: 302, words: "not followed"),
         Row(bytes: http("200 OK", "<html>"), status: 200, words: "no room"),
         Row(bytes: http("200 OK", #"{"token":"canary"}"#), status: 200),

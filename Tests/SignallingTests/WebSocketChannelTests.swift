@@ -161,14 +161,33 @@ struct HonestServerTests {
         }
     }
 
-    @Test func aSilentServerIsFoundDead() async throws {
+    /// The channel stays open: its owner decides, because packets may pass again.
+    @Test func aSilentServerIsReportedAgainAndAgain() async throws {
         var script = Script()
         script.onFrame = { _ in nil }
         try await withServer(script) { server in
             let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(50) }
-            let error = await client.failure()
-            #expect(error?.message.contains("did not answer a ping") == true)
-            #expect(error?.isPermanent == false)
+            let events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            for _ in 0..<3 {
+                guard case .silent(let error)? = await events.next() else {
+                    Issue.record("the channel does not report the silence")
+                    break
+                }
+                #expect(error.message.contains("did not answer a ping") && !error.isPermanent)
+            }
+            client.channel.close()
+        }
+    }
+
+    @Test func aProbeIsAnswered() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            let events = client.open()
+            _ = await events.next()
+            client.channel.probe()
+            #expect(await events.next() == .answered)
+            client.channel.close()
         }
     }
 

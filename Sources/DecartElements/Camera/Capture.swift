@@ -1,4 +1,5 @@
 // A source that delivers or is about to: a bin of its own alongside others, linked to the selector.
+import DecartProtocol
 import GStreamerKit
 import Synchronization
 
@@ -178,8 +179,4 @@ final class Capture: @unchecked Sendable {
 struct ElementFailure: Error {
     let problem: ElementProblem
     init(_ code: ElementProblem.Code, _ text: String) { problem = ElementProblem(code, text) }
-}
-
-extension String {
-    fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
 }

@@ -18,6 +18,7 @@ final class DecartSource: ElementImplementation {
         summary:
             "Captures a camera, sends its frames to Decart's realtime service over WebRTC and outputs the transformed video",
         author: "The gst-decart authors",
+        documentation: "file:///usr/share/doc/gstreamer1.0-decart/PROPERTIES.md#decartsrc",
         pads: [
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),
@@ -159,7 +160,7 @@ final class DecartSource: ElementImplementation {
         guard let parts else { return }
         if parts.transform.has(property: name) {
             parts.transform.set(name, value)
-            if name == "mute-video" { applyMute(parts) }
+            if name == "mute-video" || name == "standby" { applyMute(parts) }
             return
         }
         state.withLock { SourceSettings.properties.set(name, value, in: &$0.settings) }
@@ -202,10 +203,11 @@ final class DecartSource: ElementImplementation {
         parts.updateShape()
     }
 
-    /// With `mute-releases-camera`, the camera is closed while black frames are sent in its place.
+    /// With `mute-releases-camera`, the camera is closed while its frames are not sent.
     private func applyMute(_ parts: Parts) {
         let releases = state.withLock(\.settings.muteReleasesCamera)
-        parts.camera.setMuted(releases && parts.transform.value("mute-video")?.bool == true)
+        let isUnused = ["mute-video", "standby"].contains { parts.transform.value($0)?.bool == true }
+        parts.camera.setMuted(releases && isUnused)
     }
 
     private func apply(_ orientation: TransformSettings.OrientationChoice, _ parts: Parts) {

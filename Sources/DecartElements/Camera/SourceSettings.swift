@@ -70,7 +70,8 @@ struct SourceSettings: PropertyStorage {
             set: { $0.subscribeToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
         .boolean(
             "mute-releases-camera", \.muteReleasesCamera, nick: "Mute releases camera",
-            blurb: "Close the camera while mute-video is set, and open it again afterwards", mutability: .playing),
+            blurb: "Close the camera while mute-video or standby is set, and open it again afterwards",
+            mutability: .playing),
         // The element answers it: the camera changes while it runs.
         Property(
             PropertySpec(

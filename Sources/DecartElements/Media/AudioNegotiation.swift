@@ -8,13 +8,14 @@ struct AudioNegotiation {
     private var isReceiving = false
 
     /// Builds the branches that are wanted and negotiated. If a running one no longer is, both are stopped first.
+    /// - Parameter sender: nil for a viewer in a room.
     mutating func update(
-        _ path: MediaPath, isWanted: Bool, sender: PeerConnection, receiver: PeerConnection
+        _ path: MediaPath, isWanted: Bool, sender: PeerConnection?, receiver: PeerConnection
     ) throws {
-        let sends = isWanted && sender.audioDirection?.sends ?? false
+        let sends = isWanted && sender?.audioDirection?.sends ?? false
         let receives = isWanted && receiver.audioDirection?.receives ?? false
         if isSending && !sends || isReceiving && !receives { stop(path) }
-        if sends, !isSending {
+        if sends, !isSending, let sender {
             isSending = true
             try path.sendAudio(through: sender)
         }

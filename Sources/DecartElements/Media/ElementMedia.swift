@@ -2,17 +2,28 @@ import DecartSession
 import GStreamerKit
 import WebRTCTransport
 
-/// Interface of a media path to the element.
+/// Statistics of one of a media path's peer connections.
+struct ConnectionStatistics: Sendable {
+    /// `direct`; in a room `publisher` and `subscriber`, or `room` for a single connection.
+    var name: String
+    var statistics: PeerConnectionStatistics
+}
+
+/// Encoder and decoder of a media path.
+struct CodecStatistics: Sendable {
+    var codec: VideoCodec?
+    /// Element factories.
+    var encoder: String?
+    var decoder: String?
+    var encoding = CodingTime()
+    var decoding = CodingTime()
+}
+
+/// Interface of a media path to the element; most of it is the path's own.
 protocol ElementMedia: MediaTransport {
-    var statistics: PeerConnectionStatistics? { get }
-    /// True if the message comes from the media path, which then handles it itself.
-    func claims(_ message: Message) -> Bool
-    /// Size of the decoded frames before scaling.
-    var receivedSize: (width: Int, height: Int)? { get }
-    /// True while our video track goes to the remote peer.
-    var isPublished: Bool { get }
-    /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream.
-    var sentLayers: [String] { get }
+    var path: MediaPath { get }
+    /// Statistics of each peer connection; the first one sends, if any does.
+    var connections: [ConnectionStatistics] { get }
     /// SID of our video track in a room.
     var trackSID: String? { get }
     /// Turns audio on or off in both directions; the video never stops for it. Called on the session's queue, any
@@ -21,4 +32,12 @@ protocol ElementMedia: MediaTransport {
     /// Publishes our video track or withdraws it, under the same rules as `setAudio`. The session and its output go on
     /// without the track.
     func setVideoPublished(_ isPublished: Bool)
+    /// Sends nothing of these kinds while the tracks stay negotiated; a room is informed. Under the same rules as
+    /// `setAudio`.
+    /// - Parameter endsServiceMute: lifts a mute that the service has requested.
+    func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool)
+}
+
+extension ElementMedia {
+    var traffic: MediaTraffic { path.traffic }
 }

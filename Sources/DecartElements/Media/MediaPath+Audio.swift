@@ -11,6 +11,7 @@ extension MediaPath {
         guard let bin, let parameters = connection.audioSendParameters,
             let sink = connection.bin.staticPad("audio_rtp_sink")
         else { return }
+        adaptReports()
         try audio.send(
             to: sink, through: { () throws(GStreamerError) in try AudioEncoderBin.make(parameters: parameters) },
             in: bin)
@@ -19,6 +20,7 @@ extension MediaPath {
     /// Builds the decoder behind a connection that may receive audio, and adds the pad `audio_src` if it is missing.
     func receiveAudio(from connection: PeerConnection) throws {
         guard let bin, let source = connection.bin.staticPad("audio_rtp_src") else { return }
+        adaptReports()
         try audio.receive(from: source, through: AudioDecoderBin.make, in: bin)
         host.audio.show(as: host.output.identity)
     }

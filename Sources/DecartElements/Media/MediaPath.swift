@@ -6,6 +6,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import LiveKitTransport
+import Logging
 import MediaPipeline
 import Synchronization
 import WebRTCTransport
@@ -16,12 +17,17 @@ struct MediaHost: Sendable {
     let input: InputChain
     let output: VideoOutput
     let audio: AudioTrack
-    let facts: VideoTrackStats
-    let log: DebugCategory
+    let trackStats: VideoTrackStats
+    let totals: ElementTotals
+    let loggers: SessionLoggers
     /// Set with `timestamps=capture`.
     var timing: CaptureTiming?
     /// Called for each new encoder, so that the application may configure it.
-    let onEncoder: @Sendable (Element) -> Void
+    let onEncoder: @Sendable (_ encoder: Element, _ followsBitrate: Bool) -> Void
+    /// Called for each new target of a path, on the network thread.
+    var onTarget: @Sendable (BitrateTarget) -> Void = { _ in }
+    /// Called when an encoded input sends too much, on its thread.
+    var onOverload: @Sendable (EncodedOverload) -> Void = { _ in }
 }
 
 // @unchecked: the fields outside the mutex belong to the session's queue.
@@ -33,7 +39,7 @@ final class MediaPath: @unchecked Sendable {
     /// Runs work on the session's queue.
     let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     private let onEvent: @Sendable (MediaEvent) -> Void
-    private let sendBranch: VideoSendBranch
+    private let sendBranch: any SendBranch
     private let receiveBranch: VideoReceiveBranch
     let audio: AudioPath
     private var connections: [PeerConnection] = []
@@ -48,8 +54,13 @@ final class MediaPath: @unchecked Sendable {
         /// Frames that the element had sent when this path started.
         var sentBefore: UInt64 = 0
         var isOpen = false
+        /// The encoder of `send` takes frames.
+        var hasEncoder = false
         var isPublished = true
+        var muted: Set<MediaKind> = []
         var isStopped = false
+        /// The last counters are in the element's totals.
+        var isCounted = false
     }
     /// Held while the input's gate opens or closes, so that both agree.
     private let shared = Mutex(Shared())
@@ -65,9 +76,18 @@ final class MediaPath: @unchecked Sendable {
         self.settings = settings
         self.onEvent = onEvent
         audio = AudioPath(attempt: attempt, track: host.audio)
-        sendBranch = VideoSendBranch(attempt: attempt, input: host.input, settings: settings.video)
+        sendBranch =
+            if let format = settings.encodedInput {
+                EncodedSendBranch(
+                    attempt: attempt, input: host.input, codec: format.codec, framerate: settings.video.framerate,
+                    onOverload: host.onOverload)
+            } else {
+                VideoSendBranch(
+                    attempt: attempt, input: host.input, settings: settings.video, logger: host.loggers.media)
+            }
         receiveBranch = VideoReceiveBranch(
-            attempt: attempt, output: host.output, followsReceived: settings.followsReceived)
+            attempt: attempt, output: host.output, followsReceived: settings.followsReceived,
+            decoder: settings.decoder, encoding: settings.encoding, logger: host.loggers.media)
         if let timing = host.timing {
             markers = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] take in
                 perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
@@ -89,13 +109,32 @@ final class MediaPath: @unchecked Sendable {
 
     var bin: Bin? { shared.withLock(\.bin) }
 
+    /// Any thread.
+    var codecs: CodecStatistics {
+        CodecStatistics(
+            codec: sender?.negotiatedCodec, encoder: sendBranch.encoderName, decoder: receiveBranch.decoderName,
+            encoding: sendBranch.codingTime, decoding: receiveBranch.codingTime)
+    }
+
+    /// Adds the counters of this path's connections to the element's. Any thread.
+    /// - Parameter isLast: the connections are about to be closed.
+    func count(_ connections: [ConnectionStatistics], isLast: Bool = false) {
+        let isCounted = shared.withLock { shared in
+            defer { shared.isCounted = shared.isCounted || isLast }
+            return shared.isCounted
+        }
+        guard !isCounted else { return }
+        host.totals.count(attempt, PathCounters(connections.map(\.statistics), codecs), isLast: isLast)
+    }
+
     // MARK: Lifetime
 
     func start() {
         host.input.gate.setMaximumRate(framesPerSecond: settings.video.framerate)
         let bin = Bin(name: nil)
         bin.suppressSourceAndSinkFlags()
-        shared.withLock { ($0.bin, $0.sentBefore) = (bin, host.input.gate.counters.framesSent) }
+        let sent = host.input.gate.counters.framesSent
+        shared.withLock { ($0.bin, $0.sentBefore) = (bin, sent) }
         host.element.unowned.add(bin)
         bin.syncStateWithParent()
     }
@@ -112,10 +151,46 @@ final class MediaPath: @unchecked Sendable {
     /// Starts sending audio, and video unless it is withdrawn. Any thread.
     func open() {
         guard !settings.isViewer else { return }
-        host.audio.gate.open(attempt: attempt)
         shared.withLock { shared in
             shared.isOpen = true
-            if shared.isPublished { host.input.gate.open(attempt: attempt) }
+            openGateIfReady(shared)
+            openAudioGateIfReady(shared)
+        }
+    }
+
+    /// Lets frames in once the connection is up and the encoder takes them: on a fast network the connection may be up
+    /// first, and a frame would be lost.
+    private func openGateIfReady(_ shared: Shared) {
+        guard shared.isOpen, shared.hasEncoder, shared.isPublished, !shared.muted.contains(.video) else { return }
+        host.input.gate.open(attempt: attempt)
+    }
+
+    private func openAudioGateIfReady(_ shared: Shared) {
+        if shared.isOpen, !shared.muted.contains(.audio) { host.audio.gate.open(attempt: attempt) }
+    }
+
+    /// Sends nothing of these kinds; nothing is negotiated. Frames are dropped or wait, as without a session, and the
+    /// first frame after it is a keyframe.
+    func setMuted(_ muted: Set<MediaKind>) {
+        if !muted.contains(.video), isMuted(.video) { sendBranch.requestKeyframe() }
+        let isOther = shared.withLock { shared in
+            let before = shared.muted
+            shared.muted = muted
+            if muted.contains(.video) { host.input.gate.close(attempt: attempt) } else { openGateIfReady(shared) }
+            if muted.contains(.audio) { host.audio.gate.close(attempt: attempt) } else { openAudioGateIfReady(shared) }
+            return before != muted
+        }
+        if isOther { adaptReports() }
+    }
+
+    /// Any thread.
+    func isMuted(_ kind: MediaKind) -> Bool { shared.withLock { $0.muted.contains(kind) } }
+
+    /// Call after each description that may have added a kind of media.
+    func adaptReports() {
+        let muted = shared.withLock(\.muted)
+        for connection in connections {
+            for kind in MediaKind.allCases { connection.setReports(of: kind, areReduced: muted.contains(kind)) }
         }
     }
 
@@ -127,8 +202,8 @@ final class MediaPath: @unchecked Sendable {
             shared.isPublished = isPublished
             if !isPublished {
                 host.input.gate.close(attempt: attempt)
-            } else if shared.isOpen {
-                host.input.gate.open(attempt: attempt)
+            } else {
+                openGateIfReady(shared)
             }
         }
     }
@@ -137,7 +212,7 @@ final class MediaPath: @unchecked Sendable {
     var isPublished: Bool { shared.withLock { $0.isOpen && $0.isPublished } }
 
     /// Any thread that keeps the element alive.
-    func warn(_ text: String) { host.log(.warning, host.element.unowned, text) }
+    func warn(_ text: String) { host.loggers.media.warning("\(text)") }
 
     func stop() {
         let last = shared.withLock { shared -> Shared? in
@@ -173,7 +248,7 @@ final class MediaPath: @unchecked Sendable {
     func claims(_ message: Message) -> Bool {
         guard let bin, message.isFrom(within: bin) else { return false }
         guard message.kind == .error, let problem = message.problem else { return true }
-        host.log(.warning, host.element.unowned, "\(message.sourceName): \(problem.text) \(problem.debug)")
+        host.loggers.media.warning("\(message.sourceName): \(problem.text) \(problem.debug)")
         switch receiveBranch.claims(message) {
         case true?: perform { [weak self] in self?.rebuildDecoder(because: problem.text) }
         case false?: break
@@ -208,9 +283,10 @@ final class MediaPath: @unchecked Sendable {
         guard let bin, let codec = connection.negotiatedCodec, let source = connection.bin.staticPad("rtp_src") else {
             return
         }
+        adaptReports()
         try receiveBranch.start(codec, from: source, in: bin, markers: markers) { [weak self] isFirst in
             guard let self else { return }
-            self.host.facts.received(at: self.host.element.unowned.currentRunningTime)
+            self.host.trackStats.received(at: self.host.element.unowned.currentRunningTime)
             if isFirst { self.onEvent(.firstFrame) }
         }
     }
@@ -220,16 +296,27 @@ final class MediaPath: @unchecked Sendable {
         guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink")
         else { return }
         shared.withLock { $0.sender = connection }
+        adaptReports()
         try sendBranch.start(parameters, to: sink, in: bin, markers: markers, onEncoder: host.onEncoder) {
             [weak self] size in
             guard let self else { return }
-            self.host.facts.sent(
+            self.host.trackStats.sent(
                 size, bytes: self.sender?.bytesSent ?? 0, at: self.host.element.unowned.currentRunningTime)
+        }
+        shared.withLock { shared in
+            shared.hasEncoder = true
+            openGateIfReady(shared)
         }
     }
 
+    /// The room carries trailers with the times of our frames, or does not.
+    func useTrailers(_ isOn: Bool) { markers?.useTrailers(isOn) }
+
     /// Any thread.
-    func take(_ target: BitrateTarget) { sendBranch.take(target) }
+    func take(_ target: BitrateTarget) {
+        sendBranch.take(target)
+        host.onTarget(target)
+    }
 
     /// Any thread.
     func fail(_ error: any Error) {
@@ -240,10 +327,8 @@ final class MediaPath: @unchecked Sendable {
         case let error as PeerConnectionError:
             problem = SessionError(error)
         case let error as GStreamerError:
-            let text = error.message
             problem = SessionError(
-                .invalidOptions, (text.first.map { $0.uppercased() + text.dropFirst() } ?? "") + ".", stage: .media,
-                isPermanent: true)
+                .invalidOptions, "\(error.message.capitalizedFirst).", stage: .media, isPermanent: true)
         default:
             problem = SessionError(.webRTC, "The media path failed.", stage: .media)
         }

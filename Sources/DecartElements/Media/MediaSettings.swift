@@ -10,16 +10,41 @@ struct MediaSettings: Sendable {
     /// Size of the sent frames for this transport; `video.size` adapts to it, and to the input's orientation.
     var format: VideoFormat
     var followsReceived: Bool
+    /// The property `decoder`; nil: by rank.
+    var decoder: String?
     /// True for a viewer, which sends nothing.
     var isViewer = false
     var label = TrackLabel()
+    /// The input is encoded like this, and there is no encoder; nil: raw frames.
+    var encodedInput: EncodedVideoFormat?
+    /// Encoded frames leave the element, and there is no decoder; nil: raw frames.
+    var encoding: EncodedOutput?
     /// Set in rooms only.
     var room: RoomAccess?
+}
+
+extension MediaSettings {
+    /// Negotiates the codec of an encoded side and no other one.
+    func adapted(toInput format: EncodedVideoFormat?, output encoding: EncodedOutput?) -> MediaSettings {
+        var settings = self
+        (settings.encodedInput, settings.encoding) = (format, encoding)
+        if let format {
+            settings.connection.codec = format.codec
+            if let profile = format.profile { settings.connection.h264 = .profile(profile) }
+            (settings.video.simulcast, settings.connection.simulcast) = (false, [])
+        } else if let encoding, !encoding.codecs.contains(connection.codec), let first = encoding.codecs.first {
+            settings.connection.codec = first
+        }
+        // Without a decoder the installed codecs count for nothing.
+        if encoding != nil { settings.connection.usableCodecs = [settings.connection.codec] }
+        return settings
+    }
 }
 
 /// Settings for joining a room, besides the URL and the token that the service sends.
 struct RoomAccess: Sendable {
     var trust: TLSTrust
+    var route: NetworkRoute
     var allowsInsecure: Bool
     var openTimeout: Duration
     /// Uses one peer connection for both directions if the server supports it.

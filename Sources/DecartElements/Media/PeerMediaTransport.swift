@@ -12,7 +12,7 @@ import WebRTCTransport
 
 // @unchecked: the fields belong to the session's queue; `path` protects itself.
 final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
-    private let path: MediaPath
+    let path: MediaPath
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var connection: PeerConnection?
     private var desired = DesiredMedia()
@@ -29,12 +29,9 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     deinit { stop() }
 
-    var traffic: MediaTraffic { path.traffic }
-    var statistics: PeerConnectionStatistics? { path.sender?.statistics() }
-    func claims(_ message: Message) -> Bool { path.claims(message) }
-    var receivedSize: (width: Int, height: Int)? { path.receivedSize }
-    var isPublished: Bool { path.isPublished }
-    var sentLayers: [String] { path.sentLayers }
+    var connections: [ConnectionStatistics] {
+        path.sender.map { [ConnectionStatistics(name: "direct", statistics: $0.statistics())] } ?? []
+    }
     var trackSID: String? { nil }
 
     // MARK: Requests
@@ -42,11 +39,11 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     func start(_ start: MediaStart) {
         do {
             var configuration = path.settings.connection
+            configuration.loggers = path.host.loggers.transport
             configuration.msid = path.settings.label.msid
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
             offered = desired
-            configuration.direction = desired.video ? .sendrecv : .recvonly
-            configuration.audio = desired.audio ? .sendrecv : nil
+            (configuration.direction, configuration.audio) = directions
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection
             path.start()
@@ -115,11 +112,27 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         offerIfDue()
     }
 
+    func restartICE() {
+        guard let connection, isConnected, !isOffering else { return }
+        do {
+            let sdp = try connection.createOffer(restartsICE: true, reason: "the path is lost")
+            (isOffering, offered) = (true, desired)
+            onEvent(.offer(sdp: sdp))
+        } catch {
+            path.warn("ICE could not be restarted: \(error.message)")
+        }
+    }
+
+    func usesOther(than addresses: Set<String>) -> Bool {
+        connection?.hasLostItsAddress(among: addresses) ?? false
+    }
+
     func apply(candidate: CandidateMessage?) {
         connection?.addRemoteCandidate(candidate.map(ICECandidate.init))
     }
 
     func stop() {
+        path.count(connections, isLast: true)
         connection?.close()
         audio.stop(path)
         path.stop()
@@ -146,10 +159,13 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         offerIfDue()
     }
 
+    /// The service sees that the frames stop; a direct connection has no message for it.
+    func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool) { path.setMuted(muted) }
+
     /// Offers the changes since the latest offer, one offer at a time and none before the connection is up.
     private func offerIfDue() {
         guard let connection, isConnected, !isOffering, desired != offered else { return }
-        connection.setMedia(video: desired.video ? .sendrecv : .recvonly, audio: desired.audio ? .sendrecv : nil)
+        connection.setMedia(video: directions.video, audio: directions.audio)
         do {
             let sdp = try connection.createOffer()
             (offered, isOffering) = (desired, true)
@@ -157,6 +173,12 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         } catch {
             path.fail(error)
         }
+    }
+
+    /// Directions of an offer; nil: no audio.
+    private var directions: (video: MediaDirection, audio: MediaDirection?) {
+        let sends = !path.settings.isViewer
+        return (sends && desired.video ? .sendrecv : .recvonly, desired.audio ? sends ? .sendrecv : .recvonly : nil)
     }
 
     // MARK: Events
@@ -170,7 +192,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                     CandidateMessage(candidate)))
         case .gatheringComplete: onEvent(.candidate(nil))
         case .stateChanged(.connected):
-            let times = statistics
+            let times = connections.first?.statistics
             path.open()
             onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
             path.perform { [weak self] in
@@ -178,11 +200,10 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 self?.offerIfDue()
             }
         case .stateChanged(.failed(let error)): path.fail(error)
-        case .warning(let text):
-            // Only the session's queue retains the element; on any other thread it may be gone.
-            path.perform { [path] in path.warn(text) }
         case .bitrateTarget(let target): path.take(target)
-        case .iceConnected, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
+        case .disconnected: onEvent(.pathLost)
+        case .reconnected: onEvent(.pathRecovered)
+        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
         }
     }
 }

@@ -1,13 +1,15 @@
-// TURN over TLS: the ICE agent requests a tunnel, and the target Signalling, which has TLS, opens it.
+// TURN over TLS or through an HTTP proxy: the ICE agent requests a tunnel, and the target Signalling opens it.
 import DecartSession
 import ICE
 import Signalling
 
 enum RelayTunnels {
-    static func opener(trusting trust: TLSTrust) -> RelayTunnelOpener {
+    static func opener(trusting trust: TLSTrust, _ route: NetworkRoute) -> RelayTunnelOpener {
         { server, onEvent in
             Tunnel(
-                TLSTunnel(host: server.host, port: server.port, trust: trust) { event in
+                ServerTunnel(
+                    host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route
+                ) { event in
                     switch event {
                     case .listening(let port): onEvent(.open(port: port))
                     case .failed(let error): onEvent(.failed(error.message))
@@ -17,8 +19,8 @@ enum RelayTunnels {
     }
 
     private struct Tunnel: RelayTunnel {
-        let pipe: TLSTunnel
-        init(_ pipe: TLSTunnel) { self.pipe = pipe }
+        let pipe: ServerTunnel
+        init(_ pipe: ServerTunnel) { self.pipe = pipe }
         func close() { pipe.close() }
     }
 }

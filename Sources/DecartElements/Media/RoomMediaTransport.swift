@@ -14,7 +14,7 @@ import WebRTCTransport
 // @unchecked: the fields belong to the session's queue, except `subscriber` and `sid`, which are locked; `path`
 // protects itself.
 final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
-    private let path: MediaPath
+    let path: MediaPath
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
@@ -26,6 +26,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var isReceiving = false
     private var audio = AudioNegotiation()
     private let sid = Mutex<String?>(nil)
+    /// Kinds that the application mutes, and those that the room mutes.
+    private var muted: Set<MediaKind> = []
+    private var mutedByRoom: Set<MediaKind> = []
 
     init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -35,18 +38,16 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     deinit { stop() }
 
-    var traffic: MediaTraffic { path.traffic }
-    func claims(_ message: Message) -> Bool { path.claims(message) }
-    var receivedSize: (width: Int, height: Int)? { path.receivedSize }
-    var isPublished: Bool { path.isPublished }
-    var sentLayers: [String] { path.sentLayers }
     var trackSID: String? { sid.withLock { $0 } }
 
-    /// Sent counters come from the publisher, received ones from the subscriber.
-    var statistics: PeerConnectionStatistics? {
-        guard var statistics = path.sender?.statistics() else { return nil }
-        if let received = subscriber.withLock({ $0 })?.statistics() { statistics.takeReceived(from: received) }
-        return statistics
+    var connections: [ConnectionStatistics] {
+        guard let sender = path.sender else { return [] }
+        let receiver = subscriber.withLock { $0 }
+        // A viewer's only connection is the subscriber.
+        let name = path.settings.isViewer ? "subscriber" : receiver == nil ? "room" : "publisher"
+        let first = ConnectionStatistics(name: name, statistics: sender.statistics())
+        guard let receiver, receiver !== sender else { return [first] }
+        return [first, ConnectionStatistics(name: "subscriber", statistics: receiver.statistics())]
     }
 
     // MARK: Requests
@@ -62,11 +63,16 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 codec: settings.connection.codec.rawValue))
         configuration.room.publishes = !settings.isViewer
         configuration.room.trackName = settings.label.roomName
+        configuration.room.usesTrailers = path.host.timing != nil
         configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust
+        configuration.route = access.route
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = access.allowsInsecure
         configuration.peer = settings.connection
+        configuration.peer.loggers = path.host.loggers.transport
+        configuration.logger = path.host.loggers.room
+        configuration.signallingLogger = path.host.loggers.signalling
         let layers = settings.video.layers
         configuration.peer.simulcast = layers.map(\.rid)
         var allocation = settings.video.allocation(of: layers)
@@ -82,6 +88,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             }
             self.room = room
             room.publish(desired)
+            room.mute(muted)
             room.open()
         } catch {
             path.fail(error)
@@ -95,6 +102,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     func rollbackOffer() {}
 
     func stop() {
+        path.count(connections, isLast: true)
         room?.stop()
         room = nil
         subscriber.withLock { $0 = nil }
@@ -115,6 +123,14 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         room?.publish(desired)
     }
 
+    func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool) {
+        self.muted = muted
+        if endsServiceMute { mutedByRoom = [] }
+        room?.mute(muted, endsRoomMute: endsServiceMute)
+        path.setMuted(muted.union(mutedByRoom))
+        if endsServiceMute { onEvent(.videoMuted(false)) }
+    }
+
     // MARK: Events (on the session's queue)
 
     private func handle(_ event: RoomConnectionEvent) {
@@ -127,6 +143,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }
+            path.useTrailers(room?.carriesTrailers ?? false)
             failOnError(startSending)
         case .subscribed:
             failOnError(startReceiving)
@@ -134,7 +151,13 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             path.open()
             onEvent(.connected(ice: ice, dtls: dtls))
         case .bitrateTarget(let target): path.take(target)
-        case .warning(let text): path.host.log(.warning, path.host.element.unowned, text)
+        case .muted(let kinds):
+            mutedByRoom = kinds
+            path.setMuted(muted.union(kinds))
+            onEvent(.videoMuted(kinds.contains(.video)))
+        case .pathLost: onEvent(.pathLost)
+        case .pathRecovered: onEvent(.pathRecovered)
+        case .resumed: path.host.totals.countResume()
         case .failed(let error): path.fail(error)
         }
     }
@@ -160,8 +183,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func updateAudio() throws {
-        guard let peers, let publisher = peers.publisher else { return }
-        try audio.update(path, isWanted: desired.audio, sender: publisher, receiver: peers.subscriber)
+        guard let peers else { return }
+        try audio.update(path, isWanted: desired.audio, sender: peers.publisher, receiver: peers.subscriber)
     }
 
     private func failOnError(_ body: () throws -> Void) {

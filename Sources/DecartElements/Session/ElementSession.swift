@@ -1,8 +1,8 @@
-// One running session of the element: the only place that creates its signalling channels and media transports, which
-// must not know each other.
+// The only place that creates signalling channels and media transports, which must not know each other.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
+import ICE
 import MediaPipeline
 import Synchronization
 import WebRTCTransport
@@ -26,6 +26,7 @@ final class ElementSession: @unchecked Sendable {
     private let queue: SessionQueue
     private let reporter: SessionReporter
     private let media: MediaSlot
+    private let addresses: AddressMonitor.Observation
     /// Numbers media paths across all sessions of the process: an element's next session may begin before the last one
     /// is torn down, and their paths must not be confused.
     private static let attempts = Atomic(0)
@@ -35,6 +36,7 @@ final class ElementSession: @unchecked Sendable {
         let all = Mutex<[Int: any ElementMedia]>([:])
         let wantsAudio = Atomic(false)
         let publishesVideo = Atomic(true)
+        let muted = Mutex<Set<MediaKind>>([])
         var newest: (any ElementMedia)? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
 
@@ -51,14 +53,16 @@ final class ElementSession: @unchecked Sendable {
         let slot = MediaSlot()
         media = slot
         controller = SessionController(
-            configuration: plan.configuration, scheduler: queue,
+            configuration: plan.configuration, scheduler: queue, logger: host.loggers.session,
             makeChannel: { _, path, onEvent throws(SessionError) in
-                try plan.makeChannel(path: path, applicationKey: requestKey(), onEvent: onEvent)
+                try plan.makeChannel(
+                    path: path, applicationKey: requestKey(), logger: host.loggers.signalling, onEvent: onEvent)
             },
             makeMedia: { _, start, onEvent in
                 let attempt = Self.attempts.wrappingAdd(1, ordering: .relaxed).newValue
-                let settings = plan.media(for: start.transport)
-                plan.adapt(to: settings, host)
+                let settings = plan.media(for: start.transport).adapted(
+                    toInput: host.input.encoded.format, output: host.output.encoding)
+                if settings.encodedInput == nil { plan.adapt(to: settings, host) }
                 let onMediaEvent = { @Sendable (event: MediaEvent) in
                     if event == .stopped { slot.all.withLock { $0[attempt] = nil } }
                     onEvent(event)
@@ -73,6 +77,7 @@ final class ElementSession: @unchecked Sendable {
                     }
                 if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
                 if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
+                transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)
                 slot.all.withLock { $0[attempt] = transport }
                 return transport
             },
@@ -83,6 +88,9 @@ final class ElementSession: @unchecked Sendable {
                 }
                 reporter?.report(report)
             })
+        addresses = AddressMonitor.shared.observe(plan.direct.connection.network.endpoint) { [weak controller] in
+            controller?.networkChanged($0)
+        }
     }
 
     /// Applies to all media paths, including later ones. Any thread.
@@ -105,22 +113,50 @@ final class ElementSession: @unchecked Sendable {
         }
     }
 
-    var statistics: PeerConnectionStatistics? { media.newest?.statistics }
+    /// Applies to all media paths, including later ones. Any thread.
+    /// - Parameter endsServiceMute: lifts a mute that the service has requested.
+    func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool) {
+        media.muted.withLock { $0 = muted }
+        controller.mute(muted.contains(.video))
+        queue.async { [media] in
+            let muted = media.muted.withLock { $0 }
+            for path in media.all.withLock({ Array($0.values) }) {
+                path.setMuted(muted, endsServiceMute: endsServiceMute)
+            }
+        }
+    }
+
+    /// Returns the connections of the newest media path, the sending one first, and adds the counters of all paths to
+    /// the element's totals. Waits for the network thread.
+    func readConnections() -> [ConnectionStatistics] {
+        var newest: [ConnectionStatistics] = []
+        for (_, media) in media.all.withLock({ $0.sorted { $0.key < $1.key } }) {
+            newest = media.connections
+            media.path.count(newest)
+        }
+        return newest
+    }
+
+    /// Encoder and decoder of the newest media path.
+    var codecs: CodecStatistics { media.newest?.path.codecs ?? CodecStatistics() }
 
     /// True if the message comes from a media path, which then handles it itself.
-    func claims(_ message: Message) -> Bool { media.all.withLock { Array($0.values) }.contains { $0.claims(message) } }
+    func claims(_ message: Message) -> Bool {
+        media.all.withLock { Array($0.values) }.contains { $0.path.claims(message) }
+    }
 
-    var receivedSize: (width: Int, height: Int)? { media.newest?.receivedSize }
+    var receivedSize: (width: Int, height: Int)? { media.newest?.path.receivedSize }
 
     /// State of our video track on the newest media path, and its SID in a room.
     var publication: (state: VideoTrackStats.Publication, sid: String?) {
-        guard let path = media.newest else { return (.none, nil) }
+        guard let newest = media.newest else { return (.none, nil) }
         guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
-        return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)
+        guard !newest.path.isMuted(.video) else { return (.muted, newest.trackSID) }
+        return newest.path.isPublished ? (.published, newest.trackSID) : (.publishing, nil)
     }
 
     /// RIDs of the simulcast layers that are sent now, highest resolution first.
-    var sentLayers: [String] { media.newest?.sentLayers ?? [] }
+    var sentLayers: [String] { media.newest?.path.sentLayers ?? [] }
 
     /// Runs work on the session's queue, after the work that waits there.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(work) }

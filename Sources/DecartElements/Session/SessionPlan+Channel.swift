@@ -1,6 +1,7 @@
 // The control channel of a session and the API key that opens it.
 import DecartProtocol
 import DecartSession
+import Logging
 import Signalling
 
 extension SessionPlan {
@@ -8,33 +9,41 @@ extension SessionPlan {
     /// the backend, else the configured one.
     /// - Parameter path: the media transport; nil: the service's first messages show which one it uses.
     func makeChannel(
-        path: MediaTransportKind?, applicationKey: String?, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        path: MediaTransportKind?, applicationKey: String?, logger: Logger,
+        onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
         if let fetcher, applicationKey?.isEmpty ?? true {
-            return TokenFetchingChannel(fetcher: fetcher, makeChannel: { channel($0, path, $1) }, onEvent: onEvent)
+            return TokenFetchingChannel(
+                fetcher: fetcher, makeChannel: { channel($0, path, logger, $1) }, onEvent: onEvent)
         }
-        return channel(try freshKey(applicationKey), path, onEvent)
+        return channel(try freshKey(applicationKey), path, logger, onEvent)
     }
 
     private func channel(
-        _ key: APIKey, _ path: MediaTransportKind?, _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
+        _ key: APIKey, _ path: MediaTransportKind?, _ logger: Logger,
+        _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) -> any SignallingChannel {
         let url: ServiceURL
         switch subscribeToken {
         case .room(let name):
             var configuration = ViewerChannel.Configuration()
             configuration.trust = trust
+            configuration.route = route
             configuration.userAgent = DecartElements.userAgent
             return ViewerChannel(
-                url: base.watchStream(key: key, room: name), key: key, configuration: configuration, onEvent: onEvent)
-        case .direct(let sid, let ip, let port): url = base.subscribe(key: key, sid: sid, ip: ip, port: port)
+                url: base.watchStream(key: key, room: name, options: extraItems), key: key,
+                configuration: configuration, onEvent: onEvent)
+        case .direct(let sid, let ip, let port):
+            url = base.subscribe(key: key, sid: sid, ip: ip, port: port, options: extraItems)
         case nil:
             let early: [Option] = path == .webrtc ? [] : [("livekit_early_room_info", "true")]
-            url = base.stream(key: key, model: model, options: early + options)
+            url = base.stream(key: key, model: model, options: early + options + extraItems)
         }
         var configuration = WebSocketChannel.Configuration()
         configuration.trust = trust
+        configuration.route = route
         configuration.userAgent = DecartElements.userAgent
+        configuration.logger = logger
         return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
     }
 
@@ -69,7 +78,7 @@ extension SessionPlan {
         }
     }
 
-    static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust) throws(ProtocolError)
+    static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust, _ route: NetworkRoute) throws(ProtocolError)
         -> APIKeyFetcher?
     {
         guard let text = settings.apiKeyURL else { return nil }
@@ -77,6 +86,7 @@ extension SessionPlan {
         let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
         var configuration = APIKeyFetcher.Configuration()
         configuration.trust = trust
+        configuration.route = route
         configuration.userAgent = DecartElements.userAgent
         return APIKeyFetcher(url: url, headers: headers, configuration: configuration)
     }

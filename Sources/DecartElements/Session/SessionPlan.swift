@@ -1,6 +1,7 @@
 // Everything that a start of the element needs, derived from the settings.
 import DecartProtocol
 import DecartSession
+import GStreamerKit
 import ICE
 import MediaPipeline
 import Signalling
@@ -13,11 +14,15 @@ struct SessionPlan: Sendable {
     var model: DecartModel
     /// Further query items of the control channel.
     var options: [Option]
+    /// The user's own query items, for the URLs of viewers too.
+    var extraItems: [Option]
     /// Read from property, environment or file; nil if only the application or `fetcher` provides keys.
     var key: APIKey?
     /// Backend that issues short-lived keys.
     var fetcher: APIKeyFetcher?
     var trust: TLSTrust
+    /// The way of the control channel, of HTTP requests, and of TURN over TCP and TLS.
+    var route: NetworkRoute
     var configuration: SessionConfiguration
     /// Another session to watch; nil: the element starts a session of its own.
     var subscribeToken: SubscribeToken?
@@ -28,6 +33,8 @@ struct SessionPlan: Sendable {
     var size: CurrentFrameSize
     /// Warns that `codec=auto` lacks the codec that the service prefers.
     var codecWarning: String?
+    /// Warns that the model is not known to support `speed=fast`.
+    var speedWarning: String?
     /// Warns of properties that a viewer ignores.
     var viewerWarning: String?
     /// Format of the output, unless downstream's caps fix another one.
@@ -43,11 +50,22 @@ extension SessionPlan {
             subscribeToken = try settings.subscribeToken.map { token throws(ProtocolError) in
                 try SubscribeToken(token.reveal())
             }
-            base = try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
+            base = try Self.base(settings)
             model = try DecartModel(named: settings.model)
-            options = try Self.options(settings, model)
+            options = Self.options(settings)
+            extraItems =
+                try settings.queryItems.map { items throws(ProtocolError) in
+                    try QueryItems.parse(items.reveal())
+                } ?? []
+            if settings.speed == .fast, !model.supportsFastSpeed, subscribeToken == nil {
+                speedWarning =
+                    "The model \(model.name) is not known to support speed=fast; the service may ignore or refuse it."
+            }
+            try Self.checkDecoder(settings)
             trust = settings.caFile.map { .only(file: $0) } ?? .system
-            fetcher = try Self.fetcher(settings, trust)
+            let network = try Self.network(settings)
+            route = try Self.route(settings, network.endpoint)
+            fetcher = try Self.fetcher(settings, trust, route)
             key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
             let asked = try Self.content(settings, model)
             let content = subscribeToken == nil ? asked : SessionContent()
@@ -56,7 +74,13 @@ extension SessionPlan {
                 connectionTimeout: settings.connectionTimeout)
             configuration.keepsMediaWhileReconnecting = true
             configuration.maximumDuration = settings.maximumDuration
+            configuration.limitWait = settings.longestLimitWait
+            // A viewer's session is another's to renew, and a token that limits sessions opens no second one.
+            if subscribeToken == nil, hasKeyHandler || fetcher != nil {
+                configuration.renewBefore = settings.renewBefore
+            }
             configuration.transport = settings.transport
+            configuration.sendsFrameTiming = settings.timestamps == .capture
             // The output's format must be fixed before `auto` has found the transport. It is that of a room, which the
             // service uses today.
             let format = try Self.format(settings, model)
@@ -65,8 +89,10 @@ extension SessionPlan {
             let servers = try Self.servers(settings, isLoopback: base.isLoopback)
             direct = try Self.media(settings, model, .webrtc, servers, size)
             room = try Self.media(settings, model, .livekit, servers, size)
+            direct.connection.use(network, route, settings.serverTrust)
+            room.connection.use(network, route, settings.serverTrust)
             room.room = RoomAccess(
-                trust: settings.serverTrust, allowsInsecure: settings.insecure,
+                trust: settings.serverTrust, route: route, allowsInsecure: settings.insecure,
                 openTimeout: settings.connectionTimeout, prefersSingle: settings.singleConnection)
             if settings.transport == .auto {
                 configuration.knownTransport = TransportCache.shared.transport(of: service)
@@ -112,30 +138,97 @@ extension SessionPlan {
                 size: size, framerate: min(format.framerate, settings.maxFramerate(transport)),
                 bitrate: settings.startBitrate(transport), encoder: settings.encoder),
             format: format, followsReceived: settings.outputSize == .received)
+        media.video.bitrateProperty = try bitrateProperty(settings)
+        media.decoder = settings.decoder
         media.label = settings.trackLabel
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = settings.simulcast && transport == .livekit && settings.videoCodec(transport) != .vp9
         media.connection.codec = settings.videoCodec(transport)
         media.connection.bitrateRange = range
         media.connection.startBitrate = settings.startBitrate(transport)
+        media.connection.adaptsBitrate = settings.congestionControl == .auto
         media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
         media.connection.jitterBufferLatency = settings.latency
         media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
         media.connection.iceServers = servers
-        media.connection.openTunnel = RelayTunnels.opener(trusting: settings.serverTrust)
         return media
     }
 
-    private static func options(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError) -> [Option] {
+    private static func network(_ settings: TransformSettings) throws(ProtocolError) -> ICENetwork {
+        func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidOptions, reason) }
+        var network = ICENetwork()
+        let (first, last) = (settings.minimumRTPPort, settings.maximumRTPPort)
+        if first > 0 || last > 0 {
+            guard first > 0, last > 0 else {
+                throw refuse("min-rtp-port and max-rtp-port belong together: set both, or neither.")
+            }
+            guard first <= last, let first = UInt16(exactly: first), let last = UInt16(exactly: last) else {
+                throw refuse("min-rtp-port \(first) is above max-rtp-port \(last). Exchange them.")
+            }
+            network.ports = first...last
+        }
+        if let text = settings.localAddress {
+            guard let endpoint = LocalEndpoint(text) else {
+                throw refuse(
+                    "local-address is neither an address nor the name of an interface. "
+                        + "Set for example 192.0.2.7 or eth0; link-local addresses cannot be used.")
+            }
+            network.endpoint = endpoint
+        }
+        return network
+    }
+
+    private static func route(
+        _ settings: TransformSettings, _ endpoint: LocalEndpoint?
+    ) throws(ProtocolError) -> NetworkRoute {
+        NetworkRoute(
+            proxy: try settings.httpProxy.map { text throws(ProtocolError) in try ProxyURL(text) },
+            source: endpoint.map { endpoint in
+                NetworkRoute.Source(absence: endpoint.absence) { endpoint.addresses() }
+            })
+    }
+
+    private static func base(_ settings: TransformSettings) throws(ProtocolError) -> ServiceURL {
+        do throws(ProtocolError) {
+            return try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
+        } catch {
+            guard settings.ownBaseURL == nil else { throw error }
+            throw ProtocolError(error.code, "\(error.message) The URL is that of the environment, DECART_BASE_URL.")
+        }
+    }
+
+    /// Refuses a decoder that decodes none of the codecs that the session may use.
+    private static func checkDecoder(_ settings: TransformSettings) throws(ProtocolError) {
+        guard let decoder = settings.decoder else { return }
+        var problem: GStreamerError?
+        for codec in settings.videoCodecs {
+            do throws(GStreamerError) {
+                _ = try codec.decoder(named: decoder)
+                return
+            } catch {
+                problem = problem ?? error
+            }
+        }
+        guard let problem else { return }
+        throw ProtocolError(.invalidOptions, "\(problem.message.capitalizedFirst).")
+    }
+
+    private static func bitrateProperty(_ settings: TransformSettings) throws(ProtocolError) -> BitrateProperty? {
+        guard let text = settings.encoderBitrateProperty else { return nil }
+        guard let property = BitrateProperty(parsing: text) else {
+            throw ProtocolError(
+                .invalidOptions,
+                "encoder-bitrate-property must be the name of a property of the encoder, with :bit or :kbit for its "
+                    + "unit: NAME, NAME:bit or NAME:kbit.")
+        }
+        return property
+    }
+
+    private static func options(_ settings: TransformSettings) -> [Option] {
         var options: [Option] = []
         if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
         if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
-        if settings.speed == .fast {
-            guard model.supportsFastSpeed else {
-                throw ProtocolError(.invalidOptions, "The model \(model.name) does not support speed=fast.")
-            }
-            options.append(("speed", "fast"))
-        }
+        if settings.speed == .fast { options.append(("speed", "fast")) }
         return options
     }
 
@@ -183,5 +276,13 @@ extension SessionPlan {
             throw ProtocolError(.invalidOptions, "stun-server or turn-servers: \(error)")
         }
         return servers
+    }
+}
+
+extension PeerConnectionConfiguration {
+    fileprivate mutating func use(_ network: ICENetwork, _ route: NetworkRoute, _ trust: TLSTrust) {
+        self.network = network
+        openTunnel = RelayTunnels.opener(trusting: trust, route)
+        tunnelsTCP = route.proxy != nil
     }
 }

@@ -1,4 +1,4 @@
-// What holds for settings that the user leaves open, by transport and codec.
+// Defaults of unset settings, by transport and codec.
 import DecartProtocol
 import DecartSession
 import Signalling
@@ -30,10 +30,12 @@ extension TransformSettings {
         return min(minBitrate, maximum)...maximum
     }
 
-    /// Keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds later.
+    /// The default keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds
+    /// later. Without congestion control it is the bitrate of the whole session.
     func startBitrate(_ transport: MediaTransportKind) -> Int {
         let range = bitrateRange(transport)
-        return min(range.upperBound, max(range.lowerBound, 1_500_000))
+        let usual = congestionControl == .off ? range.upperBound : 1_500_000
+        return min(range.upperBound, max(range.lowerBound, initialBitrate > 0 ? initialBitrate : usual))
     }
 
     func maxFramerate(_ transport: MediaTransportKind) -> Int {
@@ -47,6 +49,8 @@ extension TransformSettings {
     var trackLabel: TrackLabel { TrackLabel(name: trackName, source: trackSource) }
 
     var maximumDuration: Duration? { maxSessionDuration > .zero ? maxSessionDuration : nil }
+
+    var longestLimitWait: Duration? { limitWait < 0 ? nil : .seconds(limitWait) }
 
     var retryPolicy: RetryPolicy {
         RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: retryDelayMax)

@@ -13,16 +13,22 @@ extension DecartTransform {
             if TransformProperties.promptProperties.contains(name) { $0.changedPromptProperties.insert(name) }
         }
         switch name {
-        case "fit": applyGeometry()
+        case "fit":
+            applyGeometry()
+            warnOfRawProperty(name)
         case "orientation": applyOrientation()
-        case "fallback": applyFallback()
-        case "mute-video": applyMute()
+        case "fallback":
+            applyFallback()
+            warnOfRawProperty(name)
+        case "mute-video", "standby": applyMute(endsServiceMute: value.bool == false)
+        case "mute-mode": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
         case "publish-audio": updatePublishedAudio()
         case "publish-video": updatePublishedVideo()
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.run != nil) }
             if isRunning { input?.processing.change(to: text) }
+            warnOfRawProperty(name)
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.run?.session, $0.settings.maximumDuration) }
@@ -34,10 +40,13 @@ extension DecartTransform {
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "stats": return GValueBox(structure: statistics())
+        case "last-sample": return state.withLock(\.output)?.lastSample ?? GValueBox.noSample
         default:
             return state.withLock {
                 TransformProperties.settings.value(name, in: $0.settings)
                     ?? SessionSnapshot.properties.value(name, in: $0.snapshot)
+                    ?? QualityJudge.Verdict.properties.value(name, in: $0.quality.verdict)
+                    ?? BitrateSteering.properties.value(name, in: $0.steering)
             }
         }
     }
@@ -53,20 +62,22 @@ extension DecartTransform {
     }
 
     private func statistics() -> Structure {
-        let (input, output, snapshot, run) = state.withLock { ($0.input, $0.output, $0.snapshot, $0.run) }
+        let (input, output, run, label) = state.withLock { ($0.input, $0.output, $0.run, $0.settings.trackLabel) }
         let session = run?.session
-        let transport = session?.statistics
-        let stats = TransformStatistics.structure(
-            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
-            output: output?.counters ?? OutputCounters(),
-            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot,
-            transport: transport,
-            receivedSize: session?.receivedSize, glassToGlassTime: run?.timing?.glassToGlassTime)
-        let (facts, label) = state.withLock { ($0.facts, $0.settings.trackLabel) }
+        let connections = session?.readConnections() ?? []
         let (publication, sid) = session?.publication ?? (.none, nil)
-        facts.write(to: stats, label, publication, sid: sid, bytes: transport?.bytesSent)
-        stats["track-layers"] = GValueBox((session?.sentLayers ?? []).joined(separator: " "))
-        return stats
+        // The clock is read under the lock: a state must not begin after it.
+        let (snapshot, history, now) = state.withLock { ($0.snapshot, $0.history, MonotonicTime.now) }
+        return TransformStatistics.structure(
+            TransformStatistics.Sources(
+                input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
+                output: output?.counters ?? OutputCounters(), audio: (audio.gate.counters, audio.counters),
+                snapshot: session == nil ? nil : snapshot, history: history, totals: totals.sum,
+                resumes: totals.resumes,
+                connections: connections, codecs: session?.codecs ?? CodecStatistics(),
+                receivedSize: session?.receivedSize, timing: run?.timing,
+                track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now), label: label,
+                publication: publication, sid: sid, layers: session?.sentLayers ?? [], now: now))
     }
 
     // MARK: Properties that apply at once
@@ -92,9 +103,15 @@ extension DecartTransform {
     }
 
     /// Applies only while the element runs, as does `applyStatisticsInterval`.
-    func applyMute() {
-        let (isMuted, input, isRunning) = state.withLock { ($0.settings.muteVideo, $0.input, $0.run != nil) }
-        if isRunning { input?.setMuted(isMuted, element: handle) }
+    /// - Parameter endsServiceMute: lifts a mute that the service has requested.
+    func applyMute(endsServiceMute: Bool = false) {
+        let (settings, input, session) = state.withLock { ($0.settings, $0.input, $0.run?.session) }
+        guard let input, let session else { return }
+        // There are no black frames for an encoded input.
+        let silent = settings.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
+        input.gate.set(withheld: silent.contains(.video))
+        input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
+        session.setMuted(silent, endsServiceMute: endsServiceMute)
     }
 
     func applyStatisticsInterval() {

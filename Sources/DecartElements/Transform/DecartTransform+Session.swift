@@ -11,7 +11,10 @@ import WebRTCTransport
 extension DecartTransform {
     func changed(_ snapshot: SessionSnapshot, _ reporter: SessionReporter) {
         let before = state.withLock { state in
-            defer { state.snapshot = snapshot }
+            defer {
+                state.snapshot = snapshot
+                state.history.changed(to: snapshot, now: MonotonicTime.now)
+            }
             return state.snapshot
         }
         let changes = snapshot.changes(since: before)
@@ -19,7 +22,6 @@ extension DecartTransform {
         if snapshot.transport == .livekit, let warning = takeCodecWarning() {
             warn(SessionError(.invalidOptions, warning, stage: .media))
         }
-        if before.state != snapshot.state { Self.log(.info, element, "session is \(snapshot.state.rawValue)") }
         // The application may end the session in each of these calls.
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
@@ -45,11 +47,14 @@ extension DecartTransform {
             handle.unowned.postError(ElementProblem(error, sessionID: id))
         case .warning(let error): warn(error)
         case .promptResult(let result): post(result, reporter)
+        case .renewed(let time):
+            state.withLock { $0.history.renewed() }
+            let element = handle.unowned
+            element.post(Message.element(element, SessionMessages.renewed(after: time)))
         case .ending(let left):
             let element = handle.unowned
             element.post(Message.element(element, SessionMessages.ending(left: left)))
-        case .note(let text): Self.log(.debug, handle.unowned, text)
-        case .transportDetected: break
+        case .note, .transportDetected: break
         }
     }
 
@@ -71,29 +76,29 @@ extension DecartTransform {
         }
     }
 
+    /// Any thread that keeps the element alive.
     func warn(_ error: SessionError) {
         handle.unowned.postWarning(ElementProblem(error, sessionID: state.withLock(\.snapshot.sessionID)))
     }
 
-    /// Called on the session's queue.
-    func encoderWasMade(_ encoder: Element) {
+    func encoderWasMade(_ encoder: Element, followsBitrate: Bool) {
         handle.unowned.emit("encoder-setup", [GValueBox(object: encoder)])
-        guard !VideoEncoderBin.followsBitrate(encoder) else { return }
+        guard !followsBitrate else { return }
         let description = state.withLock { state -> String? in
             guard let run = state.run, !run.hasWarnedOfEncoder else { return nil }
             state.run?.hasWarnedOfEncoder = true
             return state.settings.encoder
         }
         guard let description else { return }
-        warn(
-            SessionError(
-                .invalidOptions,
-                "The encoder '\(description)' ignores the bitrate target and may send more than the network carries. "
-                    + "Use one of \(VideoEncoderBin.followingEncoders.joined(separator: ", ")), "
-                    + "or set its bitrate in the property encoder.", stage: .configuration))
+        let text =
+            "The bitrate property of the encoder '\(description)' is unknown, so the encoder keeps its own bitrate and "
+            + "may send more than the network carries. Name the property in encoder-bitrate-property (NAME:bit or "
+            + "NAME:kbit), or set the encoder's bitrate to the property target-bitrate whenever that changes."
+        LogCategories.media(.warning, handle.unowned, text)
+        warn(SessionError(.invalidOptions, text, stage: .configuration))
     }
 
-    /// Keeps a child's error from the pipeline if the session can handle it.
+    /// Keeps a child's error from the pipeline if the session can handle it. Called on the thread that posts.
     ///
     /// Drops the children's STATE_CHANGED messages: there are dozens at each start, no application needs them, and
     /// before GStreamer 1.26 a bus can lose a message, and leak the element that it references, while more than 32

@@ -1,6 +1,6 @@
 // `decarttransform`: sends raw video through one session with the service and outputs the transformed video.
 //
-// Locks: in this file none is held while another is taken, except that `state` is held while `InputChain.reset` takes
+// Locks: in this class none is held while another is taken, except that `state` is held while `InputChain.reset` takes
 // its own. Nothing is emitted, posted or set under a lock.
 import DecartProtocol
 import DecartSession
@@ -18,8 +18,10 @@ final class DecartTransform: ElementImplementation {
         classification: "Filter/Effect/Video/Network",
         summary: "Sends live video to Decart's realtime service over WebRTC and gives the transformed video back",
         author: "The gst-decart authors",
+        documentation: "file:///usr/share/doc/gstreamer1.0-decart/PROPERTIES.md#decarttransform",
         pads: [
-            PadTemplate(name: "sink", direction: .sink, presence: .always, caps: InputChain.caps),
+            PadTemplate(
+                name: "sink", direction: .sink, presence: .always, caps: "\(InputChain.caps); \(EncodedInput.caps)"),
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "audio_sink", direction: .sink, presence: .request, caps: AudioInput.caps),
             PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
@@ -38,11 +40,14 @@ final class DecartTransform: ElementImplementation {
         var changedPromptProperties: Set<String> = []
         /// Shown until the element is in READY again.
         var snapshot = SessionSnapshot()
-        /// New at each start; shown until the next one.
-        var facts = VideoTrackStats()
+        var history = SessionHistory(now: MonotonicTime.now)
+        var quality = QualityJudge()
+        var steering = BitrateSteering()
         var input: InputChain?
+        /// Set with `input`.
+        var memory: InputMemory?
         var output: VideoOutput?
-        /// Set while the element runs: from READY to PAUSED until PAUSED to READY.
+        /// Set while the element runs.
         var run: Run?
         /// Error from building the children, posted when the element goes to READY.
         var buildError: GStreamerError?
@@ -52,7 +57,7 @@ final class DecartTransform: ElementImplementation {
         var lostAt: Duration?
     }
 
-    /// What exists while the element runs.
+    /// State of one run, from READY→PAUSED to PAUSED→READY.
     struct Run {
         let session: ElementSession
         /// Size of the frames that are sent.
@@ -64,6 +69,12 @@ final class DecartTransform: ElementImplementation {
         var codecWarning: String?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
+        /// The session starts with the first keyframe of an encoded input, whose format it negotiates.
+        var awaitsInput = false
+        /// Format of the last keyframe of an encoded input.
+        var sentFormat: EncodedVideoFormat?
+        /// Sizes that an encoded input may have, in either orientation.
+        let sizes: [VideoFormat]
         /// The first EOS has come.
         var isDraining = false
     }
@@ -71,23 +82,25 @@ final class DecartTransform: ElementImplementation {
     let handle: ElementHandle
     let statisticsTimer = PeriodicTimer("decart-statistics")
     let audio: AudioTrack
+    let trackStats = VideoTrackStats()
+    let totals = ElementTotals()
 
     // MARK: Pads
 
     private init(_ handle: ElementHandle) {
         self.handle = handle
         let pacing = InputPacing()
-        audio = AudioTrack(element: handle, pacing: pacing, log: Self.log)
+        audio = AudioTrack(element: handle, pacing: pacing, log: LogCategories.media)
         let bin = handle.unowned
         bin.suppressSourceAndSinkFlags()
         if let source = handle.makePad(template: "src") {
-            let output = VideoOutput(pad: source, element: handle, log: Self.log)
+            let output = VideoOutput(pad: source, element: handle, log: LogCategories.media)
             state.withLock { $0.output = output }
             bin.add(source)
         }
         guard let sink = handle.makeGhostPad(template: "sink") else { return }
         do {
-            let input = try InputChain(pacing: pacing)
+            let input = try InputChain(pacing: pacing, sink: sink)
             let target = try input.install(in: bin)
             sink.setTarget(target)
             bin.add(sink)
@@ -95,8 +108,10 @@ final class DecartTransform: ElementImplementation {
                 input?.gate.countDropped()
                 self?.reportLoss(of: nil)
             }
-            guardInput(sink, target, input)
-            state.withLock { $0.input = input }
+            let memory = InputMemory(sink: sink, entry: target)
+            guardInput(sink, target, input, memory)
+            answerCaps(sink, memory)
+            state.withLock { ($0.input, $0.memory) = (input, memory) }
         } catch {
             bin.add(sink)
             state.withLock { $0.buildError = error }
@@ -109,9 +124,11 @@ final class DecartTransform: ElementImplementation {
         return pad
     }
 
-    /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set.
+    /// Turns the session's audio on while `audio_sink` exists and `publish-audio` is set, and for a viewer.
     func updatePublishedAudio() {
-        let (session, isPublished) = state.withLock { ($0.run?.session, $0.settings.publishAudio) }
+        let (session, isPublished) = state.withLock {
+            ($0.run?.session, $0.settings.publishAudio || $0.settings.subscribeToken != nil)
+        }
         session?.setAudio(isPublished && audio.isWanted)
     }
 
@@ -127,13 +144,18 @@ final class DecartTransform: ElementImplementation {
         state.withLock(\.run?.session)?.async { [weak self] in self?.audio.hideIfUnwanted() }
     }
 
-    private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain) {
+    private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain, _ memory: InputMemory) {
         // The closure retains the queue's pad and holds its own pad unretained, to avoid a cycle.
         let own = sink.unowned
         sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own, target] item in
             guard let self, let input else { return .drop }
             switch item {
             case .buffer(let buffer):
+                if memory.isUnusable { return .drop }
+                if input.encoded.isOn {
+                    self.takeEncoded(buffer, own, input)
+                    return .drop
+                }
                 input.frameArrived()
                 switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
                 case .passes: return .pass
@@ -142,16 +164,32 @@ final class DecartTransform: ElementImplementation {
                     self.reportLoss(of: buffer)
                     return .drop
                 }
-            case .event(let event): return self.takeInput(event, input, queue: target)
+            case .event(let event): return self.takeInput(event, input, memory, queue: target)
             case .query: return .pass
             }
         }
     }
 
     /// Called on upstream's streaming thread.
-    private func takeInput(_ event: Event, _ input: InputChain, queue: Pad) -> ProbeVerdict {
+    private func prepare(_ memory: InputMemory, for caps: Caps) -> Bool {
+        do throws(GStreamerError) {
+            try memory.prepare(for: caps, in: handle.unowned)
+            return true
+        } catch {
+            handle.unowned.postError(ElementProblem(.coreMissingPlugin, "\(error.message.capitalizedFirst)."))
+            return false
+        }
+    }
+
+    /// Called on upstream's streaming thread.
+    private func takeInput(
+        _ event: Event, _ input: InputChain, _ memory: InputMemory, queue: Pad
+    ) -> ProbeVerdict {
+        if let caps = event.caps, !prepare(memory, for: caps) { return .drop }
         input.arrived(event)
         switch event.kind {
+        // The elements behind the pad are for raw video and do not get other caps.
+        case .caps: if let caps = event.caps, take(caps, input) { return .drop }
         case .segment: input.gate.take(segment: event)
         case .flushStart: input.gate.set(flushing: true)
         case .flushStop:
@@ -196,7 +234,7 @@ final class DecartTransform: ElementImplementation {
     /// Posts a QOS message for a dropped frame of a live input: the first at once, then at most five per second,
     /// because a wait in the service's queue may last long. Each message carries the totals so far.
     /// - Parameter frame: nil if the queue does not report which frame it dropped.
-    private func reportLoss(of frame: Buffer?) {
+    func reportLoss(of frame: Buffer?) {
         let now = MonotonicTime.now
         let input = state.withLock { state -> InputChain? in
             if let last = state.lostAt, now - last < .milliseconds(200) { return nil }
@@ -242,9 +280,13 @@ final class DecartTransform: ElementImplementation {
             end()
             let result = chainUp()
             audio.reset()
+            state.withLock(\.memory)?.remove(from: handle.unowned)
             state.withLock { state in
                 state.input?.reset()
                 state.snapshot = SessionSnapshot()
+                state.history.changed(to: state.snapshot, now: MonotonicTime.now)
+                state.quality.reset()
+                state.steering = BitrateSteering()
                 state.tags = TaggedOrientation()
             }
             return result
@@ -277,22 +319,41 @@ final class DecartTransform: ElementImplementation {
         let needed =
             ["rtpbin", "capssetter", "rtprtxsend", "rtprtxreceive"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
-            handle.unowned.postError(Self.missing("'\(lacking)'"))
+            refuse(Self.missing("'\(lacking)'"))
             return false
         }
-        let sends = settings.subscribeToken == nil
+        let (input, output) = state.withLock { ($0.input, $0.output) }
+        output?.readDownstream()
+        // A side that is linked to encoded video needs no codec.
+        let needsEncoder =
+            settings.subscribeToken == nil && settings.encoder.isEmpty && input?.encoded.isExpected != true
+        let needsDecoder = output?.encoding == nil
         let lacking = codecs.first {
-            $0.installedDecoder == nil || ($0.installedEncoder == nil && settings.encoder.isEmpty && sends)
+            ($0.installedDecoder == nil && needsDecoder) || ($0.installedEncoder == nil && needsEncoder)
         }
         if let codec = lacking {
-            handle.unowned.postError(
+            refuse(
                 Self.missing(
                     "\(codec.encodingName) needs an encoder (\(codec.encoders.joined(separator: " or "))) "
                         + "and a decoder (\(codec.decoders.joined(separator: " or ")))"))
             return false
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
+        for codec in codecs {
+            if needsDecoder, let name = settings.decoder ?? codec.installedDecoder { Self.load(name) }
+            if needsEncoder, let name = codec.installedEncoder { Self.load(name) }
+        }
         return true
+    }
+
+    /// Makes the first element of a factory, so that the media path does not: the plugin of libav takes 65 ms to load,
+    /// on the way to the first frame, and its libraries hold the loader's lock, for which other threads may wait.
+    private static func load(_ factory: String) { _ = try? Element(factory: factory) }
+
+    /// Posts the error because of which no session can start.
+    private func refuse(_ problem: ElementProblem) {
+        LogCategories.session(.warning, handle.unowned, "the session failed: \(problem.text)")
+        handle.unowned.postError(problem)
     }
 
     static func missing(_ what: String) -> ElementProblem {
@@ -307,28 +368,37 @@ final class DecartTransform: ElementImplementation {
         let plan: SessionPlan
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
+            output.readDownstream()
+            if output.encoding != nil, let conflict = settings.conflictWithEncodedOutput {
+                throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)
+            }
         } catch {
-            handle.unowned.postError(ElementProblem(error, sessionID: nil))
+            refuse(ElementProblem(error, sessionID: nil))
             return false
         }
         prepare(input, output, plan, settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
-        let facts = VideoTrackStats()
+        trackStats.begin()
         let host = MediaHost(
-            element: handle, input: input, output: output, audio: audio, facts: facts, log: Self.log, timing: timing,
-            onEncoder: { [weak self] in self?.encoderWasMade($0) })
+            element: handle, input: input, output: output, audio: audio, trackStats: trackStats, totals: totals,
+            loggers: SessionLoggers(handle.unowned.name), timing: timing,
+            onEncoder: { [weak self] in self?.encoderWasMade($0, followsBitrate: $1) },
+            onTarget: { [weak self] in self?.steer($0) }, onOverload: { [weak self] in self?.report($0) })
         let session = ElementSession(
             plan: plan, host: host,
             requestKey: { [weak self] in self?.handle.unowned.emit("request-api-key")?.string },
             onChange: { [weak self] in self?.changed($0, $1) },
             onReport: { [weak self] in self?.report($0, $1) })
         state.withLock {
-            $0.run = Run(session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning)
-            $0.facts = facts
+            $0.run = Run(
+                session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
+                awaitsInput: settings.autoConnect && settings.subscribeToken == nil && input.encoded.isExpected,
+                sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
         // Both properties may have changed meanwhile; any change from here on finds the session.
         updatePublishedAudio()
         updatePublishedVideo()
+        if let warning = plan.speedWarning { warn(SessionError(.invalidOptions, warning, stage: .configuration)) }
         if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
         return true
     }
@@ -336,7 +406,8 @@ final class DecartTransform: ElementImplementation {
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings)
     {
         let size = plan.size
-        audio.start(latency: ClockTime(settings.latency.clockTime)) { [weak output] in
+        audio.start(latency: ClockTime(settings.latency.clockTime), isViewer: plan.subscribeToken != nil) {
+            [weak output] in
             output?.timeline ?? OutputTimeline()
         }
         input.gate.prepare()
@@ -369,9 +440,10 @@ final class DecartTransform: ElementImplementation {
         applyMute()
         applyStatisticsInterval()
         let (session, connects, input, processor) = state.withLock {
-            ($0.run?.session, $0.settings.autoConnect, $0.input, $0.settings.processor)
+            ($0.run?.session, $0.settings.autoConnect && $0.run?.awaitsInput == false, $0.input, $0.settings.processor)
         }
         input?.processing.start(processor, element: handle)
+        if let session { watchQuality(of: session) }
         if connects { session?.controller.start() }
     }
 

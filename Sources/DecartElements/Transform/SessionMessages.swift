@@ -3,6 +3,7 @@
 import DecartProtocol
 import DecartSession
 import GStreamerKit
+import MediaPipeline
 
 enum SessionMessages {
     /// Element message `decart-state`: the whole state, posted whenever a part of it changes. It omits the subscribe
@@ -45,6 +46,32 @@ enum SessionMessages {
         return structure
     }
 
+    /// Element message `decart-session-renewed`: another session has replaced the running one before its end.
+    static func renewed(after time: Duration) -> Structure {
+        let structure = Structure("decart-session-renewed")
+        structure["seconds"] = GValueBox(double: time / .seconds(1))
+        return structure
+    }
+
+    /// Element message `decart-quality`, posted when the verdict changes.
+    static func quality(_ verdict: QualityJudge.Verdict) -> Structure {
+        let structure = Structure("decart-quality")
+        structure["quality"] = GValueBox(verdict.quality.rawValue)
+        structure["limiting-factor"] = GValueBox(verdict.factor.rawValue)
+        return structure
+    }
+
+    /// Element message `decart-input-overload`: an encoded input sends more than can be sent on.
+    static func overload(_ overload: EncodedOverload) -> Structure {
+        let structure = Structure("decart-input-overload")
+        structure["reason"] = GValueBox(overload.reason.rawValue)
+        structure["bitrate"] = GValueBox(uint: overload.bitrate)
+        structure["target-bitrate"] = GValueBox(uint: overload.target)
+        structure["framerate"] = GValueBox(double: overload.framerate)
+        structure["max-framerate"] = GValueBox(uint: overload.maximumFramerate)
+        return structure
+    }
+
     static func milliseconds(_ result: PromptResult) -> Int { Int(clamping: result.elapsed.clockTime / 1_000_000) }
 
     /// PROGRESS with code `connect`: START, UPDATE ("In queue, 3 of 12"), then exactly one of COMPLETE, ERROR and
@@ -55,6 +82,9 @@ enum SessionMessages {
         switch (was, tries) {
         case (false, true): return (.start, now.state == .connecting ? "Connecting" : "Reconnecting")
         case (true, true):
+            if now.serviceStatus == .waitingForSession, before.serviceStatus != .waitingForSession {
+                return (.update, "Waiting for a session of the account to end")
+            }
             guard now.queue != before.queue, let queue = now.queue else { return nil }
             return (.update, "In queue, \(queue.position)" + (queue.size.map { " of \($0)" } ?? ""))
         case (true, false):

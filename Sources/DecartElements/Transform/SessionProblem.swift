@@ -29,7 +29,7 @@ extension ElementProblem {
         case .webSocket, .connectionTimeout, .network: return .resourceOpenReadWrite
         case .server, .processing, .insufficientCredits, .moderationViolation: return .resourceFailed
         case .modelNotFound: return .resourceNotFound
-        case .queue: return .resourceBusy
+        case .queue, .concurrencyLimit: return .resourceBusy
         }
     }
 }

@@ -31,6 +31,10 @@ extension SessionSnapshot: PropertyStorage {
             blurb: "Seconds that the client token allows this session (0 = unlimited or unknown)"
         ) { Int(clamping: $0.granted?.components.seconds ?? 0) },
         .boolean(
+            "muted-by-service", nick: "Muted by service",
+            blurb: "The service has muted the video track; setting mute-video or standby to false ends that",
+            \.isMutedByService),
+        .boolean(
             "is-connected", nick: "Is connected", blurb: "connection-state is connected or generating",
             \.state.isConnected),
         .boolean(
@@ -54,6 +58,7 @@ extension SessionSnapshot: PropertyStorage {
         if queue?.position != before.queue?.position { names.append("queue-position") }
         if queue?.size != before.queue?.size { names.append("queue-size") }
         if generationSeconds != before.generationSeconds { names.append("generation-seconds") }
+        if isMutedByService != before.isMutedByService { names.append("muted-by-service") }
         if sessionID != before.sessionID { names.append("session-id") }
         if granted != before.granted { names.append("session-duration") }
         return names
@@ -84,6 +89,7 @@ extension ServiceStatus: PropertyEnumeration {
         case .unknown: "No status yet"
         case .enteringQueue: "Busy: the session waits in the queue"
         case .ready: "Ready"
+        case .waitingForSession: "The account's sessions are all in use: waits for one to end"
         }
     }
 }

@@ -2,6 +2,7 @@
 // holds.
 import DecartProtocol
 import DecartSession
+import MediaPipeline
 import GStreamerKit
 
 enum TransformProperties {
@@ -21,19 +22,28 @@ enum TransformProperties {
     ]
 
     static let specs =
-        settings.specs + SessionSnapshot.properties.specs + [
+        settings.specs + SessionSnapshot.properties.specs + QualityJudge.Verdict.properties.specs
+        + BitrateSteering.properties.specs + [
             PropertySpec(
                 "stats", nick: "Statistics",
                 blurb: "Counters, times in ns, bitrates in bit/s; -1 = unknown. Readable in any state",
-                .structure, access: .readOnly)
+                .structure, access: .readOnly),
+            PropertySpec(
+                "last-sample", nick: "Last sample",
+                blurb: "Last video frame that left src, with its caps (NULL = none since the start)", .sample,
+                access: .readOnly),
         ]
 
     static let settings = PropertyTable<TransformSettings>([
         // MARK: Service
-        .string(
-            "base-url", \.baseURL, nick: "Base URL",
-            blurb: "Service URL: wss:// or https://; ws:// and http:// only for this machine or with insecure=true",
-            shown: URLRedaction.redacted),
+        Property(
+            PropertySpec(
+                "base-url", nick: "Base URL",
+                blurb:
+                    "Service URL; ws:// and http:// only for this machine or with insecure=true (NULL = DECART_BASE_URL)",
+                .string(default: ServiceURL.defaultBase)),
+            get: { GValueBox(URLRedaction.redacted($0.baseURL)) },
+            set: { $0.ownBaseURL = $1.string }),
         .boolean(
             "insecure", \.insecure, nick: "Insecure",
             blurb: "Allow an unencrypted base-url to another machine (the API key travels in clear)"),
@@ -70,6 +80,13 @@ enum TransformProperties {
         .enumeration(
             "resolution", \.resolution, nick: "Resolution",
             blurb: "Resolution to request from the service; output-size decides what leaves the element"),
+        Property(
+            PropertySpec(
+                "query-items", nick: "Query items",
+                blurb: "Further query items of the service's URL: \"a=b&c=d\", percent-encoded (unset = none)",
+                .privateString),
+            get: { $0.queryItems.map { GValueBox($0.reveal()) } },
+            set: { $0.queryItems = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
         .enumeration(
             "speed", \.speed, nick: "Speed", blurb: "Speed to request from the service; not every model has both"),
 
@@ -99,9 +116,10 @@ enum TransformProperties {
         .boolean(
             "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt", mutability: .playing),
         .optionalString(
-            "reference-image", \.referenceImagePath, nick: "Reference image",
-            blurb: "Path of a JPEG, PNG, WebP or TIFF file, at most 10 MiB, sent to the service (unset = none)",
-            mutability: .playing),
+            "reference-image", \.referenceImageText, nick: "Reference image",
+            blurb:
+                "Path or data: URL of a JPEG, PNG, WebP or TIFF file, or the ID of an uploaded file, file_… (unset = none)",
+            mutability: .playing, shown: SessionImage.shown),
 
         // MARK: Connection
         .string(
@@ -115,6 +133,19 @@ enum TransformProperties {
         .enumeration(
             "ice-transport-policy", \.icePolicy, nick: "ICE transport policy",
             blurb: "Which candidate pairs may be used"),
+        .uint(
+            "min-rtp-port", \.minimumRTPPort, in: 0...65_535, nick: "Minimum RTP port",
+            blurb: "First UDP port of media; needs max-rtp-port (both 0 = any port)"),
+        .uint(
+            "max-rtp-port", \.maximumRTPPort, in: 0...65_535, nick: "Maximum RTP port",
+            blurb: "Last UDP port of media; a session takes up to four of the range (both 0 = any port)"),
+        .optionalString(
+            "local-address", \.localAddress, nick: "Local address",
+            blurb: "Address or interface of this host for media, control channel and key requests (unset = all)"),
+        .optionalString(
+            "http-proxy", \.httpProxy, nick: "HTTP proxy",
+            blurb: "http://[user:password@]host:port for control channel, keys, TURN over TCP and TLS (unset = none)",
+            shown: URLRedaction.redacted),
         .boolean(
             "single-connection", \.singleConnection, nick: "Single connection",
             blurb: "In a room, use one peer connection for both directions (LiveKit servers from 1.10 on)"),
@@ -130,6 +161,12 @@ enum TransformProperties {
             "max-bitrate", \.maxBitrate, in: 0...100_000_000, nick: "Maximum bitrate",
             blurb: "Highest video bitrate to send, bit/s (0 = 2500000; in a room 3500000, with VP9 3000000)"),
         .uint(
+            "start-bitrate", \.initialBitrate, in: 0...100_000_000, nick: "Start bitrate",
+            blurb: "First video bitrate, bit/s, within the minimum and the maximum (0 = 1500000)"),
+        .enumeration(
+            "congestion-control", \.congestionControl, nick: "Congestion control",
+            blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),
+        .uint(
             "max-framerate", \.maxFramerate, in: 0...240, nick: "Maximum frame rate",
             blurb: "Frames per second to send at most; excess frames are dropped (0 = 26, in a room 30)"),
         .enumeration(
@@ -137,6 +174,14 @@ enum TransformProperties {
         .string(
             "encoder", \.encoder, nick: "Encoder",
             blurb: "Element factory or bin description of the encoder (empty = chosen and tuned for live video)"),
+        .optionalString(
+            "encoder-bitrate-property", \.encoderBitrateProperty, nick: "Encoder bitrate property",
+            blurb:
+                "Property that sets the bitrate of encoder, as NAME, NAME:bit or NAME:kbit (unset = known by factory)"
+        ),
+        .optionalString(
+            "decoder", \.decoder, nick: "Decoder",
+            blurb: "Element factory of the video decoder (unset = by GStreamer's rank; one that fails gives way)"),
         .boolean(
             "simulcast", \.simulcast, nick: "Simulcast",
             blurb: "In a room, send three sizes (two below 960 pixels); needs two more encoders; not with VP9"),
@@ -167,7 +212,11 @@ enum TransformProperties {
             blurb: "Source of the video track as announced in a room"),
         .boolean(
             "mute-video", \.muteVideo, nick: "Mute video",
-            blurb: "Send black frames, 5 a second, instead of the input; track and session stay", mutability: .playing),
+            blurb: "Send black frames, or with mute-mode=silent nothing, instead of the input; track and session stay",
+            mutability: .playing),
+        .enumeration(
+            "mute-mode", \.muteMode, nick: "Mute mode", blurb: "What mute-video sends; black frames are billed",
+            mutability: .playing),
         .boolean(
             "mute-audio", \.muteAudio, nick: "Mute audio",
             blurb: "Send silence instead of the input of audio_sink; track and session stay", mutability: .playing),
@@ -186,6 +235,10 @@ enum TransformProperties {
 
         // MARK: Session
         .boolean(
+            "standby", \.standby, nick: "Standby",
+            blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element",
+            mutability: .playing),
+        .boolean(
             "auto-connect", \.autoConnect, nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does"),
         .int(
@@ -199,6 +252,12 @@ enum TransformProperties {
             nick: "Maximum session duration",
             blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)",
             mutability: .playing),
+        .duration(
+            "renew-before", \.renewBefore, of: .seconds(1), in: 0...86_400, nick: "Renew before",
+            blurb: "Seconds before a token's limit at which a fresh key opens the next session beside it (0 = never)"),
+        .int(
+            "limit-wait", \.limitWait, in: -1...Int(Int32.max), nick: "Limit wait",
+            blurb: "Seconds to wait for one of the account's sessions to end if all are in use (-1 = for ever)"),
         .duration(
             "statistics-interval", \.statisticsInterval, of: .milliseconds(1), in: 0...86_400_000,
             nick: "Statistics interval",

@@ -3,9 +3,11 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import MediaPipeline
+import WebRTCTransport
 
 struct TransformSettings: PropertyStorage {
-    var baseURL = ServiceURL.defaultBase
+    /// nil: the environment's, else the service's.
+    var ownBaseURL: String?
     var insecure = false
     var caFile: String?
     var apiKey: Secret?
@@ -17,6 +19,8 @@ struct TransformSettings: PropertyStorage {
     var transport = TransportChoice.auto
     /// Token of another session to watch; nil: the element runs a session of its own.
     var subscribeToken: Secret?
+    /// Further query items of the service's URL; the values may be secrets.
+    var queryItems: Secret?
     var resolution = Resolution.standard
     var speed = Speed.standard
     var width = 0
@@ -30,14 +34,27 @@ struct TransformSettings: PropertyStorage {
     var stunServer = Self.defaultSTUNServer
     var turnServers: [String] = []
     var icePolicy = ICEPolicy.all
+    /// 0, as `maximumRTPPort`: any port.
+    var minimumRTPPort = 0
+    var maximumRTPPort = 0
+    /// An address or the name of an interface; nil: all.
+    var localAddress: String?
+    /// May contain a password.
+    var httpProxy: String?
     var singleConnection = false
     var connectionTimeout: Duration = .seconds(15)
     var minBitrate = 300_000
     /// bit/s, as `minBitrate`; 0: the transport's default.
     var maxBitrate = 0
+    /// 0: 1.5 Mbit/s, within the range.
+    var initialBitrate = 0
+    var congestionControl = CongestionControl.auto
     var maxFramerate = 0
     var codec = Codec.auto
     var encoder = ""
+    /// Checked when the element starts.
+    var encoderBitrateProperty: String?
+    var decoder: String?
     var simulcast = false
     var latency: Duration = .milliseconds(100)
     var timestamps = Timestamps.arrival
@@ -48,6 +65,8 @@ struct TransformSettings: PropertyStorage {
     var trackName: String?
     var trackSource = TrackSource.camera
     var muteVideo = false
+    var muteMode = MuteMode.black
+    var standby = false
     var muteAudio = false
     var publishAudio = true
     var publishVideo = true
@@ -59,13 +78,29 @@ struct TransformSettings: PropertyStorage {
     /// -1 = unlimited.
     var maxRetries = 5
     var retryDelayMax: Duration = .seconds(10)
+    /// Zero: never.
+    var renewBefore: Duration = .seconds(10)
+    /// Seconds; -1 = for ever.
+    var limitWait = -1
     /// Zero: no limit.
     var maxSessionDuration: Duration = .zero
 
+    var baseURL: String { ownBaseURL ?? environmentBaseURL ?? ServiceURL.defaultBase }
+
+    var environmentBaseURL: String? {
+        Environment.value("DECART_BASE_URL").flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// Kinds of media of which nothing is sent.
+    func silentKinds(isEncoded: Bool) -> Set<MediaKind> {
+        if standby { return Set(MediaKind.allCases) }
+        return muteVideo && (muteMode == .silent || isEncoded) ? [.video] : []
+    }
+
     /// The property `reference-image`; nil for an image that `set-image` has set.
-    var referenceImagePath: String? {
-        get { if case .file(let path) = referenceImage { path } else { nil } }
-        set { referenceImage = newValue.map { .file(path: $0) } }
+    var referenceImageText: String? {
+        get { if case .text(let text) = referenceImage { text } else { nil } }
+        set { referenceImage = newValue.map { .text($0) } }
     }
 
     var stunServerIsDefault: Bool { stunServer == Self.defaultSTUNServer }
@@ -73,20 +108,21 @@ struct TransformSettings: PropertyStorage {
     static let defaultSTUNServer = "stun://stun.l.google.com:19302"
 }
 
-/// The reference image as the application set it: by the property (a path, read again at each start) or by `set-image`.
+/// The reference image as the application set it: by the property (a path, read again at each start, a `data:` URL or the
+/// ID of an uploaded file) or by `set-image`.
 enum ReferenceImageSource: Sendable {
-    case file(path: String)
+    case text(String)
     case memory([UInt8])
 
     /// Reads and checks the image.
-    func image(for model: DecartModel) throws(ProtocolError) -> ReferenceImage {
+    func image(for model: DecartModel) throws(ProtocolError) -> SessionImage {
         guard model.supportsReferenceImage else {
             throw ProtocolError(
                 .invalidOptions, "The model \(model.name) does not support reference images. Use another model.")
         }
         return switch self {
-        case .file(let path): try ReferenceImage(path: path)
-        case .memory(let bytes): try ReferenceImage(bytes: bytes)
+        case .text(let text): try SessionImage(text)
+        case .memory(let bytes): .image(try ReferenceImage(bytes: bytes))
         }
     }
 }
@@ -94,6 +130,30 @@ enum ReferenceImageSource: Sendable {
 // MARK: Choices
 
 extension TransformSettings {
+    enum MuteMode: String, PropertyEnumeration {
+        case black, silent
+
+        static let typeName = "GstDecartMuteMode"
+        var blurb: String {
+            switch self {
+            case .black: "Black frames, 5 a second, which the service transforms and bills"
+            case .silent: "No frames; in a room the track is muted"
+            }
+        }
+    }
+
+    enum CongestionControl: String, PropertyEnumeration {
+        case auto, off
+
+        static let typeName = "GstDecartCongestionControl"
+        var blurb: String {
+            switch self {
+            case .auto: "The bitrate follows what the network carries"
+            case .off: "The bitrate stays at start-bitrate, or at max-bitrate if that is unset"
+            }
+        }
+    }
+
     enum OutputSize: String, PropertyEnumeration {
         case model, received
 
@@ -154,7 +214,8 @@ extension TransformSettings {
         var blurb: String {
             switch self {
             case .arrival: "Arrival time of the frame"
-            case .capture: "Running time of the input frame, measured with a 192x32 marker in a frame every 2 s"
+            case .capture:
+                "Running time of the input frame, measured by trailers of the frames in a room, else by a 192x32 marker"
             }
         }
     }

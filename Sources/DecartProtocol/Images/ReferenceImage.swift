@@ -60,7 +60,7 @@ package struct ReferenceImage: Sendable, Equatable {
     /// The bytes as `image_data` carries them.
     package var base64: String { Base64.encode(bytes) }
 
-    private static let tooLarge = ProtocolError(.invalidInput, "The reference image is larger than 10 MiB.")
+    static let tooLarge = ProtocolError(.invalidInput, "The reference image is larger than 10 MiB.")
 }
 
 extension ReferenceImage: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

@@ -18,7 +18,8 @@ extension CandidateMessage {
             let container = try decoder.container(keyedBy: WireKey.self)
             value = CandidateMessage(
                 candidate: try container.decode(String.self, forKey: "candidate"), sdpMid: container.text("sdpMid"),
-                sdpMLineIndex: container.integer("sdpMLineIndex"))
+                sdpMLineIndex: container.integer("sdpMLineIndex"),
+                usernameFragment: container.text("usernameFragment"))
         }
 
         func encode(to encoder: any Encoder) throws {
@@ -26,6 +27,7 @@ extension CandidateMessage {
             try container.encode(value.candidate, forKey: "candidate")
             try container.encode(value.sdpMid, forKey: "sdpMid")
             try container.encode(value.sdpMLineIndex, forKey: "sdpMLineIndex")
+            try container.encodeIfPresent(value.usernameFragment, forKey: "usernameFragment")
         }
     }
 }

@@ -78,11 +78,16 @@ package struct CandidateMessage: Sendable, Equatable {
     package var candidate: String
     package var sdpMid: String?
     package var sdpMLineIndex: Int?
+    /// The ICE session that the candidate belongs to; nil: not signalled.
+    package var usernameFragment: String?
 
-    package init(candidate: String, sdpMid: String? = nil, sdpMLineIndex: Int? = nil) {
+    package init(
+        candidate: String, sdpMid: String? = nil, sdpMLineIndex: Int? = nil, usernameFragment: String? = nil
+    ) {
         self.candidate = candidate
         self.sdpMid = sdpMid
         self.sdpMLineIndex = sdpMLineIndex
+        self.usernameFragment = usernameFragment
     }
 }
 

@@ -21,7 +21,7 @@ package enum PermanentErrorText {
 
     /// Splits the text into runs of lower-case letters and digits. A point or comma between digits belongs to the
     /// number.
-    private static func words(of text: String) -> [Substring] {
+    fileprivate static func words(of text: String) -> [Substring] {
         let bytes = [UInt8](text.lowercased().utf8)
         func isDigit(_ index: Int) -> Bool { bytes.indices.contains(index) && (0x30...0x39).contains(bytes[index]) }
         var spaced: [UInt8] = []
@@ -37,5 +37,13 @@ package enum PermanentErrorText {
             }
         }
         return String(decoding: spaced, as: UTF8.self).split(separator: " ")
+    }
+}
+
+/// Recognizes the error text of a service whose account has all its sessions in use: "Concurrent session limit reached".
+package enum ConcurrencyLimitText {
+    package static func matches(_ text: String) -> Bool {
+        let words = PermanentErrorText.words(of: text)
+        return words.contains("concurrent") && words.contains("limit")
     }
 }

@@ -1,4 +1,5 @@
-/// The twelve error codes of the realtime service's client interface, and two causes that end a generation.
+/// The twelve error codes of the realtime service's client interface, two causes that end a generation, and one
+/// that lets a session wait.
 package enum DecartErrorCode: String, Sendable, CaseIterable {
     case invalidAPIKey = "INVALID_API_KEY"
     case invalidBaseURL = "INVALID_BASE_URL"
@@ -14,6 +15,7 @@ package enum DecartErrorCode: String, Sendable, CaseIterable {
     case queue = "QUEUE_ERROR"
     case insufficientCredits = "INSUFFICIENT_CREDITS"
     case moderationViolation = "MODERATION_VIOLATION"
+    case concurrencyLimit = "CONCURRENCY_LIMIT"
 }
 
 /// The error of this module: a code of the service's interface, and a sentence for the user. The sentence never

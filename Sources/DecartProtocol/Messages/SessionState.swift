@@ -14,11 +14,13 @@ package enum SessionState: String, Sendable, CaseIterable {
     }
 }
 
-/// Status that the service reports about itself.
+/// Status that the service reports about itself, or shows by its answers.
 package enum ServiceStatus: String, Sendable, CaseIterable {
     case unknown
     case enteringQueue = "entering-queue"
     case ready
+    /// The account's sessions are all in use.
+    case waitingForSession = "waiting-for-session"
 
     /// Parses the text of a `status` message: searches for known phrases, ignoring case.
     package init(statusText: String) {

@@ -51,7 +51,8 @@ extension KeyedDecodingContainer<WireKey> {
         return CandidateMessage(
             candidate: try container.decode(String.self, forKey: "candidate"),
             sdpMid: container.text("sdpMid"),
-            sdpMLineIndex: container.integer("sdpMLineIndex"))
+            sdpMLineIndex: container.integer("sdpMLineIndex"),
+            usernameFragment: container.text("usernameFragment"))
     }
 }
 
@@ -66,5 +67,6 @@ extension KeyedEncodingContainer<WireKey> {
         // Browsers always write both keys.
         try container.encode(candidate.sdpMid, forKey: "sdpMid")
         try container.encode(candidate.sdpMLineIndex, forKey: "sdpMLineIndex")
+        try container.encodeIfPresent(candidate.usernameFragment, forKey: "usernameFragment")
     }
 }

@@ -6,4 +6,7 @@ extension String {
         }
         return String(scalars) + (unicodeScalars.count > limit ? "…" : "")
     }
+
+    /// The text with an uppercase first letter, for a message that begins with it.
+    package var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
 }

@@ -19,6 +19,11 @@ package enum PercentEncoding {
 
     /// Returns nil if an escape is incomplete or invalid, or the result is not UTF-8. Keeps '+' as it is.
     package static func decode(_ text: some StringProtocol) -> String? {
+        decodedBytes(text).flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    /// Returns nil if an escape is incomplete or invalid.
+    static func decodedBytes(_ text: some StringProtocol) -> [UInt8]? {
         var output: [UInt8] = []
         var bytes = text.utf8.makeIterator()
         while let byte = bytes.next() {
@@ -29,7 +34,7 @@ package enum PercentEncoding {
             guard let high = bytes.next().flatMap(value), let low = bytes.next().flatMap(value) else { return nil }
             output.append(high << 4 | low)
         }
-        return String(validating: output, as: UTF8.self)
+        return output
     }
 
     /// Decodes the query of a request target (`/path?a=b&c`), in order; skips items that cannot be decoded.

@@ -76,8 +76,17 @@ package struct ServiceURL: Sendable, Equatable {
     }
 
     /// Makes the URL where a viewer requests its room, generation 2; the key goes into a header of the request.
-    package func watchStream(key: APIKey, room: String) -> ServiceURL {
-        viewing(path: "/watch-stream/" + PercentEncoding.encode(room), items: [], key: key)
+    package func watchStream(
+        key: APIKey, room: String, options: [(name: String, value: String)] = []
+    ) -> ServiceURL {
+        viewing(path: "/watch-stream/" + PercentEncoding.encode(room), items: options, key: key)
+    }
+
+    /// Makes the URL where a permanent key gets client tokens; the key goes into a header of the request.
+    package func clientTokens(key: APIKey) -> ServiceURL {
+        var base = self
+        if base.path.hasSuffix(DecartModel.urlPath) { base.path.removeLast(DecartModel.urlPath.count) }
+        return base.appending(path: "/v1/client/tokens", items: [], key: key)
     }
 
     private func viewing(path: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {

@@ -8,6 +8,7 @@
 // and media path, but nothing reports their end. Channels and media paths hold the controller weakly.
 package import DecartProtocol
 package import Dispatch
+package import Logging
 import Synchronization
 
 // @unchecked: all state that changes is accessed only on the scheduler's serial queue (and in deinit), except what is
@@ -30,6 +31,7 @@ package final class SessionController: @unchecked Sendable {
     private let onEvent: @Sendable (SessionReport) -> Void
 
     private var machine: SessionMachine
+    private var log: SessionLog
     private var channels: [AttemptID: any SignallingChannel] = [:]
     private var media: [AttemptID: any MediaTransport] = [:]
     /// Channels that are closing, until their last event arrives.
@@ -51,12 +53,14 @@ package final class SessionController: @unchecked Sendable {
     package init(
         configuration: SessionConfiguration,
         scheduler: any SessionScheduler,
+        logger: Logger = .none,
         makeChannel: @escaping MakeChannel,
         makeMedia: @escaping MakeMedia,
         onChange: @escaping @Sendable (SessionSnapshot) -> Void,
         onEvent: @escaping @Sendable (SessionReport) -> Void
     ) {
         machine = SessionMachine(configuration: configuration)
+        log = SessionLog(logger, configuration)
         published = Mutex(machine.snapshot)
         self.scheduler = scheduler
         self.makeChannel = makeChannel
@@ -92,9 +96,24 @@ package final class SessionController: @unchecked Sendable {
         scheduler.async { [weak self] in self?.handle(.limit(duration)) }
     }
 
+    /// Informs the session that the application stops or resumes sending video on purpose, so that silence is no fault.
+    package func mute(_ isMuted: Bool) {
+        scheduler.async { [weak self] in self?.handle(.mute(isMuted)) }
+    }
+
     /// Lets a limited session last longer.
     package func extend(by duration: Duration) {
         scheduler.async { [weak self] in self?.handle(.extend(by: duration)) }
+    }
+
+    /// Call when addresses or routes of this host have changed.
+    /// - Parameter addresses: those that candidates can have now.
+    package func networkChanged(_ addresses: Set<String>) {
+        scheduler.async { [weak self] in
+            guard let self else { return }
+            let lost = self.media.filter { $0.value.usesOther(than: addresses) }.keys.max()
+            self.handle(.networkChanged(lost: lost))
+        }
     }
 
     /// Ends the session. Returns at once; the completion is called on the session's queue when channel and media path
@@ -120,6 +139,7 @@ package final class SessionController: @unchecked Sendable {
         let actions = machine.handle(event, now: scheduler.now, jitter: Double.random(in: 0...1))
         let after = machine.snapshot
         if after != before { published.withLock { $0 = after } }
+        log.handled(actions, before, after)
         var reports: [SessionReport] = []
         for action in actions {
             if case .report(let report) = action { reports.append(report) } else { perform(action) }
@@ -139,6 +159,7 @@ package final class SessionController: @unchecked Sendable {
             defer { channel.messageHandled(size: bytes.count) }
             do {
                 let message = try ServerMessage(decoding: bytes).mappingWords { channel.redacting($0) }
+                log.received(message)
                 handle(.channelMessage(id, message))
             } catch {
                 handle(.channelMalformed(id, reason: error.message))
@@ -146,6 +167,10 @@ package final class SessionController: @unchecked Sendable {
         case .binary(let bytes):
             defer { channels[id]?.messageHandled(size: bytes.count) }
             handle(.channelMalformed(id, reason: "a binary message"))
+        case .silent(let error):
+            handle(.channelSilent(id, error))
+        case .answered:
+            handle(.channelAnswered(id))
         case .closed(let code, let reason):
             channelGone(id)
             handle(.channelClosed(id, code: code, reason: reason))
@@ -189,6 +214,10 @@ package final class SessionController: @unchecked Sendable {
             media[id]?.apply(offer: sdp)
         case .rollbackOffer(let id):
             media[id]?.rollbackOffer()
+        case .restartICE(let id):
+            media[id]?.restartICE()
+        case .probeChannel(let id):
+            channels[id]?.probe()
         case .applyCandidate(let id, let candidate):
             media[id]?.apply(candidate: candidate)
         case .sampleMedia(let id):

@@ -30,6 +30,12 @@ package enum MediaEvent: Sendable, Equatable {
     case connected(ice: Duration?, dtls: Duration?)
     /// The first frame was decoded.
     case firstFrame
+    /// The service mutes our video track, or ends that mute.
+    case videoMuted(Bool)
+    /// Nothing arrives any more, neither media nor RTCP nor an answer to a connectivity check.
+    case pathLost
+    /// Packets arrive again after `pathLost`.
+    case pathRecovered
     case failed(SessionError)
     /// Completes `stop`; the last event.
     case stopped
@@ -48,10 +54,21 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// nil marks the end of candidates.
     func apply(candidate: CandidateMessage?)
 
+    /// Offers to restart ICE, if the media path has its own offers; `offer` follows.
+    func restartICE()
+
+    /// True if the path uses an address of this host that is not among `addresses`.
+    func usesOther(than addresses: Set<String>) -> Bool
+
     /// Polled twice a second while connected. `sent` counts at the element's input, so that a silent input differs from
     /// a dead path.
     var traffic: MediaTraffic { get }
 
     /// May be called repeatedly and at any time. Returns at once; `stopped` follows within a second.
     func stop()
+}
+
+extension MediaTransport {
+    package func restartICE() {}
+    package func usesOther(than addresses: Set<String>) -> Bool { false }
 }

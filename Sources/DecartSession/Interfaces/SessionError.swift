@@ -38,14 +38,25 @@ extension SessionError {
         let code: DecartErrorCode =
             if PermanentErrorText.concernsKey(words) {
                 .invalidAPIKey
+            } else if ConcurrencyLimitText.matches(words) {
+                .concurrencyLimit
             } else if stage == .queue {
                 .queue
             } else {
                 .server
             }
+        let remedy = code == .concurrencyLimit ? Self.concurrencyRemedy(after: text) : ""
         return SessionError(
-            code, "The service reported an error: \(text)", stage: stage,
+            code, "The service reported an error: \(text)\(remedy)", stage: stage,
             isPermanent: PermanentErrorText.matches(words))
+    }
+}
+
+extension SessionError {
+    /// Follows the service's words in a message.
+    package static func concurrencyRemedy(after words: String) -> String {
+        (words.last.map { ".!?".contains($0) } ?? true ? "" : ".")
+            + " The account's sessions are all in use: end another one, or raise the account's limit."
     }
 }
 

@@ -9,6 +9,10 @@ package enum SignallingEvent: Sendable, Equatable {
     case text([UInt8])
     /// The body of a binary message, only from a channel that is configured for binary messages.
     case binary([UInt8])
+    /// The peer has not answered a ping. The channel stays open, because packets may pass again; the owner decides.
+    case silent(SessionError)
+    /// Something arrived after `probe`.
+    case answered
     /// Closed by the peer or by us. `code` is that of RFC 6455 §7.4; nil: the peer sent none.
     case closed(code: Int?, reason: String)
     case failed(SessionError)
@@ -27,6 +31,9 @@ package protocol SignallingChannel: AnyObject, Sendable {
     /// many messages are unhandled.
     func messageHandled(size: Int)
 
+    /// Sends a ping now; `answered` follows with whatever arrives next.
+    func probe()
+
     /// Removes the secrets with which this channel was opened from a peer's text.
     func redacting(_ words: String) -> String
 
@@ -41,4 +48,5 @@ package protocol SignallingChannel: AnyObject, Sendable {
 extension SignallingChannel {
     package var sessionLimit: Duration? { nil }
     package func messageHandled(size: Int) {}
+    package func probe() {}
 }

@@ -43,6 +43,9 @@ struct MediaWatchdog: Sendable, Equatable {
         (quietSamples, silence) = (nil, .zero)
     }
 
+    /// Call when packets pass again on a lost path: it was the network that was silent, and media are due again.
+    mutating func pathRecovered() { silence = .zero }
+
     /// Returns true if the path is dead.
     /// - Parameter minimumTimeout: replaces the timeout if it is longer.
     mutating func sample(_ traffic: MediaTraffic, now: Duration, minimumTimeout: Duration = .zero) -> Bool {

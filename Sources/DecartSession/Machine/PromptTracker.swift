@@ -62,6 +62,8 @@ struct PromptTracker: Sendable, Equatable {
         var requestedAt: Duration
         /// True if the request belongs to the initial state of the channel.
         var isInitial = false
+        /// The application has the result already, from the session that this one replaces.
+        var isReported = false
         var inFlight: InFlight?
     }
 
@@ -204,6 +206,18 @@ struct PromptTracker: Sendable, Equatable {
         for index in entries.indices { entries[index].inFlight = nil }
     }
 
+    // MARK: Renewal
+
+    /// Requests without a result so far.
+    var openRequests: Set<RequestID> { Set(entries.compactMap { $0.isReported ? nil : $0.id }) }
+
+    /// Reports no result for any other request.
+    mutating func markReported(allBut open: Set<RequestID>) {
+        for (index, entry) in entries.enumerated() where !(entry.id.map(open.contains) ?? false) {
+            entries[index].isReported = true
+        }
+    }
+
     // MARK: Acknowledgements
 
     mutating func acknowledge(_ ack: PromptAck, now: Duration) -> [PromptResult] {
@@ -295,7 +309,7 @@ struct PromptTracker: Sendable, Equatable {
     }
 
     private func result(_ entry: Entry, _ outcome: PromptResult.Outcome, _ now: Duration) -> [PromptResult] {
-        guard let id = entry.id else { return [] }
+        guard let id = entry.id, !entry.isReported else { return [] }
         return [
             PromptResult(
                 id: id, text: entry.update.prompt?.text ?? accepted.text, outcome: outcome,

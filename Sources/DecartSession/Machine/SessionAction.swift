@@ -23,11 +23,18 @@ package enum TimerID: Sendable, Hashable {
     case renegotiationAnswer(AttemptID)
     case mediaSample(AttemptID)
     case stable(AttemptID)
+    /// Limits the wait for packets of a suspended attempt.
+    case suspension(AttemptID)
+    /// Gives packets of a suspended attempt time to arrive before this next attempt goes on.
+    case takeover(AttemptID)
     /// The earliest deadline of the requests in flight.
     case acks
     case retry
     /// The announcement of the session's end, or the end itself.
     case limit
+    case renewal
+    /// `acks` of the session that is to take over.
+    case successorAcks
 }
 
 /// Input of the machine.
@@ -39,6 +46,8 @@ package enum SessionEvent: Sendable, Equatable {
     case limit(Duration?)
     /// Extends the user's limit; has no effect without one.
     case extend(by: Duration)
+    /// The application stops or resumes sending video on purpose.
+    case mute(Bool)
     /// Longest session that the service grants this attempt; nil: unknown.
     case grant(AttemptID, Duration?)
     case channelOpened(AttemptID, transport: Duration?, upgrade: Duration?)
@@ -46,6 +55,12 @@ package enum SessionEvent: Sendable, Equatable {
     case channelMalformed(AttemptID, reason: String)
     case channelClosed(AttemptID, code: Int?, reason: String)
     case channelFailed(AttemptID, SessionError)
+    /// A ping was not answered; the channel is still open.
+    case channelSilent(AttemptID, SessionError)
+    /// Something arrived after `probeChannel`.
+    case channelAnswered(AttemptID)
+    /// Addresses or routes of this host have changed. Carries the attempt whose media path uses a lost address.
+    case networkChanged(lost: AttemptID?)
     case media(AttemptID, MediaEvent)
     case mediaSampled(AttemptID, MediaTraffic)
     case timerFired(TimerID)
@@ -56,12 +71,16 @@ package enum SessionAction: Sendable, Equatable {
     /// Carries the media path to expect; nil: not known yet.
     case openChannel(AttemptID, MediaTransportKind?, timeout: Duration)
     case send(AttemptID, ClientMessage)
+    /// `channelAnswered` follows with the next message.
+    case probeChannel(AttemptID)
     case closeChannel(AttemptID)
     case startMedia(AttemptID, MediaStart)
     case applyAnswer(AttemptID, sdp: String)
     /// Applies the service's offer to the same path; the media event `answer` follows.
     case applyOffer(AttemptID, sdp: String)
     case rollbackOffer(AttemptID)
+    /// The media event `offer` follows.
+    case restartICE(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
     case sampleMedia(AttemptID)
     case stopMedia(AttemptID)
@@ -75,6 +94,8 @@ package enum SessionReport: Sendable, Equatable {
     case promptResult(PromptResult)
     /// The session will expire unless it is extended.
     case ending(left: Duration)
+    /// Another session has replaced the running one before its end, this long after it was begun.
+    case renewed(after: Duration)
     /// The session retries after this error, or continues in spite of it.
     case warning(SessionError)
     /// The error that ended the session; reported once.

@@ -41,11 +41,24 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// If the channel is lost but frames still arrive, keeps that media path until the first frame of the next one. The
     /// factory of media paths must then support two at a time, and show the older one until it is stopped.
     package var keepsMediaWhileReconnecting = false
+    /// An attempt whose path is lost goes on if packets pass again within this time; the next attempt is made beside it.
+    package var suspensionTimeout: Duration = .seconds(15)
+    /// Time for packets of a suspended attempt once the channel of the next attempt is open.
+    package var takeoverDelay: Duration = .milliseconds(300)
     /// A connection of this length resets the count of retries.
     package var stableAfter: Duration = .seconds(30)
 
+    /// Tells the service that the frames of a room have trailers with their times.
+    package var sendsFrameTiming = false
+
     /// Watches an existing session: requests nothing, sends nothing, and cannot change what the session shows.
     package var isViewer = false
+
+    /// Time before the end of a session, as far as the service's limit tells it, at which the next one is set up beside
+    /// it; zero: never.
+    package var renewBefore: Duration = .zero
+    /// Longest wait for a session of the account to end, if all that it may run at once are in use; nil: for ever.
+    package var limitWait: Duration?
 
     /// Limit that starts with the first connection; nil: unlimited.
     package var maximumDuration: Duration?

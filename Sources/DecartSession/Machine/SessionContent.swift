@@ -3,9 +3,9 @@ package import DecartProtocol
 /// Content that the service shows on request: a text, an image, both, or neither (the frames pass through unchanged).
 package struct SessionContent: Sendable, Equatable {
     package var prompt: Prompt?
-    package var image: ReferenceImage?
+    package var image: SessionImage?
 
-    package init(prompt: Prompt? = nil, image: ReferenceImage? = nil) {
+    package init(prompt: Prompt? = nil, image: SessionImage? = nil) {
         self.prompt = prompt
         self.image = image
     }
@@ -30,8 +30,7 @@ package struct SessionContent: Sendable, Equatable {
         if image == nil, let prompt, !prompt.isEmpty {
             return .prompt(PromptMessage(text: prompt.text, enhance: prompt.enrich))
         }
-        let bytes = image.map { SetImageMessage.Image.data(base64: $0.base64) }
-        return .setImage(SetImageMessage(image: bytes ?? .none, text: messageText, enhance: enhance))
+        return .setImage(SetImageMessage(image: image?.message ?? .none, text: messageText, enhance: enhance))
     }
 
     fileprivate var messageText: SetImageMessage.Text { text.isEmpty ? .none : .prompt(text) }
@@ -42,7 +41,7 @@ package struct SessionContent: Sendable, Equatable {
 package struct PromptUpdate: Sendable, Equatable {
     package enum Image: Sendable, Equatable {
         case unchanged, removed
-        case set(ReferenceImage)
+        case set(SessionImage)
     }
 
     /// nil: unchanged. An empty text removes the text.
@@ -72,7 +71,7 @@ package struct PromptUpdate: Sendable, Equatable {
             let text = prompt == nil ? SetImageMessage.Text.unchanged : content.messageText
             return .setImage(
                 SetImageMessage(
-                    image: .data(base64: image.base64), text: text, enhance: prompt == nil ? nil : content.enhance))
+                    image: image.message, text: text, enhance: prompt == nil ? nil : content.enhance))
         }
     }
 }

@@ -30,6 +30,9 @@ struct SessionLimit: Sendable {
     /// Forgets the service's limit when the connection is lost: the next connection brings its own.
     mutating func suspend() { (granted, connectedAt) = (nil, nil) }
 
+    /// Continues with the connection that `suspend` ended in the meantime.
+    mutating func resume(_ before: SessionLimit) { (granted, connectedAt) = (before.granted, before.connectedAt) }
+
     mutating func reset() {
         suspend()
         (start, announced) = (nil, nil)
@@ -51,22 +54,36 @@ struct SessionLimit: Sendable {
         return now - connectedAt >= granted - min(.seconds(5), granted / 10)
     }
 
-    /// The earlier of the two ends, and the duration that it permits from its start.
-    private var end: (at: Duration, length: Duration)? {
-        let ends = [(start, allowed), (connectedAt, granted)].compactMap { start, length in
-            start.flatMap { start in length.map { (at: start + $0, length: $0) } }
-        }
-        return ends.min { $0.at < $1.at }
+    /// The time of an end, and the duration that it permits from its start.
+    typealias End = (at: Duration, length: Duration)
+
+    private static func end(_ start: Duration?, _ length: Duration?) -> End? {
+        guard let start, let length else { return nil }
+        return (start + length, length)
+    }
+
+    var serviceEnd: End? { Self.end(connectedAt, granted) }
+    var userEnd: Duration? { Self.end(start, allowed)?.at }
+
+    /// The user's clock goes on; that of the service is the other's.
+    func continued(by next: SessionLimit) -> SessionLimit {
+        var limit = self
+        (limit.granted, limit.connectedAt) = (next.granted, next.connectedAt)
+        return limit
     }
 
     /// Returns the step that is due now; nil without a limit, or before the first connection.
-    mutating func verdict(now: Duration) -> Verdict? {
-        guard let end else { return nil }
+    /// - Parameter isRenewed: another session is to replace this one at the service's end, which is not announced.
+    mutating func verdict(now: Duration, isRenewed: Bool = false) -> Verdict? {
+        let (user, service) = (Self.end(start, allowed), serviceEnd)
+        guard let end = [user, service].compactMap(\.self).min(by: { $0.at < $1.at }) else { return nil }
         if now >= end.at { return .over(after: end.length) }
-        if announced == end.at { return .wait(end.at - now) }
-        let notice = end.at - min(Self.longestNotice, end.length / 2)
-        if now < notice { return .wait(notice - now) }
-        announced = end.at
-        return .announce(left: end.at - now)
+        guard let announceable = isRenewed ? user : end, announced != announceable.at else {
+            return .wait(end.at - now)
+        }
+        let notice = announceable.at - min(Self.longestNotice, announceable.length / 2)
+        if now < notice { return .wait(min(notice, end.at) - now) }
+        announced = announceable.at
+        return .announce(left: announceable.at - now)
     }
 }

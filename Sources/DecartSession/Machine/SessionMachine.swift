@@ -63,14 +63,23 @@ package struct SessionMachine: Sendable {
         }
         var generation = Generation.unknown
         var watchdog: MediaWatchdog
+        /// Nothing arrives on the media path any more.
+        var pathIsLost = false
+        /// The control channel has answered since the path was lost.
+        var channelAnswers = false
+        /// Packets have arrived again since this time.
+        var recoveredAt: Duration?
+
+        /// The channel is lost but frames still arrive: the next session is set up alongside this media path, and
+        /// switches at its first frame.
+        func canKeepMedia(after error: SessionError, _ configuration: SessionConfiguration) -> Bool {
+            configuration.keepsMediaWhileReconnecting && step == .connected && error.stage != .media
+                && watchdog.expectsMedia && watchdog.silence == .zero
+        }
 
         /// True if prompts may be sent on the channel.
         var takesPrompts: Bool { initialStateSent && !isQueued }
 
-        mutating func generationRuns() {
-            generation = .running
-            watchdog.resume()
-        }
     }
 
     /// The previous media path: it outlives its channel until the next path shows a frame.
@@ -79,19 +88,40 @@ package struct SessionMachine: Sendable {
         var watchdog: MediaWatchdog
     }
 
+    /// An attempt whose path is lost: neither media nor messages arrive. Nothing of it is closed. It goes on if packets
+    /// pass again before the next attempt, which is made beside it, sends its initial state.
+    struct Suspended: Sendable {
+        var attempt: Attempt
+        let snapshot: SessionSnapshot
+        let limit: SessionLimit
+        var lastReceived: UInt64?
+        /// The path's address is gone: nothing can arrive.
+        let isGone: Bool
+    }
+
     let configuration: SessionConfiguration
     /// The state for the application; changes only in `handle`.
-    package private(set) var snapshot = SessionSnapshot()
+    package internal(set) var snapshot = SessionSnapshot()
     var phase = Phase.idle
     var prompts: PromptTracker
-    private var backOff: BackOff
-    private var lastAttempt: UInt64 = 0
-    private var hasBeenConnected = false
-    private var detection: TransportDetection
-    private var previousMedia: PreviousMedia?
-    private var limit: SessionLimit
-    private var ackDeadline: Duration?
-    private var actions: [SessionAction] = []
+    var backOff: BackOff
+    var lastAttempt: UInt64 = 0
+    var hasBeenConnected = false
+    var detection: TransportDetection
+    var previousMedia: PreviousMedia?
+    var suspended: Suspended?
+    /// The next retry waits for nothing but its back-off.
+    var mayRetryEarly = false
+    var earlyRetries = 0
+    static let maximumEarlyRetries = 5
+    private static let retransmissionTime = Duration.seconds(10)
+    var limit: SessionLimit
+    var limitWait: LimitWait
+    var renewal = SessionRenewal()
+    /// The application sends no video on purpose.
+    var isMuted = false
+    var ackDeadline: Duration?
+    var actions: [SessionAction] = []
 
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
@@ -99,6 +129,7 @@ package struct SessionMachine: Sendable {
         prompts = PromptTracker(configuration: configuration)
         backOff = BackOff(maximumDelay: configuration.retry.maximumDelay)
         limit = SessionLimit(configuration.maximumDuration)
+        limitWait = LimitWait(configuration.limitWait)
     }
 
     /// The content once all pending requests are accepted.
@@ -108,6 +139,21 @@ package struct SessionMachine: Sendable {
     ///   - now: monotonic time since an arbitrary origin.
     ///   - jitter: 0…1 at random; used when a retry is scheduled.
     package mutating func handle(_ event: SessionEvent, now: Duration, jitter: Double = 0) -> [SessionAction] {
+        if renewal.owns(event) {
+            successorHandles(event, now, jitter)
+        } else {
+            handleOwn(event, now, jitter)
+            // The application's requests apply to both sessions while one takes over from the other.
+            if event.isRequest { successorHandles(event, now, jitter) }
+        }
+        pump(now)
+        planAcks(now)
+        snapshot.state = state
+        defer { actions = [] }
+        return actions
+    }
+
+    private mutating func handleOwn(_ event: SessionEvent, _ now: Duration, _ jitter: Double) {
         switch event {
         case .start: start(now)
         case .stop: stop(now)
@@ -115,10 +161,15 @@ package struct SessionMachine: Sendable {
         case .limit(let allowed):
             limit.set(allowed)
             watchLimit(now)
+            planRenewal(now)
         case .extend(let more):
             limit.extend(by: more)
             watchLimit(now)
+            planRenewal(now)
         case .timerFired(let timer): fired(timer, now, jitter)
+        case .mute(let isMuted):
+            self.isMuted = isMuted
+            fallSilent()
         case .grant(let id, let granted):
             guard isCurrent(id) else { break }
             snapshot.granted = granted
@@ -126,22 +177,35 @@ package struct SessionMachine: Sendable {
         case .channelOpened(let id, let transport, let upgrade):
             if isCurrent(id) { opened(transport, upgrade, now) }
         case .channelMessage(let id, let message):
+            if suspended?.attempt.id == id, resumeSuspended(now) {
+                // Only messages pass so far.
+                attempt?.pathIsLost = true
+                channelAnswered()
+            }
             received(message, on: id, now, jitter)
         case .channelMalformed(let id, let reason):
             // A malformed message never ends the session.
             if isCurrent(id) { report(.note("Ignored: \(reason)")) }
         case .channelClosed(let id, let code, let reason):
             if isCurrent(id) { attemptFailed(causeOfEnd ?? closeError(code, reason), now, jitter) }
+            if suspended?.attempt.id == id { endSuspended() }
         case .channelFailed(let id, let error):
             if isCurrent(id) { attemptFailed(error, now, jitter) }
+            if suspended?.attempt.id == id { endSuspended() }
+        case .channelSilent(let id, let error):
+            // TCP retransmits late after a loss: its timer has doubled meanwhile.
+            guard isCurrent(id),
+                now - (attempt?.recoveredAt ?? now - Self.retransmissionTime)
+                    >= Self.retransmissionTime
+            else { break }
+            if canSuspend { suspend(error, isGone: false, now, jitter) } else { attemptFailed(error, now, jitter) }
+        case .channelAnswered(let id):
+            if isCurrent(id, at: .connected) { channelAnswered() }
+        case .networkChanged(let lost):
+            networkChanged(lost, now, jitter)
         case .media(let id, let event): media(event, id, now, jitter)
         case .mediaSampled(let id, let traffic): sampled(traffic, id, now, jitter)
         }
-        pump(now)
-        planAcks(now)
-        snapshot.state = state
-        defer { actions = [] }
-        return actions
     }
 
     // MARK: Starting and ending
@@ -153,31 +217,40 @@ package struct SessionMachine: Sendable {
         }
         hasBeenConnected = false
         limit.reset()
+        limitWait.end()
+        renewal.reset()
         backOff.reset()
         snapshot = SessionSnapshot()
         begin(now)
     }
 
-    private mutating func begin(_ now: Duration) {
+    mutating func begin(_ now: Duration) {
         lastAttempt &+= 1
         let id = AttemptID(lastAttempt)
-        let watchdog = MediaWatchdog(
-            timeout: configuration.mediaTimeout, idleTimeout: configuration.generationTimeout,
-            interval: configuration.mediaSampleInterval)
-        phase = .running(Attempt(id: id, startedAt: now, watchdog: watchdog))
+        phase = .running(Attempt(id: id, startedAt: now, watchdog: makeWatchdog()))
         detection.beginAttempt()
         snapshot.transport = detection.current
-        snapshot.serviceStatus = .unknown
+        snapshot.serviceStatus = limitWait.isWaiting ? .waitingForSession : .unknown
         snapshot.queue = nil
         snapshot.identity = nil
         snapshot.generationSeconds = nil
         snapshot.granted = nil
+        snapshot.isMutedByService = false
         snapshot.phases = ConnectPhases()
         let timeout = attemptTimeout(configuration.retryOpenTimeout)
         emit(.openChannel(id, detection.current, timeout: timeout))
         // The channel keeps this timeout itself and knows the cause best. The timer guards against a channel that does
         // not.
         emit(.schedule(.opening(id), after: timeout + .seconds(1)))
+    }
+
+    func makeWatchdog() -> MediaWatchdog {
+        var watchdog = MediaWatchdog(
+            timeout: configuration.mediaTimeout, idleTimeout: configuration.generationTimeout,
+            interval: configuration.mediaSampleInterval)
+        // No media are due before we send some.
+        if isSilent { watchdog.pause() }
+        return watchdog
     }
 
     /// Returns the user's timeout for the first attempt, and a shorter one for later attempts.
@@ -189,13 +262,15 @@ package struct SessionMachine: Sendable {
     private mutating func stop(_ now: Duration) {
         endAttempt(keepingMedia: false)
         endPreviousMedia()
+        endSuspended()
         if case .failed = phase { return }
         phase = .stopped
         finish(now)
     }
 
-    private mutating func fail(_ error: SessionError, _ now: Duration) {
+    mutating func fail(_ error: SessionError, _ now: Duration) {
         endPreviousMedia()
+        endSuspended()
         phase = .failed
         snapshot.lastError = error
         finish(now)
@@ -203,28 +278,33 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func finish(_ now: Duration) {
+        endRenewal(now)
         emit(.cancel(.limit))
         snapshot.queue = nil
         for result in prompts.cancelAll(now: now) { report(.promptResult(result)) }
     }
 
     /// Ends an attempt that failed or whose connection was lost: the only place that decides whether to retry.
-    mutating func attemptFailed(_ error: SessionError, _ now: Duration, _ jitter: Double) {
+    /// - Parameter suspends: keeps the attempt for the case that packets pass again; true: its address is gone.
+    mutating func attemptFailed(
+        _ error: SessionError, _ now: Duration, _ jitter: Double, suspends isGone: Bool? = nil
+    ) {
         guard let attempt else { return }
-        if detection.isPresumed, attempt.step > .opening, attempt.step < .connected, detection.forget() {
+        let isFull = error.code == .concurrencyLimit
+        if detection.isPresumed, !isFull, attempt.step > .opening, attempt.step < .connected, detection.forget() {
             report(.transportDetected(nil))
         }
+        if continueAfterLoss(error, now) || waitForSession(error, now, jitter) { return }
         var error = error
         if limit.isSpent(now: now), !error.isPermanent { error = Self.expired("\(error.message)") }
         let retries = backOff.count
         let isExhausted = configuration.retry.maximumRetries.map { retries >= $0 } ?? false
-        let willRetry = !error.isPermanent && !isExhausted
-        // The channel is lost but frames still arrive: set up the next session alongside this media path, and switch at
-        // its first frame.
-        let keepsMedia =
-            willRetry && configuration.keepsMediaWhileReconnecting && attempt.step == .connected
-            && error.stage != .media && attempt.watchdog.expectsMedia && attempt.watchdog.silence == .zero
-        endAttempt(keepingMedia: keepsMedia)
+        let willRetry = !error.isPermanent && !isExhausted && !renewal.isSuccessor
+        if willRetry, let isGone {
+            suspendAttempt(isGone)
+        } else {
+            endAttempt(keepingMedia: willRetry && attempt.canKeepMedia(after: error, configuration))
+        }
         guard willRetry else {
             if isExhausted, !error.isPermanent, retries > 0 {
                 error.message += " Gave up after \(retries) \(retries == 1 ? "retry" : "retries")."
@@ -232,7 +312,9 @@ package struct SessionMachine: Sendable {
             fail(error, now)
             return
         }
-        let delay = max(backOff.next(jitter: jitter), min(error.retryAfter ?? .zero, .seconds(60)))
+        mayRetryEarly = error.retryAfter == nil
+        let delay =
+            max(backOff.next(jitter: jitter), min(error.retryAfter ?? .zero, .seconds(60))) * (isGone == true ? 0 : 1)
         phase = .backingOff(next: AttemptID(lastAttempt &+ 1))
         snapshot.lastError = error
         snapshot.retries = backOff.count
@@ -242,15 +324,16 @@ package struct SessionMachine: Sendable {
     }
 
     /// Ends channel, media and timers of the current attempt, or the wait for a retry.
-    private mutating func endAttempt(keepingMedia: Bool) {
+    mutating func endAttempt(keepingMedia: Bool) {
         if case .backingOff = phase { emit(.cancel(.retry)) }
         guard let attempt else { return }
         let id = attempt.id
         let timers: [TimerID] = [
             .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
-            .renegotiationAnswer(id),
+            .renegotiationAnswer(id), .takeover(id),
         ]
         for timer in timers { emit(.cancel(timer)) }
+        emit(.cancel(.renewal))
         emit(.closeChannel(id))
         if keepingMedia {
             endPreviousMedia()
@@ -260,14 +343,8 @@ package struct SessionMachine: Sendable {
             if attempt.step >= .negotiating { emit(.stopMedia(id)) }
         }
         limit.suspend()
+        renewal.forget()
         phase = .idle
-    }
-
-    private mutating func endPreviousMedia() {
-        guard let previousMedia else { return }
-        emit(.cancel(.mediaSample(previousMedia.id)))
-        emit(.stopMedia(previousMedia.id))
-        self.previousMedia = nil
     }
 
     // MARK: Opening and the initial state
@@ -278,6 +355,18 @@ package struct SessionMachine: Sendable {
         snapshot.phases.transport = transport
         snapshot.phases.upgrade = upgrade
         emit(.cancel(.opening(attempt.id)))
+        if let suspended, !suspended.isGone {
+            // Packets pass, so those of the suspended attempt arrive now, or its service is gone.
+            emit(.sampleMedia(suspended.attempt.id))
+            emit(.schedule(.takeover(attempt.id), after: configuration.takeoverDelay))
+            return
+        }
+        endSuspended()
+        goOnAfterOpening(now)
+    }
+
+    private mutating func goOnAfterOpening(_ now: Duration) {
+        guard let attempt else { return }
         if detection.current != .webrtc, !configuration.isViewer { requestRoom() }
         // A service that is known to have rooms needs no wait for its status.
         if configuration.statusTimeout > .zero, detection.current != .livekit {
@@ -288,7 +377,7 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func beginInitialState(_ now: Duration) {
-        guard let attempt else { return }
+        guard let attempt, suspended == nil else { return }
         emit(.cancel(.statusTimeout(attempt.id)))
         self.attempt?.step = .awaitingInitialAck
         if configuration.isViewer {
@@ -347,14 +436,16 @@ package struct SessionMachine: Sendable {
 
     // MARK: Rooms
 
-    private mutating func confirm(_ transport: MediaTransportKind?) {
+    mutating func confirm(_ transport: MediaTransportKind?) {
         if detection.confirm(transport) { report(.transportDetected(transport)) }
     }
 
     private mutating func requestRoom() {
         guard let attempt else { return }
         self.attempt?.hasRequestedRoom = true
-        emit(.send(attempt.id, .livekitJoin(LiveKitJoin(passthrough: prompts.wanted.isPassthrough))))
+        let join = LiveKitJoin(
+            passthrough: prompts.wanted.isPassthrough, frameTiming: configuration.sendsFrameTiming ? true : nil)
+        emit(.send(attempt.id, .livekitJoin(join)))
         emit(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
     }
 
@@ -430,7 +521,7 @@ package struct SessionMachine: Sendable {
     }
 
     /// Leaves the queue when the service proceeds without announcing it.
-    private mutating func leaveQueue() {
+    mutating func leaveQueue() {
         guard let attempt, attempt.isQueued else { return }
         self.attempt?.isQueued = false
         snapshot.queue = nil
@@ -480,7 +571,7 @@ package struct SessionMachine: Sendable {
             switch ServiceStatus(statusText: text) {
             case .ready: ready(now)
             case .enteringQueue: queued(at: nil)
-            case .unknown: snapshot.serviceStatus = .unknown
+            case .unknown, .waitingForSession: snapshot.serviceStatus = .unknown
             }
         case .queuePosition(let position):
             queued(at: position)
@@ -506,10 +597,10 @@ package struct SessionMachine: Sendable {
             // Browsers mark the end of candidates with an empty candidate.
             emit(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
         case .generationStarted:
-            attempt?.generationRuns()
+            generationRuns()
         case .generationTick(let seconds):
             if let seconds { snapshot.generationSeconds = seconds }
-            attempt?.generationRuns()
+            generationRuns()
         case .generationEnded(let seconds, let reason):
             if let seconds { snapshot.generationSeconds = seconds }
             generationEnded(reason)
@@ -536,6 +627,8 @@ package struct SessionMachine: Sendable {
             case .connected: .generation
             }
         let error = SessionError.service(words, stage: stage)
+        // No request is at fault when the account's sessions are all in use; each is sent again.
+        if error.code == .concurrencyLimit, attempt.step < .connected { return attemptFailed(error, now, jitter) }
         let results = prompts.failInFlight(words.printable(limit: 500), now: now)
         for result in results { report(.promptResult(result)) }
         if error.isPermanent || attempt.step < .connected {
@@ -544,6 +637,12 @@ package struct SessionMachine: Sendable {
             snapshot.lastError = error
             report(.warning(error))
         }
+    }
+
+    private mutating func generationRuns() {
+        attempt?.generation = .running
+        // While we are muted, the message concerns frames that were sent before.
+        if !isSilent { attempt?.watchdog.resume() }
     }
 
     /// Keeps the session: the service bills by generation, ends one when no frames arrive, and may start another.
@@ -569,7 +668,7 @@ package struct SessionMachine: Sendable {
 
     /// The error for a service that closes the session now, after it has ended the generation for a named cause. The
     /// media path may close before the channel. Permanent, because a new session would end the same way.
-    private var causeOfEnd: SessionError? {
+    var causeOfEnd: SessionError? {
         guard case .ended(let code?)? = attempt?.generation else { return nil }
         var error = Self.generationError(code, "ended the generation and closed the session")
         error.isPermanent = true
@@ -601,85 +700,13 @@ package struct SessionMachine: Sendable {
     private func closeError(_ code: Int?, _ reason: String) -> SessionError {
         let words = reason.printable(limit: 123)
         let details = [code.map(String.init), words.isEmpty ? nil : words].compactMap(\.self).joined(separator: ": ")
+        // A service that closes a running session with 1013 restarts, or is overloaded.
+        let isFull = (code == 1013 && (attempt?.step ?? .opening) < .connected) || ConcurrencyLimitText.matches(words)
         return SessionError(
-            PermanentErrorText.concernsKey(words) ? .invalidAPIKey : .webSocket,
-            "The service closed the connection" + (details.isEmpty ? "." : " (\(details))."),
+            PermanentErrorText.concernsKey(words) ? .invalidAPIKey : isFull ? .concurrencyLimit : .webSocket,
+            "The service closed the connection" + (details.isEmpty ? "." : " (\(details)).")
+                + (isFull ? SessionError.concurrencyRemedy(after: ".") : ""),
             stage: .channel, isPermanent: PermanentErrorText.matches(words))
-    }
-
-    // MARK: Media
-
-    private mutating func media(_ event: MediaEvent, _ id: AttemptID, _ now: Duration, _ jitter: Double) {
-        if let previousMedia, previousMedia.id == id {
-            if case .failed = event { endPreviousMedia() }
-            return
-        }
-        guard let attempt, attempt.id == id, attempt.step >= .negotiating else { return }
-        switch event {
-        case .offer(let sdp):
-            guard let candidates = self.attempt?.offers.begin() else {
-                return report(.note("Ignored: an offer while another waits for its answer"))
-            }
-            if self.attempt?.offers.isRenegotiating == true {
-                emit(.schedule(.renegotiationAnswer(id), after: configuration.renegotiationTimeout))
-            }
-            emit(.send(id, .offer(sdp: sdp)))
-            for candidate in candidates { emit(.send(id, .iceCandidate(candidate))) }
-        case .answer(let sdp):
-            emit(.send(id, .answer(sdp: sdp)))
-        case .candidate(let candidate):
-            if self.attempt?.offers.sends(candidate) == true { emit(.send(id, .iceCandidate(candidate))) }
-        case .connected(let ice, let dtls):
-            if attempt.step == .negotiating { connected(attempt, ice: ice, dtls: dtls, now) }
-        case .firstFrame:
-            if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
-            endPreviousMedia()
-        case .failed(let error):
-            attemptFailed(causeOfEnd ?? error, now, jitter)
-        case .stopped:
-            break
-        }
-    }
-
-    private mutating func connected(_ attempt: Attempt, ice: Duration?, dtls: Duration?, _ now: Duration) {
-        self.attempt?.step = .connected
-        leaveQueue()
-        confirm(detection.current)
-        hasBeenConnected = true
-        limit.begin(now: now)
-        watchLimit(now)
-        snapshot.lastError = nil
-        snapshot.phases.ice = ice
-        snapshot.phases.dtls = dtls
-        snapshot.phases.connected = now - attempt.startedAt
-        emit(.cancel(.mediaConnect(attempt.id)))
-        emit(.schedule(.mediaSample(attempt.id), after: configuration.mediaSampleInterval))
-        emit(.schedule(.stable(attempt.id), after: configuration.stableAfter))
-    }
-
-    private mutating func sampled(
-        _ traffic: MediaTraffic, _ id: AttemptID, _ now: Duration, _ jitter: Double
-    ) {
-        if previousMedia?.id == id {
-            if previousMedia?.watchdog.sample(traffic, now: now) == true { endPreviousMedia() }
-            return
-        }
-        guard isCurrent(id, at: .connected) else { return }
-        // A service in a room starts only once it has found our track there, so its first media may take longer.
-        let isFresh = detection.current == .livekit && traffic.received == 0
-        let minimum = isFresh ? configuration.connectionTimeout : .zero
-        guard attempt?.watchdog.sample(traffic, now: now, minimumTimeout: minimum) == true else { return }
-        if attempt?.watchdog.expectsMedia == true {
-            let seconds = configuration.mediaTimeout.components.seconds
-            attemptFailed(
-                SessionError(
-                    .webRTC, "No media arrived from the service for \(seconds) s while frames were sent.",
-                    stage: .media), now, jitter)
-        } else {
-            let seconds = configuration.generationTimeout.components.seconds
-            let words = "The service ended the generation and started no other while frames were sent for \(seconds) s."
-            attemptFailed(SessionError(.server, words, stage: .generation), now, jitter)
-        }
     }
 
     // MARK: Prompts
@@ -724,6 +751,10 @@ package struct SessionMachine: Sendable {
             if case .backingOff = phase { begin(now) }
         case .limit:
             watchLimit(now, mayEnd: true)
+        case .renewal:
+            renew(now)
+        case .successorAcks:
+            break
         case .acks:
             ackDeadline = nil
             guard attempt != nil else { return }
@@ -766,30 +797,43 @@ package struct SessionMachine: Sendable {
                         "The service did not answer a later offer in time; the media stay as they were", stage: .media))
             )
         case .mediaSample(let id):
-            guard previousMedia?.id == id || isCurrent(id, at: .connected) else { return }
+            guard previousMedia?.id == id || suspended?.attempt.id == id || isCurrent(id, at: .connected) else {
+                return
+            }
             emit(.schedule(timer, after: configuration.mediaSampleInterval))
             emit(.sampleMedia(id))
         case .stable(let id):
             guard isCurrent(id, at: .connected) else { return }
             backOff.reset()
+            earlyRetries = 0
             snapshot.retries = 0
+        case .suspension(let id):
+            if suspended?.attempt.id == id { endSuspended() }
+        case .takeover(let id):
+            guard isCurrent(id, at: .open) else { return }
+            endSuspended()
+            // In the queue, `ready` goes on.
+            guard attempt?.isQueued == false else { return }
+            goOnAfterOpening(now)
+            if isCurrent(id, at: .open), snapshot.serviceStatus == .ready { beginInitialState(now) }
         }
     }
 
     /// - Parameter mayEnd: false in the middle of another event, which then ends the session by the timer.
-    private mutating func watchLimit(_ now: Duration, mayEnd: Bool = false) {
+    mutating func watchLimit(_ now: Duration, mayEnd: Bool = false) {
         switch phase {
         case .running, .backingOff: break
         case .idle, .stopped, .failed: return
         }
-        switch limit.verdict(now: now) {
+        switch limit.verdict(now: now, isRenewed: renewal.isExpected) {
         case nil: emit(.cancel(.limit))
         case .wait(let time): emit(.schedule(.limit, after: time))
         case .announce(let left):
             report(.ending(left: left))
-            emit(.schedule(.limit, after: left))
+            watchLimit(now)
         case .over(let allowed):
             guard mayEnd else { return emit(.schedule(.limit, after: .zero)) }
+            if continueAfterEnd(now) { return }
             endAttempt(keepingMedia: false)
             fail(
                 Self.expired(
@@ -798,7 +842,7 @@ package struct SessionMachine: Sendable {
         }
     }
 
-    private static func expired(_ words: String) -> SessionError {
+    static func expired(_ words: String) -> SessionError {
         SessionError(.server, "Session expired: \(words)", stage: .generation, isPermanent: true)
     }
 
@@ -824,21 +868,21 @@ package struct SessionMachine: Sendable {
     }
 
     /// The attempt of `.running`; nil in other phases.
-    private var attempt: Attempt? {
+    var attempt: Attempt? {
         get { if case .running(let attempt) = phase { attempt } else { nil } }
         set { if let newValue { phase = .running(newValue) } }
     }
 
-    private func isCurrent(_ id: AttemptID, at step: Attempt.Step? = nil) -> Bool {
+    func isCurrent(_ id: AttemptID, at step: Attempt.Step? = nil) -> Bool {
         guard let attempt, attempt.id == id else { return false }
         return step.map { $0 == attempt.step } ?? true
     }
 
-    private mutating func emit(_ action: SessionAction) {
+    mutating func emit(_ action: SessionAction) {
         actions.append(action)
     }
 
-    private mutating func report(_ report: SessionReport) {
+    mutating func report(_ report: SessionReport) {
         actions.append(.report(report))
     }
 }

@@ -29,6 +29,8 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var transport: MediaTransportKind?
     /// Longest session that the service grants; nil: unlimited or unknown.
     package var granted: Duration?
+    /// The service has muted our video track.
+    package var isMutedByService = false
     /// Seconds of generation billed, as last reported by the service.
     package var generationSeconds: Double?
     /// Kept until the next start or connection.

@@ -4,8 +4,8 @@ import DecartProtocol
 
 struct TransportDetection: Sendable {
     private let choice: TransportChoice
-    /// What `auto` has found, by a message of the service or by a connection that was established. Later attempts start
-    /// with it, until one of them fails because of it.
+    /// The transport that `auto` detected from a message of the service or from an established connection. Later
+    /// attempts start with it, until one of them fails because of it.
     private var detected: MediaTransportKind?
     /// Transport of the current attempt; nil: not decided yet.
     private(set) var current: MediaTransportKind?

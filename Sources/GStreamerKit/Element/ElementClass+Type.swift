@@ -164,6 +164,9 @@ private let classInit: GClassInitFunc = { pointer, data in
     if description.pads.contains(where: { $0.presence == .request }) { installRequestPads(element) }
     gst_element_class_set_metadata(
         element, description.longName, description.classification, description.summary, description.author)
+    if let page = description.documentation {
+        gst_element_class_add_metadata(element, GST_ELEMENT_METADATA_DOC_URI, page)
+    }
     for pad in description.pads {
         let presence =
             switch pad.presence {

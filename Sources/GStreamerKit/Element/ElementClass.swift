@@ -16,6 +16,8 @@ package struct ElementClass: Sendable {
     package var classification: String
     package var summary: String
     package var author: String
+    /// The page that describes the element, for the metadata `doc-uri`.
+    package var documentation: String?
     package var pads: [PadTemplate]
     package var properties: [PropertySpec]
     package var signals: [SignalSpec]
@@ -23,7 +25,7 @@ package struct ElementClass: Sendable {
 
     package init(
         typeName: String, parent: Parent, longName: String, classification: String, summary: String, author: String,
-        pads: [PadTemplate], properties: [PropertySpec] = [], signals: [SignalSpec] = [],
+        documentation: String? = nil, pads: [PadTemplate], properties: [PropertySpec] = [], signals: [SignalSpec] = [],
         make: @escaping @Sendable (ElementHandle) -> any ElementImplementation
     ) {
         self.typeName = typeName
@@ -32,6 +34,7 @@ package struct ElementClass: Sendable {
         self.classification = classification
         self.summary = summary
         self.author = author
+        self.documentation = documentation
         self.pads = pads
         self.properties = properties
         self.signals = signals

@@ -4,6 +4,7 @@ internal import CGStreamer
 // @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
 package struct DebugCategory: @unchecked Sendable {
     private let category: OpaquePointerOrCategory
+    package let name: String
 
     package enum Level: Sendable {
         case error, warning, info, debug, log, trace
@@ -19,7 +20,23 @@ package struct DebugCategory: @unchecked Sendable {
         }
     }
 
-    package init(_ name: String, _ description: String) { category = _gst_debug_category_new(name, 0, description) }
+    package init(_ name: String, _ description: String) {
+        self.name = name
+        category = _gst_debug_category_new(name, 0, description)
+    }
+
+    func isEnabled(_ level: Level) -> Bool {
+        guard let category else { return false }
+        return decart_debug_enabled(category, level.raw) != 0
+    }
+
+    /// Writes a message whose object is given by name.
+    func write(
+        _ level: Level, object: String, _ message: String, file: String, function: String, line: UInt
+    ) {
+        guard let category else { return }
+        gst_debug_log_id_literal(category, level.raw, file, function, Int32(clamping: line), object, message)
+    }
 
     /// Messages of level `info` and above must not contain secrets, prompts or peer addresses.
     package func callAsFunction(

@@ -8,6 +8,39 @@ extension GObject {
         } ?? false
     }
 
+    /// Type of a property, as far as a caller must know it to set a number.
+    package enum PropertyShape: Sendable, Equatable {
+        case number(ClosedRange<Int>)
+        case structure, other, readOnly, missing
+    }
+
+    package func shape(of name: String) -> PropertyShape {
+        let objectClass = object.pointee.g_type_instance.g_class
+        let found = objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
+            g_object_class_find_property($0, name)
+        }
+        guard let found else { return .missing }
+        guard found.pointee.flags.rawValue & G_PARAM_WRITABLE.rawValue != 0 else { return .readOnly }
+        let spec = UnsafeRawPointer(found)
+        switch found.pointee.value_type {
+        case decart_type_int():
+            let spec = spec.assumingMemoryBound(to: GParamSpecInt.self).pointee
+            return .number(Int(spec.minimum)...max(Int(spec.minimum), Int(spec.maximum)))
+        case decart_type_uint():
+            let spec = spec.assumingMemoryBound(to: GParamSpecUInt.self).pointee
+            return .number(Int(spec.minimum)...max(Int(spec.minimum), Int(spec.maximum)))
+        case decart_type_int64():
+            let spec = spec.assumingMemoryBound(to: GParamSpecInt64.self).pointee
+            return .number(Int(spec.minimum)...max(Int(spec.minimum), Int(spec.maximum)))
+        case decart_type_uint64():
+            let spec = spec.assumingMemoryBound(to: GParamSpecUInt64.self).pointee
+            let low = Int(clamping: spec.minimum)
+            return .number(low...max(low, Int(clamping: spec.maximum)))
+        case decart_type_structure(): return .structure
+        default: return .other
+        }
+    }
+
     /// Sets a property from text, as gst-launch does. Ignores an unknown property, because older releases of an element
     /// lack some.
     package func set(_ name: String, _ text: String) {

@@ -24,7 +24,7 @@ package enum GStreamerRuntime {
 package struct GStreamerError: Error, CustomStringConvertible, Sendable {
     package enum Code: Sendable, Equatable {
         case missingElement(String)
-        case badDescription, linkFailed, badSDP, badCaps, stateChange
+        case badDescription, badProperty, linkFailed, badSDP, badCaps, stateChange
     }
     package let code: Code
     package let message: String

@@ -9,9 +9,12 @@ package struct PluginDescription: Sendable {
     package var source: String
     package var package: String
     package var origin: String
+    /// "YYYY-MM-DD".
+    package var releaseDate: String
 
     package init(
-        name: String, summary: String, version: String, license: String, source: String, package: String, origin: String
+        name: String, summary: String, version: String, license: String, source: String, package: String,
+        origin: String, releaseDate: String
     ) {
         self.name = name
         self.summary = summary
@@ -20,6 +23,7 @@ package struct PluginDescription: Sendable {
         self.source = source
         self.package = package
         self.origin = origin
+        self.releaseDate = releaseDate
     }
 
     /// Allocates the C descriptor, which lives as long as the process. `register` is a plain C function because
@@ -38,6 +42,7 @@ package struct PluginDescription: Sendable {
         descriptor.pointee.source = UnsafePointer(g_strdup(source))
         descriptor.pointee.package = UnsafePointer(g_strdup(package))
         descriptor.pointee.origin = UnsafePointer(g_strdup(origin))
+        descriptor.pointee.release_datetime = UnsafePointer(g_strdup(releaseDate))
         return UnsafeRawPointer(descriptor)
     }
 }
@@ -46,5 +51,25 @@ extension PluginHandle {
     package init?(_ plugin: OpaquePointer?) {
         guard let plugin else { return nil }
         pointer = plugin
+    }
+
+    /// The folder of the library, by the path by which GStreamer found it: symbolic links are not followed.
+    private var folder: String? {
+        guard let file = gst_plugin_get_filename(pointer) else { return nil }
+        return String(cString: file).split(separator: "/", omittingEmptySubsequences: false).dropLast()
+            .joined(separator: "/")
+    }
+
+    /// True if the library lies in the folder of GStreamer's core elements, where distributions put their plugins.
+    package var isAmongGStreamersOwn: Bool {
+        guard let folder else { return false }
+        return g_file_test(folder + "/libgstcoreelements.so", G_FILE_TEST_EXISTS) != 0
+    }
+
+    /// Makes GStreamer load the plugin again when `file` has changed, whose path is relative to the plugin's folder.
+    package func follow(folder relative: String, file: String) {
+        guard let folder else { return }
+        gst_plugin_add_dependency_simple(
+            pointer, nil, folder + "/" + relative, file, GST_PLUGIN_DEPENDENCY_FLAG_NONE)
     }
 }

@@ -16,6 +16,7 @@ package struct PropertySpec: Sendable {
         case strings
         case structure
         case caps
+        case sample
         case fraction
     }
 
@@ -80,6 +81,7 @@ package struct PropertySpec: Sendable {
             let item = g_param_spec_string("item", "Item", "One entry", nil, flags)
             return gst_param_spec_array(name, nick, blurb, item, flags)
         case .structure: return g_param_spec_boxed(name, nick, blurb, decart_type_structure(), flags)
+        case .sample: return g_param_spec_boxed(name, nick, blurb, gst_sample_get_type(), flags)
         case .caps: return g_param_spec_boxed(name, nick, blurb, decart_type_caps(), flags)
         case .fraction: return gst_param_spec_fraction(name, nick, blurb, 0, 1, 1000, 1, 0, 1, flags)
         }

@@ -59,7 +59,10 @@ package final class Buffer: @unchecked Sendable {
         get { hasFlag(GST_BUFFER_FLAG_DISCONT) }
         set { setFlag(GST_BUFFER_FLAG_DISCONT, newValue) }
     }
-    package var isDeltaUnit: Bool { hasFlag(GST_BUFFER_FLAG_DELTA_UNIT) }
+    package var isDeltaUnit: Bool {
+        get { hasFlag(GST_BUFFER_FLAG_DELTA_UNIT) }
+        set { setFlag(GST_BUFFER_FLAG_DELTA_UNIT, newValue) }
+    }
     package var isGap: Bool {
         get { hasFlag(GST_BUFFER_FLAG_GAP) }
         set { setFlag(GST_BUFFER_FLAG_GAP, newValue) }

@@ -28,6 +28,16 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
     package var isAny: Bool { gst_caps_is_any(pointer) != 0 }
     package var isFixed: Bool { gst_caps_is_fixed(pointer) != 0 }
 
+    /// The first structure's feature for memory other than the system's, such as `memory:GLMemory`; nil: the system's.
+    package var memory: String? {
+        guard gst_caps_get_size(pointer) > 0, let features = gst_caps_get_features(pointer, 0),
+            gst_caps_features_is_any(features) == 0
+        else { return nil }
+        return (0..<gst_caps_features_get_size(features))
+            .compactMap { gst_caps_features_get_nth(features, $0).map { String(cString: $0) } }
+            .first { $0.hasPrefix("memory:") && $0 != "memory:SystemMemory" }
+    }
+
     /// A copy of the first structure.
     package var first: Structure? {
         guard gst_caps_get_size(pointer) > 0, let found = gst_caps_get_structure(pointer, 0) else { return nil }
@@ -43,6 +53,11 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
 
     package static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
     package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
+    /// These caps, and then the others.
+    package func followed(by other: Caps) -> Caps {
+        Caps(taking: gst_caps_merge(gst_caps_copy(pointer), gst_caps_copy(other.pointer)))
+    }
+    package func isSubset(of other: Caps) -> Bool { gst_caps_is_subset(pointer, other.pointer) != 0 }
     package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 
     /// Fixates the caps to the allowed values nearest to the given size and frame rate.

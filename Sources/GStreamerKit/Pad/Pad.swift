@@ -70,6 +70,8 @@ package class Pad: GObject, @unchecked Sendable {
 
     package var currentCaps: Caps? { gst_pad_get_current_caps(pad).map { Caps(taking: $0) } }
     package func queryCaps() -> Caps { Caps(taking: gst_pad_query_caps(pad, nil)) }
+    /// Asks this pad whether it accepts these caps.
+    package func accepts(_ caps: Caps) -> Bool { gst_pad_query_accept_caps(pad, caps.pointer) != 0 }
     package func queryPeerCaps(filter: Caps?) -> Caps { Caps(taking: gst_pad_peer_query_caps(pad, filter?.pointer)) }
 
     /// Sets the offset (ns) that is added to the running time of data leaving this pad, from the next buffer on.
@@ -117,6 +119,9 @@ package final class GhostPad: Pad, @unchecked Sendable {
     package convenience init(name: String, direction: PadDirection) {
         self.init(taking: gst_ghost_pad_new_no_target(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
     }
+
+    /// The same pad without a reference, as `Pad.unowned`.
+    package var unownedGhost: GhostPad { GhostPad(unowned: raw) }
 
     @discardableResult package func setTarget(_ target: Pad?) -> Bool {
         gst_ghost_pad_set_target(raw.assumingMemoryBound(to: GstGhostPad.self), target?.pad) != 0

@@ -38,6 +38,26 @@ package struct QueryRef {
         gst_query_set_position(pointer, GST_FORMAT_TIME, Int64(clamping: time).asGInt64)
     }
 
+    /// The caps of an ACCEPT_CAPS query.
+    package var offeredCaps: Caps? {
+        guard kind == .acceptCaps else { return nil }
+        var caps: UnsafeMutablePointer<GstCaps>?
+        gst_query_parse_accept_caps(pointer, &caps)
+        return caps.map { Caps(borrowing: $0) }
+    }
+
+    package func answerAcceptCaps(_ isAccepted: Bool) {
+        gst_query_set_accept_caps_result(pointer, isAccepted ? 1 : 0)
+    }
+
+    /// The filter of a CAPS query.
+    package var capsFilter: Caps? {
+        guard kind == .caps else { return nil }
+        var filter: UnsafeMutablePointer<GstCaps>?
+        gst_query_parse_caps(pointer, &filter)
+        return filter.map { Caps(borrowing: $0) }
+    }
+
     package func answerCaps(_ caps: Caps) {
         var filter: UnsafeMutablePointer<GstCaps>?
         gst_query_parse_caps(pointer, &filter)

@@ -1,5 +1,5 @@
 // The element's audio: the pads `audio_sink` and `audio_src`, and the frames between them and the media paths. The
-// application enables audio by requesting `audio_sink`; without that pad, none of this exists.
+// application enables audio by requesting `audio_sink`; without that pad, none of this exists. A viewer only receives.
 package import GStreamerKit
 import Synchronization
 
@@ -15,6 +15,8 @@ package final class AudioTrack: @unchecked Sendable {
         /// An input is being created or removed.
         var isComing = false
         var output: AudioOutput?
+        /// Audio is received although there is no input.
+        var isViewer = false
         var isPlaying = false
         var isMuted = false
         var latency: ClockTime = 0
@@ -32,7 +34,7 @@ package final class AudioTrack: @unchecked Sendable {
         gate = InputGate(pacing: pacing)
     }
 
-    package var isWanted: Bool { state.withLock { $0.input != nil } }
+    package var isWanted: Bool { state.withLock { $0.input != nil || $0.isViewer } }
     package var counters: AudioOutputCounters {
         let (output, past) = state.withLock { ($0.output, $0.counters) }
         return output?.counters ?? past
@@ -41,6 +43,7 @@ package final class AudioTrack: @unchecked Sendable {
     // MARK: The input
 
     private static let needed = ["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]
+    private static let neededByViewers = ["opusdec", "rtpopusdepay"]
 
     /// Creates the input. Returns nil, with a warning in the log, if there is one already or if an Opus element is
     /// missing.
@@ -96,7 +99,7 @@ package final class AudioTrack: @unchecked Sendable {
     private func deliver(_ frame: AudioFrame) {
         let (isMuted, deliveries) = state.withLock { ($0.isMuted, Array($0.deliveries.values)) }
         guard !deliveries.isEmpty else {
-            gate.countDropped()
+            gate.countUntaken()
             return
         }
         gate.countSent()
@@ -112,7 +115,7 @@ package final class AudioTrack: @unchecked Sendable {
     /// survives reconnects.
     package func show(as identity: StreamIdentity) {
         let (isNew, latency, pace, counters) = state.withLock {
-            ($0.output == nil && $0.input != nil, $0.latency, $0.pace, $0.counters)
+            ($0.output == nil && ($0.input != nil || $0.isViewer), $0.latency, $0.pace, $0.counters)
         }
         guard isNew, let pad = element.makePad(template: "audio_src") else { return }
         let output = AudioOutput(
@@ -147,10 +150,13 @@ package final class AudioTrack: @unchecked Sendable {
     // MARK: State changes
 
     /// Called in READY to PAUSED.
-    /// - Parameter line: returns the time line of the video output.
-    package func start(latency: ClockTime, line: @escaping @Sendable () -> OutputTimeline) {
+    /// - Parameters:
+    ///   - isViewer: nothing is sent, and audio is received if the elements for it are installed.
+    ///   - line: returns the time line of the video output.
+    package func start(latency: ClockTime, isViewer: Bool, line: @escaping @Sendable () -> OutputTimeline) {
+        let canHear = isViewer && Self.neededByViewers.allSatisfy(GStreamerRuntime.hasElement)
         let pace = AudioPace(line: line) { [weak gate] in !line().isCapture || gate?.isLive ?? true }
-        state.withLock { ($0.latency, $0.pace) = (latency, pace) }
+        state.withLock { ($0.latency, $0.pace, $0.isViewer) = (latency, pace, canHear) }
         gate.prepare()
     }
 
@@ -172,6 +178,5 @@ package final class AudioTrack: @unchecked Sendable {
     /// Called in PAUSED to READY, after the parent class.
     package func reset() {
         gate.reset()
-        state.withLock { $0.counters = AudioOutputCounters() }
     }
 }

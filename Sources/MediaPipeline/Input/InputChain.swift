@@ -4,17 +4,20 @@ package import GStreamerKit
 import Synchronization
 package import WebRTCTransport
 
-/// A raw frame for the encoder.
+/// A raw frame for the encoder, or an encoded one for the payloader.
 package struct EncoderFrame: Sendable {
     package let buffer: Buffer
     /// Size of this frame; the geometry may change between two frames.
     package let size: (width: Int, height: Int)
     package let runningTime: ClockTime?
+    /// nil: a raw frame.
+    package var encoded: EncodedFrameInfo?
 }
 
 // @unchecked: elements and pads are thread-safe; mutable state is in the mutex.
 package final class InputChain: @unchecked Sendable {
     package let gate: InputGate
+    package let encoded: EncodedInput
     private let queue: Element
     private let plain: Element
     private let crop: Element
@@ -53,7 +56,7 @@ package final class InputChain: @unchecked Sendable {
     static let rawAttempt = -1
 
     /// Caps of the sink pad's template.
-    package static let caps = "video/x-raw"
+    package static let caps = "video/x-raw; \(InputMemory.templateCaps)"
 
     /// Caps of the frames that go to the encoder.
     static func encodedCaps(width: Int, height: Int) -> String {
@@ -64,8 +67,10 @@ package final class InputChain: @unchecked Sendable {
         "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
     }
 
-    package init(pacing: InputPacing) throws(GStreamerError) {
+    /// - Parameter sink: the element's sink pad.
+    package init(pacing: InputPacing, sink: Pad) throws(GStreamerError) {
         gate = InputGate(pacing: pacing)
+        encoded = EncodedInput(sink: sink)
         queue = try Element(factory: "queue", name: "input-queue")
         queue.set("max-size-buffers", 2)
         queue.set("max-size-bytes", 0)
@@ -201,9 +206,17 @@ package final class InputChain: @unchecked Sendable {
         state.withLock { $0.arriving.info = info }
     }
 
+    /// Notes the size of an encoded input, whose caps may have none.
+    package func arrived(_ size: FrameSize) {
+        let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
+        guard let info = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)) else { return }
+        state.withLock { $0.arriving.info = info }
+    }
+
     /// Called after a stop: caps and tags of the last stream do not apply to the next start.
     package func reset() {
         gate.reset()
+        encoded.reset()
         state.withLock { ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil) }
     }
 
@@ -285,11 +298,15 @@ package final class InputChain: @unchecked Sendable {
         }
     }
 
+    /// Delivers an encoded frame, on upstream's thread.
+    package func deliver(encoded frame: EncoderFrame) { deliver { _, _ in frame } }
+
     private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
         let isTaken = line.pass({ frame(muted, processing) }) { frame in
             // A closed media path may still have its delivery here while another one goes on.
             let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(attempt: $0.key) }
-            if deliveries.contains(where: { $0.key != Self.rawAttempt }) { gate.countSent() }
+            // The branch of an encoded input counts for itself: it drops frames.
+            if frame.encoded == nil, deliveries.contains(where: { $0.key != Self.rawAttempt }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
         }
         if !isTaken { gate.countDropped() }

@@ -6,13 +6,28 @@ import Synchronization
 
 package struct InputCounters: Sendable {
     package var framesIn: UInt64 = 0
-    /// Frames lost because there was no session, or because the encoding branch was busy.
-    package var framesDropped: UInt64 = 0
+    /// Frames lost because no media path took them.
+    package var droppedWithoutSession: UInt64 = 0
+    /// Frames lost because the element was not in PLAYING, or flushed.
+    package var droppedNotPlaying: UInt64 = 0
+    /// Frames lost because the input queue, the encoder or a processor was busy.
+    package var droppedBusy: UInt64 = 0
+    /// Frames of an encoded input lost because no keyframe had come or its rate was too high.
+    package var droppedToKeyframe: UInt64 = 0
     /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested.
     package var framesRateLimited: UInt64 = 0
     package var framesSent: UInt64 = 0
 
     package init() {}
+
+    /// Frames lost before the encoder.
+    package var framesDropped: UInt64 {
+        droppedWithoutSession &+ droppedNotPlaying &+ droppedBusy &+ droppedToKeyframe
+    }
+
+    mutating func dropClosed(hasSession: Bool) {
+        if hasSession { droppedNotPlaying &+= 1 } else { droppedWithoutSession &+= 1 }
+    }
 }
 
 package final class InputGate: Sendable {
@@ -20,6 +35,8 @@ package final class InputGate: Sendable {
         /// Attempts of the media paths that take frames; a raw fallback counts as one.
         var open: Set<Int> = []
         var playing = false
+        /// The application withholds its frames on purpose, so that their loss is not reported.
+        var isWithheld = false
         var flushing = false
         /// The element stops. Unlike `flushing`, no event from upstream clears this: a pad can be deactivated only
         /// while no thread waits here.
@@ -36,6 +53,8 @@ package final class InputGate: Sendable {
         /// Running time from which the rate limit lets the next frame pass.
         var nextDue: ClockTime?
         var interval: ClockTime = 0
+        /// Later frames of an encoded input depend on each frame, so the rate limit drops none.
+        var isEncoded = false
         var wait: ClockWait?
         var counters = InputCounters()
     }
@@ -48,6 +67,8 @@ package final class InputGate: Sendable {
     package func setMaximumRate(framesPerSecond: Int) {
         state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
     }
+
+    package func set(encoded: Bool) { state.withLock { $0.isEncoded = encoded } }
 
     package var counters: InputCounters { state.withLock(\.counters) }
 
@@ -76,6 +97,9 @@ package final class InputGate: Sendable {
 
     /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
     package var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
+
+    /// Drops the frames that no media path takes without a report while this is set.
+    package func set(withheld: Bool) { state.withLock { $0.isWithheld = withheld } }
 
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
     package func set(flushing: Bool) {
@@ -111,9 +135,11 @@ package final class InputGate: Sendable {
     /// Called after the pads are deactivated.
     func reset() {
         state.withLock {
-            let (interval, open, isStopping, isClosing) = ($0.interval, $0.open, $0.isStopping, $0.isClosing)
+            let kept = $0
             $0 = State()
-            ($0.interval, $0.open, $0.isStopping, $0.isClosing) = (interval, open, isStopping, isClosing)
+            ($0.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
+                (kept.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            $0.counters = kept.counters
         }
         pacing.reset()
     }
@@ -127,7 +153,11 @@ package final class InputGate: Sendable {
     package func take(segment: Event) { state.withLock { $0.segment = segment } }
 
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
-    package func countDropped() { state.withLock { $0.counters.framesDropped &+= 1 } }
+    func countDroppedToKeyframe() { state.withLock { $0.counters.droppedToKeyframe &+= 1 } }
+    /// Counts a frame that a busy queue, encoder or processor lost.
+    package func countDropped() { state.withLock { $0.counters.droppedBusy &+= 1 } }
+    /// Counts a frame that no media path took.
+    func countUntaken() { state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) } }
 
     package func runningTime(of buffer: Buffer) -> ClockTime? {
         let segment = state.withLock(\.segment)
@@ -137,7 +167,7 @@ package final class InputGate: Sendable {
     package enum Admission { case passes, dropped, refused }
 
     /// Called on upstream's thread. `pad` is the element's sink pad; `element` provides the clock.
-    /// - Returns: `dropped` if a live frame is lost, `refused` if a flush or the rate limit takes it.
+    /// - Returns: `dropped` if a live frame is lost, `refused` if a flush, the rate limit or the application takes it.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let time = runningTime(of: buffer)
         let isLive =
@@ -148,8 +178,8 @@ package final class InputGate: Sendable {
         guard isLive else { return admitPaced(at: time, element: element) ? .passes : .refused }
         return state.withLock { state in
             guard state.isOpen else {
-                state.counters.framesDropped &+= 1
-                return state.refuses ? .refused : .dropped
+                state.counters.dropClosed(hasSession: !state.open.isEmpty)
+                return state.refuses || state.isWithheld ? .refused : .dropped
             }
             return Self.isDue(time, &state) ? .passes : .refused
         }
@@ -171,7 +201,7 @@ package final class InputGate: Sendable {
 
     /// Keeps the average rate below the limit: a frame up to an eighth of an interval early still counts as due.
     private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
-        guard let time, state.interval > 0 else { return true }
+        guard let time, state.interval > 0, !state.isEncoded else { return true }
         if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
             state.counters.framesRateLimited &+= 1
             return false

@@ -42,7 +42,9 @@ package final class RawFallback: @unchecked Sendable {
         filter.syncStateWithParent()
         scale.syncStateWithParent()
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
-        input.addDelivery(attempt: Self.attempt) { [weak self] frame in self?.take(frame, frame.size) }
+        input.addDelivery(attempt: Self.attempt) { [weak self] frame in
+            if frame.encoded == nil { self?.take(frame, frame.size) }
+        }
         input.gate.open(attempt: Self.attempt)
     }
 

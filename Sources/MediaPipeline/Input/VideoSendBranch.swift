@@ -1,13 +1,15 @@
 // The encoder of one media path: takes the input's frames to a connection and follows the connection's bitrate target.
 // It knows RTP; it must not know how connections are established.
 package import GStreamerKit
+package import Logging
 import Synchronization
 package import WebRTCTransport
 
-package final class VideoSendBranch: Sendable {
+package final class VideoSendBranch: SendBranch {
     private let attempt: Int
     private let input: InputChain
     private let settings: VideoSendSettings
+    private let logger: Logger
 
     private struct State {
         /// In front of the encoder.
@@ -21,17 +23,26 @@ package final class VideoSendBranch: Sendable {
     }
     private let state = Mutex(State())
 
-    package init(attempt: Int, input: InputChain, settings: VideoSendSettings) {
+    package init(attempt: Int, input: InputChain, settings: VideoSendSettings, logger: Logger) {
         self.attempt = attempt
         self.input = input
         self.settings = settings
+        self.logger = logger
     }
 
     /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream. Any thread.
-    package var sentLayers: [String] { (state.withLock(\.encoder) as? SimulcastEncoderBin)?.sentLayers ?? [] }
+    package var sentLayers: [String] { state.withLock(\.encoder)?.sentLayers ?? [] }
+
+    /// Factory of the encoder; nil before `start`. Any thread.
+    package var encoderName: String? { state.withLock(\.encoder)?.encoders.first?.factoryName }
+    /// Frames encoded so far. Any thread.
+    package var codingTime: CodingTime { state.withLock(\.encoder)?.codingTime ?? CodingTime() }
 
     /// Any thread.
     package func take(_ target: BitrateTarget) { state.withLock { $0.target = target } }
+
+    /// Makes the next frame a keyframe. Any thread.
+    package func requestKeyframe() { state.withLock(\.encoder)?.requestKeyframe() }
 
     /// Builds the encoder. Called on a queue that may block in GStreamer, as `stop` is.
     /// - Parameters:
@@ -41,11 +52,14 @@ package final class VideoSendBranch: Sendable {
     ///   - onFrame: called with the size of each frame before it is encoded, on the thread that delivers it.
     package func start(
         _ parameters: RTPSendParameters, to sink: Pad, in bin: Bin, markers: LatencyMarkers?,
-        onEncoder: (Element) -> Void,
+        onEncoder: (_ encoder: Element, _ followsBitrate: Bool) -> Void,
         onFrame: @escaping @Sendable (_ size: (width: Int, height: Int)) -> Void
     ) throws {
-        let encoder = try makeEncoder(parameters)
-        for each in encoder.encoders { onEncoder(each) }
+        let encoder = try makeEncoder(parameters, carriesTrailers: markers?.usesTrailers ?? false)
+        for each in encoder.encoders {
+            logger.info("encoder: \(each.factoryName ?? "unknown"), \(parameters.codec.encodingName)")
+            onEncoder(each, encoder.followsBitrate)
+        }
         bin.add(encoder.bin)
         guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else {
             return
@@ -60,7 +74,7 @@ package final class VideoSendBranch: Sendable {
         pushCaps(on: entry, settings.size.current)
         entry.push(Event.timeSegment())
         input.addDelivery(attempt: attempt) { [weak self] frame in
-            guard let self else { return }
+            guard let self, frame.encoded == nil else { return }
             self.follow(encoder)
             onFrame(frame.size)
             self.push(frame, markers, into: encoder, entry)
@@ -83,15 +97,17 @@ package final class VideoSendBranch: Sendable {
         entry?.setActive(false)
     }
 
-    private func makeEncoder(_ parameters: RTPSendParameters) throws -> any VideoSender {
+    private func makeEncoder(_ parameters: RTPSendParameters, carriesTrailers: Bool) throws -> any VideoSender {
         let layers = settings.layers.filter { layer in parameters.layers.contains { $0.rid == layer.rid } }
         guard layers.count > 1 else {
             return try VideoEncoderBin(
-                parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
+                parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder,
+                bitrateProperty: settings.bitrateProperty, carriesTrailers: carriesTrailers)
         }
         return try SimulcastEncoderBin(
             parameters: parameters, layers: layers, allocation: settings.allocation(of: layers),
-            size: settings.size.current, bitrate: settings.bitrate, encoderDescription: settings.encoder)
+            size: settings.size.current, bitrate: settings.bitrate, encoderDescription: settings.encoder,
+            bitrateProperty: settings.bitrateProperty, carriesTrailers: carriesTrailers)
     }
 
     // MARK: Frames (the thread that delivers them)
@@ -102,6 +118,7 @@ package final class VideoSendBranch: Sendable {
             return state.size != frame.size
         }
         if isResized {
+            logger.debug("the encoder gets frames of \(frame.size.width)x\(frame.size.height)")
             encoder.setSize(width: frame.size.width, height: frame.size.height)
             pushCaps(on: entry, frame.size)
         }
@@ -119,20 +136,28 @@ package final class VideoSendBranch: Sendable {
     /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while
     /// it encodes.
     private func follow(_ encoder: any VideoSender) {
-        let (bitrate, level) = state.withLock { state -> (Int?, DegradationLadder.Level?) in
-            guard let target = state.target else { return (nil, nil) }
+        let (target, bitrate, level) = state.withLock { state -> (Int, Int?, DegradationLadder.Level?) in
+            guard let target = state.target else { return (0, nil, nil) }
             defer { state.appliedBitrate = target.target }
             let bitrate = target.target == state.appliedBitrate ? nil : target.target
-            guard let encodedBytes = encoder.bytesOfDeltaFrames else { return (bitrate, nil) }
+            guard let encodedBytes = encoder.bytesOfDeltaFrames else { return (target.target, bitrate, nil) }
             if state.ladder == nil {
                 let size = settings.size.current
                 state.ladder = DegradationLadder(
                     width: size.width, height: size.height, frameRate: Double(settings.framerate))
             }
-            return (bitrate, state.ladder?.frame(target, encodedBytes: encodedBytes, now: MonotonicTime.now))
+            return (
+                target.target, bitrate, state.ladder?.frame(target, encodedBytes: encodedBytes, now: MonotonicTime.now)
+            )
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {
+            let rate = level.frameRate.map { "\($0) fps" } ?? "the full frame rate"
+            logger.debug(
+                """
+                degradation step: scale \(level.scale.numerator)/\(level.scale.denominator), \(rate), \
+                because the target is \(target / 1000) kbit/s
+                """)
             input.gate.setMaximumRate(framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
             input.setScale(level.scale)
         }

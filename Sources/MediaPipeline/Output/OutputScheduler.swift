@@ -15,6 +15,8 @@ package struct OutputConfiguration: Sendable {
     /// Nothing is announced downstream before the orientation is known.
     package var waits = false
     package var fallback = Fallback.freeze
+    /// The frames are encoded: none is repeated, and none is dropped unless all that depend on it are.
+    package var isEncoded = false
 
     package init() {}
 }
@@ -48,7 +50,10 @@ package struct OutputScheduler<Payload> {
         case endOfStream
     }
 
-    package var configuration: OutputConfiguration
+    /// ns; a longer time without frames is a gap, which is not filled with the last frame.
+    private static var shortGap: ClockTime { 500_000_000 }
+
+    package private(set) var configuration: OutputConfiguration
     package private(set) var timeline: OutputTimeline
     package private(set) var counters = OutputCounters()
     package private(set) var negotiated: OutputFormat?
@@ -70,9 +75,15 @@ package struct OutputScheduler<Payload> {
     private var rawFrame: Payload?
     /// The newest media path that has shown a frame; frames of older ones are dropped.
     private var shownAttempt = -1
+    /// The next frame to queue is a keyframe. For encoded frames only.
+    private var needsKeyframe = true
 
-    package init(_ configuration: OutputConfiguration = OutputConfiguration()) {
+    /// - Parameter counters: those of the scheduler that this one replaces; they go on.
+    package init(
+        _ configuration: OutputConfiguration = OutputConfiguration(), counters: OutputCounters = OutputCounters()
+    ) {
         self.configuration = configuration
+        self.counters = counters
         timeline = OutputTimeline(minimumLatency: configuration.captureLatency)
     }
 
@@ -127,10 +138,22 @@ package struct OutputScheduler<Payload> {
     }
 
     /// Queues a frame. The first one of a higher attempt ends the output of all lower ones.
-    /// - Parameter arrival: when the first packet of the frame arrived.
-    package mutating func enqueue(_ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int) {
+    /// - Parameters:
+    ///   - arrival: when the first packet of the frame arrived.
+    ///   - isDelta: the frame depends on earlier ones.
+    /// - Returns: true if encoded frames are dropped from here to a keyframe, which is to be requested.
+    @discardableResult
+    package mutating func enqueue(
+        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int, isDelta: Bool = false
+    ) -> Bool {
         counters.received &+= 1
-        guard isActive, isPlaying, attempt >= shownAttempt else { return }
+        guard isActive, isPlaying else {
+            needsKeyframe = true
+            return false
+        }
+        guard attempt >= shownAttempt else { return false }
+        if configuration.isEncoded, isDelta, needsKeyframe || attempt > shownAttempt { return true }
+        needsKeyframe = false
         // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do not
         // wait for an orientation any longer.
         configuration.waits = false
@@ -140,11 +163,17 @@ package struct OutputScheduler<Payload> {
             isDiscontinuous = true
         }
         frames.append(Frame(payload: payload, arrival: arrival, format: format))
-        if frames.count > capacity {
+        guard frames.count > capacity else { return false }
+        isDiscontinuous = true
+        guard configuration.isEncoded else {
             frames.removeFirst()
             counters.droppedLate &+= 1
-            isDiscontinuous = true
+            return false
         }
+        counters.droppedLate &+= UInt64(frames.count)
+        frames.removeAll()
+        needsKeyframe = true
+        return true
     }
 
     /// Returns what the negotiation is to prefer.
@@ -211,7 +240,7 @@ package struct OutputScheduler<Payload> {
         let next = lastTime &+ interval
         if time &+ interval / 2 < next { return .nowhere }
         // The last frame is not repeated after a gap.
-        guard let lastFrameTime, next < lastFrameTime &+ 500_000_000 else { return .here }
+        guard let lastFrameTime, next < lastFrameTime &+ Self.shortGap else { return .here }
         return time > next &+ interval / 2 ? .later : .here
     }
 
@@ -239,6 +268,8 @@ package struct OutputScheduler<Payload> {
     /// Returns what stands in for a missing frame, and when. Frames carry their arrival time and may be as late as the
     /// promised latency, so a gap is filled only when that is almost over.
     private mutating func fill(now: ClockTime?) -> Step {
+        // The caps of an encoded stream come with its first frame, and nothing leaves before them.
+        if configuration.isEncoded, lastTime == nil { return .wait(nil) }
         guard let now else { return .wait(20_000_000) }
         let interval = format.interval
         // 145 ms at most, so that downstream never waits 200 ms.
@@ -258,8 +289,9 @@ package struct OutputScheduler<Payload> {
     }
 
     private func fallback(now: ClockTime) -> Content? {
+        if configuration.isEncoded { return nil }
         // `black` and `passthrough` repeat the last frame in a short gap too: a lost packet must not flash.
-        let isShort = lastFrameTime.map { now < $0 &+ 500_000_000 } ?? false
+        let isShort = lastFrameTime.map { now < $0 &+ Self.shortGap } ?? false
         let last = lastFrame.map(Content.frame)
         switch configuration.fallback {
         case .none: return nil

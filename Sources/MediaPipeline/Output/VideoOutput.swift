@@ -3,6 +3,7 @@
 // reaches the pad through `takeRaw` only.
 package import GStreamerKit
 import Synchronization
+import WebRTCTransport
 
 package final class VideoOutput: Sendable {
     private let source: LiveSourcePad
@@ -15,8 +16,16 @@ package final class VideoOutput: Sendable {
         var onUpstreamEvent: @Sendable (Event) -> Bool
     }
 
+    private struct Frame: Sendable {
+        let buffer: Buffer
+        /// The caps of an encoded frame; nil: the output's format.
+        var caps: Caps?
+    }
+
     private struct State {
-        var scheduler = OutputScheduler<Buffer>()
+        var scheduler = OutputScheduler<Frame>()
+        /// nil: raw frames leave.
+        var encoding: EncodedOutput?
         let identity = StreamIdentity()
         /// Tags and the like, pushed in order with the frames.
         var events: [Event] = []
@@ -25,6 +34,10 @@ package final class VideoOutput: Sendable {
         /// The latest answer to a latency query.
         var answered: ClockTime?
         var black: Buffer?
+        /// The last frame that left and its caps. No copy is made before `lastSample` is read.
+        var last: (frame: Frame, stamp: OutputScheduler<Frame>.Stamp, caps: Caps)?
+        /// Caps of the encoded frame that left last.
+        var encodedCaps: Caps?
         /// Keyed by the attempt of the media path.
         var inputs: [Int: Input] = [:]
     }
@@ -50,8 +63,23 @@ package final class VideoOutput: Sendable {
 
     package var counters: OutputCounters { state.withLock(\.scheduler.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
+    /// A GstSample of the last frame that left; nil if none has since the pad became active. Any thread.
+    package var lastSample: GValueBox? {
+        guard let last = state.withLock(\.last), let buffer = stamped(last.frame, last.stamp) else { return nil }
+        return GValueBox(sample: buffer, caps: last.caps)
+    }
     package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
     package var identity: StreamIdentity { state.withLock(\.identity) }
+
+    /// Reads from downstream's caps if encoded frames are to leave: if no raw ones may. Call it before `configure`.
+    package func readDownstream() {
+        let allowed = (try? Caps(Self.templateCaps)).map { source.pad.queryPeerCaps(filter: $0) }
+        let encoding = source.pad.isLinked ? allowed.flatMap(EncodedOutput.init(downstream:)) : nil
+        state.withLock { $0.encoding = encoding }
+    }
+
+    /// nil: raw frames leave.
+    package var encoding: EncodedOutput? { state.withLock(\.encoding) }
 
     /// Call before the pad is activated.
     /// - Parameters:
@@ -67,15 +95,17 @@ package final class VideoOutput: Sendable {
             configuration.followsReceived = followsReceived
             configuration.latency = latency
             configuration.captureLatency = captureLatency
-            configuration.waits = waits
-            state.scheduler = OutputScheduler(configuration)
+            configuration.isEncoded = state.encoding != nil
+            // The size of encoded frames is the service's.
+            configuration.waits = waits && state.encoding == nil
+            state.scheduler = OutputScheduler(configuration, counters: state.scheduler.counters)
         }
     }
 
     package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
 
     /// Takes a raw frame in the output's size. Called only if the user asked for `passthrough`.
-    func takeRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(buffer) } }
+    func takeRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer)) } }
 
     /// Sets the size, once the orientation is known, for what downstream's caps leave open.
     package func prefer(width: Int, height: Int) { change { $0.prefer(width: width, height: height) } }
@@ -106,23 +136,42 @@ package final class VideoOutput: Sendable {
         attempt: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
-        let caps = Mutex<OutputFormat?>(nil)
+        let received = Mutex<(format: OutputFormat?, caps: Caps?, requestedAt: Duration?)>((nil, nil, nil))
         input.setEventFunction { event in
-            if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
-                caps.withLock { $0 = OutputFormat(width: info.width, height: info.height, framerate: (0, 1)) }
+            guard let caps = event.caps else { return .handled(true) }
+            let info = VideoInfo(caps: caps)
+            let isRaw = caps.first?.name == "video/x-raw"
+            received.withLock { received in
+                received.format = info.map { OutputFormat(width: $0.width, height: $0.height, framerate: (0, 1)) }
+                received.caps = isRaw ? nil : caps
             }
             return .handled(true)
         }
-        input.setChainFunction { [weak self] buffer in
+        input.setChainFunction { [weak self, own = input.unowned] buffer in
             onFrame()
-            let format = caps.withLock { $0 }
-            self?.change { $0.enqueue(buffer, arrival: buffer.pts, format: format, attempt: attempt) }
+            let (format, caps) = received.withLock { ($0.format, $0.caps) }
+            let frame = Frame(buffer: buffer, caps: caps)
+            let wantsKeyframe = self?.change {
+                $0.enqueue(
+                    frame, arrival: buffer.pts, format: format, attempt: attempt,
+                    isDelta: caps != nil && buffer.isDeltaUnit)
+            }
+            let now = MonotonicTime.now
+            let requests =
+                wantsKeyframe == true
+                && received.withLock { received in
+                    if let last = received.requestedAt, now - last < Self.requestInterval { return false }
+                    received.requestedAt = now
+                    return true
+                }
+            if requests { own.push(Event.forceKeyUnitUpstream()) }
             return .ok
         }
         input.setActive(true)
         let format = state.withLock { state in
             state.inputs[attempt] = Input(onFormat: onFormat) { event in
-                event.isForceKeyUnit ? input.push(event) : false
+                // A new event: that of an RTP session downstream has its SSRC.
+                event.isForceKeyUnit ? input.push(Event.forceKeyUnitUpstream()) : false
             }
             return state.scheduler.format
         }
@@ -130,9 +179,11 @@ package final class VideoOutput: Sendable {
         return input
     }
 
+    private static let requestInterval = Duration.milliseconds(300)
+
     package func removeInput(attempt: Int) { _ = state.withLock { $0.inputs.removeValue(forKey: attempt) } }
 
-    private func change<R: Sendable>(_ body: (inout OutputScheduler<Buffer>) -> R) -> R {
+    private func change<R: Sendable>(_ body: (inout OutputScheduler<Frame>) -> R) -> R {
         defer { source.wake() }
         return state.withLock { body(&$0.scheduler) }
     }
@@ -143,11 +194,13 @@ package final class VideoOutput: Sendable {
         state.withLock { state in
             if active {
                 let configuration = state.scheduler.configuration
-                state = State(scheduler: OutputScheduler(configuration))
+                let counters = state.scheduler.counters
+                state = State(
+                    scheduler: OutputScheduler(configuration, counters: counters), encoding: state.encoding)
                 state.scheduler.isActive = true
             } else {
                 state.scheduler.deactivate()
-                state.black = nil
+                (state.black, state.last) = (nil, nil)
             }
         }
     }
@@ -189,7 +242,7 @@ package final class VideoOutput: Sendable {
         case .negotiate: negotiate()
         case .changeFormat(let format): apply(format)
         case .push(.frame(let frame), let stamp): push(frame, stamp)
-        case .push(.black, let stamp): push(black(), stamp)
+        case .push(.black, let stamp): push(black().map { Frame(buffer: $0) }, stamp)
         case .gap(let time, let duration): pushGap(at: time, duration)
         case .endOfStream:
             announceIfNeeded()
@@ -209,15 +262,25 @@ package final class VideoOutput: Sendable {
     }
 
     /// The frame itself stays as it is, because it may be repeated.
-    private func push(_ frame: Buffer?, _ stamp: OutputScheduler<Buffer>.Stamp) {
-        guard let buffer = frame?.copyOfMetadata() else { return pushGap(at: stamp.time, stamp.duration) }
-        buffer.pts = stamp.time
-        buffer.dts = nil
-        buffer.duration = stamp.duration
-        buffer.isDiscontinuous = stamp.isDiscontinuous
-        announceIfNeeded()
+    private func stamped(_ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp) -> Buffer? {
+        let buffer = frame.buffer.copyOfMetadata()
+        buffer?.pts = stamp.time
+        // WebRTC sends frames in the order in which they are shown. Muxers ask for both times.
+        buffer?.dts = frame.caps == nil ? nil : stamp.time
+        buffer?.duration = stamp.duration
+        buffer?.isDiscontinuous = stamp.isDiscontinuous
+        return buffer
+    }
+
+    private func push(_ frame: Frame?, _ stamp: OutputScheduler<Frame>.Stamp) {
+        guard let frame, let buffer = stamped(frame, stamp) else { return pushGap(at: stamp.time, stamp.duration) }
+        announceIfNeeded(frame.caps)
         switch source.pad.push(buffer) {
-        case .ok: break
+        case .ok:
+            // A sample of one encoded frame shows nothing.
+            if frame.caps == nil, let caps = source.pad.currentCaps {
+                state.withLock { $0.last = (frame, stamp, caps) }
+            }
         case .flushing, .eos: source.pad.pauseTask()
         case let flow: source.fail(flow)
         }
@@ -228,18 +291,29 @@ package final class VideoOutput: Sendable {
         source.pad.push(Event.gap(at: time, duration: duration))
     }
 
-    private func announceIfNeeded() {
-        let (isFirst, identity, format) = state.withLock { state in
-            defer { state.isAnnounced = true }
-            return (!state.isAnnounced, state.identity, state.scheduler.negotiated)
+    /// - Parameter encodedCaps: the caps of an encoded frame that follows.
+    private func announceIfNeeded(_ encodedCaps: Caps? = nil) {
+        let (isFirst, identity, format, isChanged) = state.withLock { state in
+            defer {
+                state.isAnnounced = true
+                if let encodedCaps { state.encodedCaps = encodedCaps }
+            }
+            return (
+                !state.isAnnounced, state.identity, state.scheduler.negotiated,
+                encodedCaps != nil && encodedCaps != state.encodedCaps
+            )
         }
-        if isFirst { source.announce(identity.id, identity.groupID, caps: format?.capsText) }
+        if isFirst {
+            source.announce(identity.id, identity.groupID, caps: encodedCaps?.description ?? format?.capsText)
+        } else if isChanged, let encodedCaps {
+            source.pad.push(Event.caps(encodedCaps))
+        }
     }
 
     /// Takes size and rate from downstream's caps where they fix them, else from the configuration.
     private func negotiate() {
-        let preferred = state.withLock { $0.scheduler.beginNegotiation() }
-        guard let ours = try? Caps(Self.templateCaps) else { return }
+        let (preferred, isEncoded) = state.withLock { ($0.scheduler.beginNegotiation(), $0.encoding != nil) }
+        guard !isEncoded, let ours = try? Caps(Self.rawCaps) else { return }
         let allowed = source.pad.queryPeerCaps(filter: ours).intersection(ours)
         guard !allowed.isEmpty,
             let fixed = allowed.fixated(
@@ -279,6 +353,7 @@ package final class VideoOutput: Sendable {
         for input in change.inputs { input.onFormat(format) }
     }
 
-    package static let templateCaps =
+    package static let templateCaps = "\(rawCaps); \(EncodedInput.caps)"
+    private static let rawCaps =
         "video/x-raw, format=(string)I420, width=(int)[ 1, 8192 ], height=(int)[ 1, 8192 ], framerate=(fraction)[ 0/1, 1000/1 ]"
 }

@@ -2,6 +2,7 @@
 // It sits behind an `ErrorIsolator`, which discards downstream errors, so that the decoder can be rebuilt while RTP keeps
 // arriving. It knows pads and elements; it must not know connections.
 package import GStreamerKit
+package import Logging
 import Synchronization
 package import WebRTCTransport
 
@@ -10,8 +11,14 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private let attempt: Int
     private let output: VideoOutput
     private let followsReceived: Bool
+    /// The property `decoder`; nil: by rank.
+    private let decoder: String?
+    /// Encoded frames leave, and there is no decoder.
+    private let encoding: EncodedOutput?
+    private let logger: Logger
     private let frames = Atomic<UInt64>(0)
     private let isolator = ErrorIsolator()
+    private let timer = CodingTimer()
 
     private struct Target {
         var codec: VideoCodec
@@ -22,6 +29,10 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
     private var target: Target?
     private var rebuilds: [ContinuousClock.Instant] = []
+    /// Decoders that failed before they had decoded a frame, and those that have decoded one.
+    private var useless: Set<String> = []
+    private var proven: Set<String> = []
+    private var framesBefore: UInt64 = 0
 
     private struct Shared {
         var format: OutputFormat?
@@ -29,20 +40,34 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         /// All elements, starting with the depayloader.
         var elements: [Element] = []
         var decoderOutput: Pad?
+        var decoderName: String?
         /// An element has failed, and `rebuild` has not removed it yet.
         var hasFailed = false
     }
     private let shared = Mutex(Shared())
 
-    /// - Parameter followsReceived: frames keep the size that they have when they arrive.
-    package init(attempt: Int, output: VideoOutput, followsReceived: Bool) {
+    /// - Parameters:
+    ///   - followsReceived: frames keep the size that they have when they arrive.
+    ///   - decoder: a factory; nil: the best one by GStreamer's ranks.
+    package init(
+        attempt: Int, output: VideoOutput, followsReceived: Bool, decoder: String? = nil,
+        encoding: EncodedOutput? = nil, logger: Logger
+    ) {
+        self.decoder = decoder
         self.attempt = attempt
+        self.encoding = encoding
         self.output = output
         self.followsReceived = followsReceived
+        self.logger = logger
     }
 
     /// Decoded frames so far. Any thread.
     package var receivedFrames: UInt64 { frames.load(ordering: .relaxed) }
+
+    /// Factory of the decoder; nil before `start`. Any thread.
+    package var decoderName: String? { shared.withLock(\.decoderName) }
+    /// Frames decoded so far. Any thread.
+    package var codingTime: CodingTime { timer.sum }
 
     /// Size of the decoded frames before scaling. Any thread.
     package var receivedSize: (width: Int, height: Int)? {
@@ -61,6 +86,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         let exit = output.makeInput(attempt: attempt, onFormat: { [weak self] in self?.set(format: $0) }) {
             [weak self] in
             guard let self else { return }
+            self.logger.trace("decoded a frame")
             onFrame(self.frames.wrappingAdd(1, ordering: .relaxed).oldValue == 0)
         }
         target = Target(codec: codec, bin: bin, exit: exit, markers: markers)
@@ -94,11 +120,14 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
 
     /// Replaces the failed elements and requests the keyframe with which the video continues.
+    /// A decoder that has never decoded a frame gives way to the next one.
     /// - Returns: false, and does nothing, at the third failure within ten seconds.
     package func rebuild() throws -> Bool {
-        let now = ContinuousClock.now
-        rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
-        guard rebuilds.count < 3 else { return false }
+        if !giveUpUselessDecoder() {
+            let now = ContinuousClock.now
+            rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
+            guard rebuilds.count < 3 else { return false }
+        }
         takeApart()
         // The old elements are removed, so any failure from now on is a new one.
         shared.withLock { $0.hasFailed = false }
@@ -107,11 +136,28 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         return true
     }
 
+    private func giveUpUselessDecoder() -> Bool {
+        guard decoder == nil, let target, let name = decoderName else { return false }
+        if receivedFrames != framesBefore { proven.insert(name) }
+        let others = target.codec.decoderChoices.filter { $0.factory != name && !useless.contains($0.factory) }
+        guard !proven.contains(name), !others.isEmpty else { return false }
+        useless.insert(name)
+        logger.warning("the decoder \(name) failed before its first frame; the next one by rank takes over")
+        return true
+    }
+
     // MARK: Elements
 
     private func build() throws {
         guard let target else { return }
-        let decoder = try VideoDecoderBin.make(codec: target.codec)
+        if let encoding { return try buildReceiver(target, encoding) }
+        let choice = try target.codec.startableDecoder(named: decoder, besides: useless) { [logger] name in
+            logger.warning("the decoder \(name) does not start; the next one by rank takes over")
+        }
+        let decoder = try VideoDecoderBin.make(
+            codec: target.codec, choice: choice, timer: timer, keepsTrailers: target.markers != nil)
+        framesBefore = receivedFrames
+        logger.info("decoder: \(choice.factory), \(target.codec.encodingName)")
         var chain: [Element] = [decoder]
         if target.codec == .vp8 {
             // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder sets no colorimetry, and the guess by size may be
@@ -131,12 +177,24 @@ package final class VideoReceiveBranch: @unchecked Sendable {
             $0.sizing = sizing
             $0.elements = chain
             $0.decoderOutput = decoder.staticPad("src")
+            $0.decoderName = choice.factory
         }
         applyFormat()
         if let markers = target.markers { decoder.staticPad("src").map { read($0, markers) } }
         guard let first = decoder.staticPad("sink"), let last = sizing.staticPad("src") else { return }
         try last.link(target.exit)
         for element in chain.reversed() { element.syncStateWithParent() }
+        try isolator.link(to: first)
+    }
+
+    private func buildReceiver(_ target: Target, _ encoding: EncodedOutput) throws {
+        let receiver = try EncodedVideoBin.makeReceiver(target.codec, h264Format: encoding.h264Format)
+        logger.info("no decoder: \(target.codec.encodingName) leaves encoded")
+        target.bin.add(receiver)
+        guard let first = receiver.staticPad("sink"), let last = receiver.staticPad("src") else { return }
+        shared.withLock { ($0.elements, $0.decoderOutput) = ([receiver], last) }
+        try last.link(target.exit)
+        receiver.syncStateWithParent()
         try isolator.link(to: first)
     }
 

@@ -110,6 +110,7 @@ package struct DelayFilter: Sendable {
 
     package init(window: Int) { self.window = max(1, window) }
 
+    @discardableResult
     package mutating func add(_ sample: Int64) -> Int64 {
         if samples.count >= window { samples.removeFirst() }
         samples.append(sample)
@@ -119,5 +120,13 @@ package struct DelayFilter: Sendable {
     package var value: Int64? {
         guard !samples.isEmpty else { return nil }
         return samples.sorted()[(samples.count - 1) / 2]
+    }
+
+    /// - Parameter fraction: 0...1.
+    /// - Returns: nil without a sample.
+    package func percentile(_ fraction: Double) -> Int64? {
+        guard !samples.isEmpty else { return nil }
+        let index = Int((Double(samples.count - 1) * fraction).rounded())
+        return samples.sorted()[min(max(index, 0), samples.count - 1)]
     }
 }

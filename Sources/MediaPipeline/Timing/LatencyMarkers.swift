@@ -1,15 +1,22 @@
-// `timestamps=capture`: measures how long a frame is in flight, by a number stamped into a sent frame and found in a
-// returned one.
+// `timestamps=capture`: measures how long a frame is in flight, by a trailer of each encoded frame where the room carries
+// those, else by a number stamped into a sent frame and found in a returned one.
 import DecartProtocol
 package import GStreamerKit
 import Synchronization
+import WebRTCTransport
 
 /// State shared by the media paths of one run.
 package final class CaptureTiming: Sendable {
     let element: ElementHandle
     private let output: VideoOutput
     private let isUnanswered = Atomic(false)
-    private let glassToGlass = Mutex(DelayFilter(window: 15))
+    private let returnsNoTrailers = Atomic(false)
+    private struct Delays {
+        var filter = DelayFilter(window: 15)
+        /// For the percentiles.
+        var long = DelayFilter(window: 100)
+    }
+    private let glassToGlass = Mutex(Delays())
 
     package init(element: ElementHandle, output: VideoOutput) {
         self.element = element
@@ -17,14 +24,27 @@ package final class CaptureTiming: Sendable {
     }
 
     /// Time from a frame's input running time until it is decoded, ns; nil before the first measurement.
-    package var glassToGlassTime: Int64? { glassToGlass.withLock(\.value) }
+    package var glassToGlassTime: Int64? { glassToGlass.withLock(\.filter.value) }
+    /// Median and 90th percentile of its last 100 measurements, ns; nil before the first one.
+    package var glassToGlassPercentiles: (p50: Int64, p90: Int64)? {
+        let delays = glassToGlass.withLock(\.long)
+        guard let p50 = delays.percentile(0.5), let p90 = delays.percentile(0.9) else { return nil }
+        return (p50, p90)
+    }
 
     /// The service has been found not to return markers: media paths created from now on stamp no frames.
     var isSilent: Bool { isUnanswered.load(ordering: .relaxed) }
 
+    /// The service has been found not to return trailers: media paths created from now on send none.
+    var expectsNoTrailers: Bool { returnsNoTrailers.load(ordering: .relaxed) }
+    func noTrailers() { returnsNoTrailers.store(true, ordering: .relaxed) }
+
     func measured(_ time: Int64) {
         isUnanswered.store(false, ordering: .relaxed)
-        glassToGlass.withLock { _ = $0.add(time) }
+        glassToGlass.withLock {
+            $0.filter.add(time)
+            $0.long.add(time)
+        }
     }
 
     func setDelay(_ delay: Int64, attempt: Int) {
@@ -53,6 +73,11 @@ package final class LatencyMarkers: Sendable {
         var frame: Buffer?
         var hasSent = false
         var isEstimated = false
+        /// Set while frames are sent with trailers; they get no markers then.
+        var trailers: FrameTrailerLedger?
+        /// Time of day at running time zero. It stays the same for a media path, so that a step of the clock does not
+        /// move the times of its frames.
+        var unixBase: ClockTime?
     }
     private let state: Mutex<State>
     private let attempt: Int
@@ -73,9 +98,32 @@ package final class LatencyMarkers: Sendable {
 
     // MARK: Sent frames
 
-    /// Returns the frame to send: a stamped copy if it gets a number, else the frame itself.
+    /// The room carries trailers, or no longer does. Any thread.
+    package func useTrailers(_ isOn: Bool) {
+        guard !timing.expectsNoTrailers else { return }
+        state.withLock { state in
+            if isOn != (state.trailers != nil) { state.trailers = isOn ? FrameTrailerLedger() : nil }
+        }
+    }
+
+    var usesTrailers: Bool { state.withLock { $0.trailers != nil } }
+
+    /// Returns the frame to send: with a trailer to append, a stamped copy if it gets a number, else the frame itself.
+    /// - Parameter frame: a buffer that nothing else references.
     package func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {
         let now = timing.element.unowned.currentRunningTime
+        let (usesTrailers, trailer) = state.withLock { state -> (Bool, [UInt8]?) in
+            guard state.trailers != nil, let now else { return (false, nil) }
+            state.hasSent = true
+            state.lag = Int64(clamping: now) &- Int64(clamping: time)
+            let base = state.unixBase ?? UnixClock.now &- now
+            state.unixBase = base
+            return (true, state.trailers?.trailer(time: time, unixTime: base &+ time))
+        }
+        if usesTrailers {
+            frame.attachment = trailer
+            return frame
+        }
         let marked = state.withLock { state -> (UInt16, VideoInfo)? in
             state.hasSent = true
             if let now { state.lag = Int64(clamping: now) &- Int64(clamping: time) }
@@ -97,9 +145,52 @@ package final class LatencyMarkers: Sendable {
 
     // MARK: Received frames (the decoder's thread)
 
-    /// Evaluates the marker of a decoded frame. Returns a copy with the marker covered, or nil if the frame can go on
-    /// unchanged.
+    /// Evaluates the trailer or the marker of a decoded frame. Returns a copy that has the frame's time of capture, or
+    /// whose marker is covered; nil if the frame can go on unchanged.
     func read(_ frame: Buffer, _ video: VideoInfo) -> Buffer? {
+        if let bytes = frame.attachment {
+            return readTrailer(FrameTrailer(reading: bytes), frame) ?? readMarker(frame, video)
+        }
+        if giveUpTrailers() { return nil }
+        return readMarker(frame, video)
+    }
+
+    /// Returns nil if the trailer belongs to no frame that was sent here.
+    private func readTrailer(_ trailer: FrameTrailer, _ frame: Buffer) -> Buffer? {
+        let now = timing.element.unowned.currentRunningTime
+        let (answer, hasSent) = state.withLock { state in (state.trailers?.answer(trailer), state.hasSent) }
+        // A viewer receives frames of another client, with the time of that client's clock.
+        guard let unixTime = answer?.entry.unixTime ?? (hasSent ? nil : trailer.timestamp.map { $0 &* 1000 }) else {
+            return nil
+        }
+        if let (entry, isFirst) = answer, isFirst, let arrival = frame.pts {
+            let delay = state.withLock {
+                $0.trailers?.measured(Int64(clamping: arrival) &- Int64(clamping: entry.time))
+            }
+            if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: entry.time)) }
+            if let delay { timing.setDelay(delay, attempt: attempt) }
+        } else if answer == nil {
+            setDelayWithoutAnswer(frame)
+        }
+        guard let copy = frame.copyOfMetadata() else { return nil }
+        copy.attachment = nil
+        copy.addUnixTime(unixTime)
+        return copy
+    }
+
+    /// Returns true while a trailer may still come, so that frames without one say nothing about markers.
+    private func giveUpTrailers() -> Bool {
+        let (isWaiting, isOver) = state.withLock { state -> (Bool, Bool) in
+            guard state.hasSent, state.trailers != nil else { return (false, false) }
+            guard state.trailers?.frameWithoutTrailer() ?? false else { return (true, false) }
+            state.trailers = nil
+            return (false, true)
+        }
+        if isOver { timing.noTrailers() }
+        return isWaiting
+    }
+
+    private func readMarker(_ frame: Buffer, _ video: VideoInfo) -> Buffer? {
         guard video.hasPlainLuma else { return nil }
         let found = frame.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
         let now = timing.element.unowned.currentRunningTime

@@ -13,6 +13,7 @@ package struct APIKeyFetcher: Sendable {
 
     package struct Configuration: Sendable {
         package var trust: TLSTrust = .system
+        package var route = NetworkRoute()
         package var userAgent = "gst-decart"
         package var body = Body.emptyObject
         package var limit: Duration = .seconds(10)
@@ -41,9 +42,10 @@ package struct APIKeyFetcher: Sendable {
     ) -> APIKeyFetch {
         let (host, port) = (url.host, url.port)
         let request = HTTPRequest(
-            host: host, port: port, isSecure: url.isSecure, hostIsAddress: url.hostIsAddress, head: head,
+            host: host, port: port, isSecure: url.isSecure, head: head,
             body: configuration.body == .emptyObject ? "{}" : "", maximumSize: ClientToken.maximumSize,
-            trust: configuration.trust, limit: timeout.map { min($0, configuration.limit) } ?? configuration.limit,
+            trust: configuration.trust, route: configuration.route,
+            limit: timeout.map { min($0, configuration.limit) } ?? configuration.limit,
             resolveLimit: configuration.resolveLimit)
         let exchange = HTTPExchange(request) { outcome in
             completion(KeyAnswer.result(of: outcome, host: host, port: port))

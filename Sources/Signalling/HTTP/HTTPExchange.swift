@@ -11,12 +11,12 @@ struct HTTPRequest: Sendable {
     var host: String
     var port: Int
     var isSecure: Bool
-    var hostIsAddress: Bool
     var head: HTTPRequestHead
     var body = ""
     /// Limit for the response body, in bytes.
     var maximumSize: Int
     var trust: TLSTrust
+    var route: NetworkRoute
     var limit: Duration
     var resolveLimit: Duration
 }
@@ -67,20 +67,10 @@ final class HTTPExchange: @unchecked Sendable {
     private func connect(_ tls: NIOSSLContext?, _ limit: TimeAmount) {
         guard completion != nil else { return }
         timer = loop.scheduleTask(in: limit) { self.finish(.timedOut) }
-        let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(limit)
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .resolver(NameResolver(loop: loop, limit: min(limit, TimeAmount(request.resolveLimit))))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try self.prepare(channel, tls) }
-            }
-        let connected =
-            if request.hostIsAddress, let address = try? SocketAddress(ipAddress: request.host, port: request.port) {
-                bootstrap.connect(to: address)
-            } else {
-                bootstrap.connect(host: request.host, port: request.port)
-            }
-        connected.whenComplete { result in
+        let connector = ServerConnector(
+            host: request.host, port: request.port, route: request.route, limit: limit,
+            resolveLimit: min(limit, TimeAmount(request.resolveLimit)))
+        connector.connect(on: loop) { try self.prepare($0, tls, connector) }.whenComplete { result in
             switch result {
             case .success(let channel):
                 // The exchange may have been cancelled or have timed out meanwhile.
@@ -91,15 +81,9 @@ final class HTTPExchange: @unchecked Sendable {
         }
     }
 
-    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?) throws {
-        channel.keepFromChildren()
+    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?, _ connector: ServerConnector) throws {
         let pipeline = channel.pipeline.syncOperations
-        if let tls {
-            // RFC 6066 §3: server_name carries neither an address nor a trailing dot.
-            let name = request.host.hasSuffix(".") ? String(request.host.dropLast()) : request.host
-            let serverName = request.hostIsAddress ? nil : name
-            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: serverName))
-        }
+        if let tls { try connector.addTLS(tls, to: channel) }
         try pipeline.addHandler(InboundGate())
         try pipeline.addHandler(HTTPRequestEncoder())
         try pipeline.addHandler(

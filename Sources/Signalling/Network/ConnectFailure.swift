@@ -11,13 +11,20 @@ enum ConnectFailure {
         switch error {
         case let error as SessionError:
             return error
+        case let error as ProxyFailure:
+            return error.error
+        case let error as NetworkRoute.Source.NoAddress:
+            return SessionError(.network, error.reason.capitalizedFirst + ".", stage: .connect)
         case let error as NIOConnectionError:
             if let resolve = (error.dnsAError ?? error.dnsAAAAError) as? ResolveError {
                 return self.error(resolve, host: host)
             }
             // Several addresses may have failed: prefer a refused connection, which says most, else take the last
             // error.
-            let failures = error.connectionErrors.map(\.error)
+            let errors = error.connectionErrors.map(\.error)
+            // local-address may have an address of one family only.
+            let attempts = errors.filter { !($0 is NetworkRoute.Source.NoAddress) }
+            let failures = attempts.isEmpty ? errors : attempts
             let refusal = failures.first { ($0 as? IOError)?.errnoCode == ECONNREFUSED }
             return self.error(refusal ?? failures.last ?? ChannelError.eof, host: host, port: port)
         case let error as ResolveError:

@@ -60,7 +60,8 @@ final class NameResolver: Resolver, Sendable {
     /// getaddrinfo cannot be cancelled; the promise ignores a late result.
     func cancelQueries() {}
 
-    private static func lookUp(host: String, port: Int) throws -> [SocketAddress] {
+    /// Blocks as long as the system does.
+    static func lookUp(host: String, port: Int) throws -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_protocol = Int32(IPPROTO_TCP)

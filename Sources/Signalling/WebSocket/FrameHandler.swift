@@ -8,18 +8,21 @@ final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
 
-    /// Events for the owning channel. All except `text` and `binary` are final.
+    /// Events for the owning channel. `closed`, `violated` and `failed` are final.
     enum Event {
         case text([UInt8])
         case binary([UInt8])
         case closed(code: Int?, reason: String)
         case violated(reason: String)
         case failed(any Error)
-        case dead
+        /// No frame has arrived for a whole interval after a ping. Repeated after each further interval.
+        case silent
+        /// A frame arrived after `probe`.
+        case answered
     }
 
     struct Timing: Sendable {
-        /// Interval between pings. The peer counts as dead if no frame arrives for one interval after a ping.
+        /// Interval between pings. The peer is silent if no frame arrives for one interval after a ping.
         var pingInterval: TimeAmount = .seconds(5)
         /// Timeout for the peer's part of the closing handshake.
         var closeLimit: TimeAmount = .milliseconds(500)
@@ -35,6 +38,7 @@ final class FrameHandler: ChannelInboundHandler {
     private var pingTimer: Scheduled<Void>?
     private var pingSentAt: NIODeadline?
     private var hasHeardSincePing = true
+    private var isProbing = false
     private var isReading = true
     private var isPonging = false
     private var nextPong: ByteBuffer?
@@ -58,6 +62,10 @@ final class FrameHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         hasHeardSincePing = true
         guard phase != .ended else { return }
+        if isProbing {
+            isProbing = false
+            onEvent(.answered)
+        }
         switch assembler.receive(unwrapInboundIn(data)) {
         case .none:
             break
@@ -198,16 +206,23 @@ final class FrameHandler: ChannelInboundHandler {
         let now = NIODeadline.now()
         // If this process was suspended, the pong may still be unread in the socket: ping again.
         let isLate = pingSentAt.map { now - $0 > timing.pingInterval * 2 } ?? false
-        guard hasHeardSincePing || isLate || !isReading else {
-            end(context, .dead)
-            // A dead peer needs no closing handshake.
-            context.close(promise: nil)
-            return
-        }
+        if !hasHeardSincePing, !isLate, isReading { onEvent(.silent) }
+        // The owner may have closed the channel.
+        guard phase == .open else { return }
         hasHeardSincePing = false
         pingSentAt = now
+        ping(context)
+        schedulePing(context)
+    }
+
+    private func ping(_ context: ChannelHandlerContext) {
         let data = context.channel.allocator.buffer(capacity: 0)
         write(context, WebSocketFrame(fin: true, opcode: .ping, maskKey: .random(), data: data), nil)
-        schedulePing(context)
+    }
+
+    func probe(_ context: ChannelHandlerContext) {
+        guard phase == .open else { return }
+        isProbing = true
+        ping(context)
     }
 }

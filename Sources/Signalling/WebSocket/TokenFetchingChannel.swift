@@ -56,7 +56,7 @@ package final class TokenFetchingChannel: SignallingChannel {
                 if isOver { return false }
                 switch event {
                 case .closed, .failed: isOver = true
-                case .opened, .text, .binary: break
+                case .opened, .text, .binary, .silent, .answered: break
                 }
                 return true
             }
@@ -128,6 +128,8 @@ package final class TokenFetchingChannel: SignallingChannel {
     package func send(_ text: [UInt8]) {
         channel?.send(text)
     }
+
+    package func probe() { channel?.probe() }
 
     package func messageHandled(size: Int) { channel?.messageHandled(size: size) }
 

@@ -40,8 +40,10 @@ struct UpgradeRefusal {
                 "\(url.host) answered with a page instead of a WebSocket (HTTP \(status)). "
                 + "Log in to this network if it has a login page, or correct base-url."
         case 429:
-            error.code = .server
-            error.message = "\(url.host) limits the request rate (HTTP 429\(details)). Retry later."
+            error.code = .concurrencyLimit
+            error.message =
+                "\(url.host) admits no further session now (HTTP 429\(details))"
+                + SessionError.concurrencyRemedy(after: ")")
         case 500...599:
             error.code = .server
             error.message = "\(url.host) is unavailable (HTTP \(status)\(details))."

@@ -9,6 +9,7 @@ import Synchronization
 package final class ViewerChannel: SignallingChannel {
     package struct Configuration: Sendable {
         package var trust: TLSTrust = .system
+        package var route = NetworkRoute()
         package var userAgent = "gst-decart"
         package var resolveLimit: Duration = .seconds(5)
 
@@ -71,9 +72,10 @@ package final class ViewerChannel: SignallingChannel {
             ("Accept", "application/json"), ("Content-Length", "0"), ("x-api-key", key.reveal()),
         ])
         return HTTPRequest(
-            host: url.host, port: url.port, isSecure: url.isSecure, hostIsAddress: url.hostIsAddress,
+            host: url.host, port: url.port, isSecure: url.isSecure,
             head: HTTPRequestHead(version: .http1_1, method: .POST, uri: url.requestTarget, headers: fields),
-            maximumSize: LiveKitRoomInfo.maximumSize, trust: configuration.trust, limit: timeout,
+            maximumSize: LiveKitRoomInfo.maximumSize, trust: configuration.trust, route: configuration.route,
+            limit: timeout,
             resolveLimit: configuration.resolveLimit)
     }
 

@@ -2,6 +2,7 @@
 // and no media.
 package import DecartProtocol
 package import DecartSession
+package import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -16,13 +17,16 @@ package final class WebSocketChannel: SignallingChannel {
     package struct Configuration: Sendable {
         package var messages = Messages.text
         package var trust: TLSTrust = .system
+        package var route = NetworkRoute()
         package var userAgent = "gst-decart"
-        /// Interval between pings. The peer counts as dead if no frame arrives for one interval after a ping.
+        /// Interval between pings. The peer is silent if no frame arrives for one interval after a ping.
         package var pingInterval: Duration = .seconds(5)
         /// Timeout for the peer's part of the closing handshake.
         package var closeLimit: Duration = .milliseconds(250)
         /// Timeout for the name lookup, within the timeout of `open`.
         package var resolveLimit: Duration = .seconds(5)
+        /// INFO: one line for each phase of opening, with its duration, and the end. TRACE: the size of each message.
+        package var logger = Logger.none
 
         package init() {}
     }
@@ -106,6 +110,8 @@ package final class WebSocketChannel: SignallingChannel {
 
     package func messageHandled(size: Int) { connection.handled(size) }
 
+    package func probe() { connection.loop.execute { [connection] in connection.probe() } }
+
     package func redacting(_ words: String) -> String { url.redacting(words) }
 
     package func close() {
@@ -155,21 +161,10 @@ private final class Connection: @unchecked Sendable {
         startedAt = .now()
         limit = timeout
         timer = loop.scheduleTask(in: timeout) { self.timedOut() }
-        let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(timeout)
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .resolver(NameResolver(loop: loop, limit: min(timeout, TimeAmount(configuration.resolveLimit))))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try self.prepare(channel, tls) }
-            }
-        // An address needs no lookup, and TLS verifies it as an address.
-        let future =
-            if url.hostIsAddress, let address = try? SocketAddress(ipAddress: url.host, port: url.port) {
-                bootstrap.connect(to: address)
-            } else {
-                bootstrap.connect(host: url.host, port: url.port)
-            }
-        future.whenComplete { result in
+        let connector = ServerConnector(
+            host: url.host, port: url.port, route: configuration.route, limit: timeout,
+            resolveLimit: min(timeout, TimeAmount(configuration.resolveLimit)))
+        connector.connect(on: loop) { try self.prepare($0, tls, connector) }.whenComplete { result in
             switch result {
             case .success(let channel): self.connected(channel)
             case .failure(let error): self.fail(error, certificate: nil)
@@ -177,14 +172,9 @@ private final class Connection: @unchecked Sendable {
         }
     }
 
-    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?) throws {
-        channel.keepFromChildren()
+    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?, _ connector: ServerConnector) throws {
         let pipeline = channel.pipeline.syncOperations
-        if let tls {
-            // RFC 6066 §3: server_name carries neither an address nor a trailing dot.
-            let name = url.host.hasSuffix(".") ? String(url.host.dropLast()) : url.host
-            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: url.hostIsAddress ? nil : name))
-        }
+        if let tls { try connector.addTLS(tls, to: channel) }
         try pipeline.addHandler(InboundGate())
         try pipeline.addHandler(HTTPRequestEncoder(), name: PipelineName.encoder)
         let decoder = HTTPResponseDecoder(
@@ -199,6 +189,8 @@ private final class Connection: @unchecked Sendable {
     private func connected(_ channel: any Channel) {
         guard case .ended = phase else {
             self.channel = channel
+            let way = configuration.route.proxy(to: url.host).map { " to the HTTP proxy \($0.place)" } ?? ""
+            logger.info("\(place): TCP connected\(way) after \(elapsed)")
             return
         }
         // The channel was closed or timed out meanwhile.
@@ -211,6 +203,7 @@ private final class Connection: @unchecked Sendable {
             guard case .connecting = phase else { return }
             phase = .upgrading
             requestedAt = .now()
+            if url.isSecure { logger.info("\(place): TLS connected after \(elapsed)") }
         case .failed(let error):
             let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
             fail(error, certificate: tls?.peerCertificate)
@@ -242,6 +235,7 @@ private final class Connection: @unchecked Sendable {
         let framesContext = try pipeline.context(handler: frames)
         timer?.cancel()
         phase = .open(frames, framesContext)
+        logger.info("\(place): the WebSocket is open after \(elapsed)")
         onEvent(.opened(transport: Duration(requestedAt - startedAt), upgrade: Duration(now - requestedAt)))
     }
 
@@ -249,7 +243,7 @@ private final class Connection: @unchecked Sendable {
         let waiting =
             switch phase {
             case .upgrading: "the WebSocket upgrade"
-            case .connecting where channel != nil: "the TLS handshake"
+            case .connecting where channel != nil && url.isSecure: "the TLS handshake"
             default: "the connection"
             }
         let seconds = Double(limit.nanoseconds) / 1e9
@@ -270,6 +264,7 @@ private final class Connection: @unchecked Sendable {
         }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.whenComplete { _ in taken() }
+        logger.trace("\(place): sends a message of \(message.count) bytes")
         handler.send(context, message, promise: promise)
     }
 
@@ -283,16 +278,26 @@ private final class Connection: @unchecked Sendable {
             end(.failed(violation(reason)))
         case .failed(let error):
             fail(error, certificate: nil, polite: true)
-        case .dead:
-            end(
-                .failed(
+        case .silent:
+            guard !isClosing else { return }
+            logger.info("\(place): no answer to a ping")
+            onEvent(
+                .silent(
                     SessionError(
                         .webSocket, "\(url.host) did not answer a ping; the connection is lost.", stage: .channel)))
+        case .answered:
+            if !isClosing { onEvent(.answered) }
         }
+    }
+
+    func probe() {
+        guard case .open(let handler, let context) = phase else { return }
+        handler.probe(context)
     }
 
     private func emit(_ message: SignallingEvent, size: Int) {
         guard !isClosing else { return }
+        logger.trace("\(place): received a message of \(size) bytes")
         if backlog.withLock({ $0.add(size) }) { updateReading() }
         onEvent(message)
     }
@@ -341,11 +346,28 @@ private final class Connection: @unchecked Sendable {
         if !polite { channel?.close(promise: nil) }
     }
 
+    private var logger: Logger { configuration.logger }
+    private var place: String { "\(url.host):\(url.port)" }
+    private var elapsed: String { "\((NIODeadline.now() - startedAt).nanoseconds / 1_000_000) ms" }
+
+    private func log(_ end: SignallingEvent) {
+        switch end {
+        case .closed(let code, let reason):
+            let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
+            let by = isClosing ? "by us" : "by the peer"
+            logger.info(
+                "\(place): closed \(by) after \(elapsed)\(words.isEmpty ? "" : ": \(words.joined(separator: " "))")")
+        case .failed(let error): logger.info("\(place): failed after \(elapsed): \(error.description)")
+        case .opened, .text, .binary, .silent, .answered: break
+        }
+    }
+
     /// Emits the final event, once.
     private func end(_ event: SignallingEvent) {
         if case .ended = phase { return }
         phase = .ended
         timer?.cancel()
+        log(event)
         onEvent(event)
     }
 }

@@ -4,6 +4,8 @@ import DecartProtocol
 /// messages on direct connections, and its latest Python SDK cannot apply one.
 struct AnswerCandidates {
     private var found: [String] = []
+    /// The ICE session of `found`; nil: not known yet.
+    private var session: String?
     private var isComplete = false
     private var heldAnswers: [String] = []
     /// True: answers go out at once, and each candidate is a message of its own.
@@ -15,6 +17,7 @@ struct AnswerCandidates {
 
     /// - Returns: The messages to send now.
     mutating func add(answer: String) -> [ServerMessage] {
+        begin(answer.split(whereSeparator: \.isNewline).first { $0.hasPrefix("a=ice-ufrag:") }.map { $0.dropFirst(12) })
         heldAnswers.append(answer)
         return trickles || isComplete ? releaseAnswers() : []
     }
@@ -26,8 +29,16 @@ struct AnswerCandidates {
             isComplete = true
             return releaseAnswers()
         }
+        begin(candidate.usernameFragment.map { $0[...] })
         found.append(candidate.candidate)
         return []
+    }
+
+    /// An ICE restart gathers again.
+    private mutating func begin(_ next: Substring?) {
+        guard let next, next != session.map({ $0[...] }) else { return }
+        if session != nil { (found, isComplete) = ([], false) }
+        session = String(next)
     }
 
     /// Switches to trickling, unless the candidates are complete, and releases the held answers.

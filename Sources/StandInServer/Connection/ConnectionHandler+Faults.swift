@@ -79,7 +79,7 @@ extension ConnectionHandler {
         }
     }
 
-    private func later(_ seconds: Double, _ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
+    func later(_ seconds: Double, _ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
         guard seconds > 0 else { return perform(steps, context) }
         let number = faultTimers.number()
         let bound = NIOLoopBound((self, context, steps), eventLoop: context.eventLoop)

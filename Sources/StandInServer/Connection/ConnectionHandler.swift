@@ -85,7 +85,21 @@ final class ConnectionHandler: ChannelInboundHandler {
             handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
         }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
+        if let answer = request.limitAnswer { return refuse(answer, context) }
+        if let seconds = request.maximumDuration {
+            later(
+                Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")],
+                context)
+        }
         perform(script.opened(machine.opened()), context)
+    }
+
+    /// The account's sessions are all in use.
+    private func refuse(_ answer: StandInConfiguration.LimitAnswer, _ context: ChannelHandlerContext) {
+        let words = StandInConfiguration.LimitAnswer.words
+        log("refused: \(words)")
+        if answer == .error { send(.error(words), context) }
+        perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
     }
 
     private var isViewer: Bool { request.viewedSessionID != nil }
@@ -158,7 +172,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         pings?.cancel()
         faultTimers.cancelAll()
-        log("closed after \(painter?.frameCount ?? 0) pictures")
+        log("closed after \(painter?.frameCount ?? 0) frames")
         services.board.setPainter(nil, of: number)
         services.board.update(number) {
             $0.isOpen = false
@@ -209,6 +223,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .stopMedia: stopMedia()
         case .pauseMedia(let output): pauseMedia(output)
         case .restartMedia(let output): restartMedia(output)
+        case .awaitFrame(let output):
+            painter?.awaitFrame()
+            if output.isWithdrawn { room?.notify(.withdrawOutput) }
         case .startTicks: startTicks(context)
         case .stopTicks: ticks?.cancel()
         }
@@ -232,7 +249,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         ticks?.cancel()
         ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
             let (handler, context) = bound.value
-            handler.perform(handler.machine.secondPassed(), context)
+            let count = handler.painter?.frameCount ?? 0
+            handler.perform(handler.machine.secondPassed(frameCount: count), context)
         }
     }
 
@@ -255,12 +273,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         let eventLoop = context.eventLoop
         let painter = FramePainter(
             look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
-        ) { [board = services.board] count in
+        ) { [board = services.board] starts in
             board.wake()
-            guard count == 1 else { return }
+            guard starts else { return }
             eventLoop.execute {
                 let (handler, context) = bound.value
-                if handler.room != nil { handler.perform(handler.machine.mediaFlows(), context) }
+                if handler.room != nil { handler.perform(handler.machine.framesArrive(), context) }
             }
         }
         self.painter = painter
@@ -293,15 +311,16 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
         let painter = FramePainter(
             look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
-        ) { [board = services.board] count in
+        ) { [board = services.board] starts in
             board.wake()
-            if count == 1 { update { $0.mediaFlows() } }
+            if starts { update { $0.framesArrive() } }
         }
         let onEvent = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
             switch event {
             case .answered(let sdp): update { $0.mediaAnswered(sdp) }
             case .offered(let sdp): update { $0.mediaOffered(sdp) }
             case .localCandidate(let candidate): update { $0.mediaFound(candidate) }
+            case .logged(let line): log("session \(number): \(line)")
             case .failed(let words):
                 log("session \(number): media failed: \(LogText.clean(words))")
                 board.update(number) { $0.mediaFailure = words }

@@ -15,8 +15,14 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let speed: String?
     /// `user_agent=…`, unparsed.
     package let userAgent: String?
+    /// Query items that the stand-in does not know.
+    package var otherItems: [String: String] = [:]
     /// ID of the session to watch, if this is a viewer.
     package var viewedSessionID: String?
+    /// Seconds that the client token permits; nil: unlimited.
+    package var maximumDuration: Int?
+    /// The account's sessions are all in use: the connection gets this answer and no session.
+    package var limitAnswer: StandInConfiguration.LimitAnswer?
 }
 
 /// The API keys that are accepted.
@@ -24,6 +30,8 @@ package struct KeyPolicy: Sendable {
     /// Nil: any key that is not empty.
     package var accepted: Set<String>?
     package var rejected: Set<String>
+    /// The stand-in's own client tokens, which it accepts beside `accepted`.
+    var clientTokens: ClientTokens?
 
     package init(accepted: Set<String>? = nil, rejected: Set<String> = []) {
         self.accepted = accepted
@@ -32,6 +40,7 @@ package struct KeyPolicy: Sendable {
 
     func admits(_ key: String?) -> Bool {
         guard let key, !key.isEmpty, !rejected.contains(key) else { return false }
+        if let isValid = clientTokens?.admits(key, now: WallClock.seconds) { return isValid }
         return accepted?.contains(key) ?? true
     }
 }
@@ -53,9 +62,11 @@ enum Admission: Equatable {
 
     /// - Parameters:
     ///   - plan: The stand-in's own faults for this connection.
+    ///   - limitAnswer: Answer if the account's sessions are all in use; nil: they are not.
     ///   - isSession: Returns true if a session with this ID can be watched.
     init(
-        target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool, plan: FaultPlan = FaultPlan(),
+        target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool,
+        limitAnswer: StandInConfiguration.LimitAnswer? = nil, plan: FaultPlan = FaultPlan(),
         isSession: (String) -> Bool = { _ in false }
     ) {
         let faults: FaultPlan
@@ -101,10 +112,23 @@ enum Admission: Equatable {
             self = .refused(HTTPAnswer(503, "no free session"))
             return
         }
+        // Viewers watch a session of the account and have none of their own.
+        let limitAnswer = viewedSessionID == nil ? limitAnswer : nil
+        guard limitAnswer != .http else {
+            self = .refused(HTTPAnswer(429, StandInConfiguration.LimitAnswer.words))
+            return
+        }
+        let known: Set = [
+            "api_key", "model", "pixel_latency", "livekit_early_room_info", "resolution", "speed", "user_agent",
+            "fault",
+        ]
         let request = ConnectionRequest(
             model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
-            speed: items["speed"], userAgent: items["user_agent"], viewedSessionID: viewedSessionID)
+            speed: items["speed"], userAgent: items["user_agent"],
+            otherItems: items.filter { !known.contains($0.key) }, viewedSessionID: viewedSessionID,
+            maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
+            limitAnswer: limitAnswer)
         self = .admitted(request, faults)
     }
 

@@ -7,11 +7,13 @@ struct ConnectionServices: Sendable {
     let faults: FaultBoard
     let rooms = RoomBoard()
     let viewerBoard = ViewerBoard()
+    let clientTokens = ClientTokens()
     let roomICE: RoomICE
     let servesSingleConnections: Bool
     /// Simulated inference time of a frame.
     let delay: Duration
     let answersLatencyMarker: Bool
+    let carriesTrailers: Bool
     let log: @Sendable (String) -> Void
     /// Entered for each media session, left when its teardown has completed.
     let mediaGroup = DispatchGroup()

@@ -17,6 +17,8 @@ struct ControlStateMachine {
         var isViewer = false
         /// A prompt that contains this word is refused, so that clients can test a refusal.
         var refusalWord = StandInConfiguration.refusalWord
+        /// How the output comes back after the input was silent.
+        var idleOutput = Fault.Output.same
         /// Number of prompts and images to accept before all further ones are refused; nil: no limit.
         var acceptedCount: Int?
     }
@@ -39,6 +41,8 @@ struct ControlStateMachine {
         /// Drops frames until the generation restarts. Unpublishes a room's track now if `isWithdrawn`.
         case pauseMedia(Fault.Output)
         case restartMedia(Fault.Output)
+        /// The next frame starts a generation (`framesArrive`). Unpublishes a room's track now if `isWithdrawn`.
+        case awaitFrame(Fault.Output)
         case startTicks
         case stopTicks
     }
@@ -55,6 +59,13 @@ struct ControlStateMachine {
     private var phase = Phase.idle
     /// The generation has ended but may restart.
     private var isPaused = false
+    /// The generation has ended because no frames arrive; the next frame starts another.
+    private var isIdle = false
+    /// Frames that had arrived at the last tick, and the seconds in which none have arrived since.
+    private var lastFrameCount = 0
+    private var quietSeconds = 0
+    /// Seconds without frames that end the generation.
+    private static let idleTimeout = 2
     /// Our own offer is in flight.
     private var awaitsAnswer = false
     /// The latest media path is a direct connection, not a room.
@@ -142,6 +153,8 @@ struct ControlStateMachine {
         switch message.image {
         case .none: return .success(nil)
         case .data(let base64): return ImageInput.hash(base64: base64).map(Optional.some)
+        case .reference(let id) where !id.hasPrefix("file_"):
+            return .failure(Refusal(words: "image_ref is not the id of a file"))
         case .reference(let name): return .success(StableHash.fnv1a(name.utf8))
         }
     }
@@ -252,15 +265,33 @@ struct ControlStateMachine {
 
     private var isActive: Bool { phase != .idle && phase != .over }
 
-    /// The first frame was painted.
-    mutating func mediaFlows() -> [Action] {
-        guard case .negotiating = phase else { return [] }
-        phase = .generating(seconds: 0)
-        return [.send(.generationStarted), .startTicks]
+    /// A frame was painted: the first one, or the first one after a silence.
+    mutating func framesArrive() -> [Action] {
+        switch phase {
+        case .negotiating:
+            phase = .generating(seconds: 0)
+            return [.send(.generationStarted), .startTicks]
+        case .generating where isIdle && !isPaused:
+            isIdle = false
+            return [.send(.generationStarted), .restartMedia(rules.idleOutput), .startTicks]
+        default:
+            return []
+        }
     }
 
-    mutating func secondPassed() -> [Action] {
-        guard case .generating(let seconds) = phase, !isPaused else { return [] }
+    /// Bills the second if frames have arrived in it.
+    /// - Parameter frameCount: frames so far.
+    mutating func secondPassed(frameCount: Int) -> [Action] {
+        guard case .generating(let seconds) = phase, !isPaused, !isIdle else { return [] }
+        guard frameCount != lastFrameCount else {
+            quietSeconds += 1
+            guard quietSeconds >= Self.idleTimeout else { return [] }
+            isIdle = true
+            quietSeconds = 0
+            let ended = ServerMessage.generationEnded(seconds: Double(seconds), reason: "timeout")
+            return [.stopTicks, .awaitFrame(rules.idleOutput), .send(ended)]
+        }
+        (lastFrameCount, quietSeconds) = (frameCount, 0)
         phase = .generating(seconds: seconds + 1)
         return [.send(.generationTick(seconds: Double(seconds + 1)))]
     }
@@ -301,13 +332,14 @@ struct ControlStateMachine {
     mutating func paused(reason: String, _ output: Fault.Output) -> [Action] {
         guard phase != .over, !isPaused, !rules.isViewer else { return [] }
         isPaused = true
+        guard !isIdle else { return [.pauseMedia(output)] }
         return [.stopTicks, .pauseMedia(output), .send(.generationEnded(seconds: seconds, reason: reason))]
     }
 
     mutating func restarted(_ output: Fault.Output) -> [Action] {
         guard phase != .over, isPaused else { return [] }
-        isPaused = false
-        // If no generation had started yet, the first frame starts it (`mediaFlows`).
+        (isPaused, isIdle) = (false, false)
+        // If no generation had started yet, the first frame starts it (`framesArrive`).
         guard seconds != nil else { return [.restartMedia(output)] }
         return [.send(.generationStarted), .restartMedia(output), .startTicks]
     }

@@ -10,14 +10,25 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let name = "refusal"
     private static let closeTimeout = TimeAmount.seconds(10)
 
+    private static let maximumBodySize = 64 << 10
+
     private let admit: (HTTPRequestHead) -> Admission
+    private let answerToBody: (HTTPRequestHead, [UInt8]) -> HTTPAnswer?
     private let log: @Sendable (String) -> Void
     private var deadline: Scheduled<Void>?
     private var answer: HTTPAnswer?
+    private var head: HTTPRequestHead?
+    private var body: [UInt8] = []
     private var isEndless = false
 
-    init(admit: @escaping (HTTPRequestHead) -> Admission, log: @escaping @Sendable (String) -> Void) {
+    /// - Parameter answer: answers a request that needs its body; nil: `admit` decides.
+    init(
+        admit: @escaping (HTTPRequestHead) -> Admission,
+        answer: @escaping (HTTPRequestHead, [UInt8]) -> HTTPAnswer? = { _, _ in nil },
+        log: @escaping @Sendable (String) -> Void
+    ) {
         self.admit = admit
+        answerToBody = answer
         self.log = log
     }
 
@@ -33,14 +44,17 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head):
+            self.head = head
             switch admit(head) {
             case .refused(let answer): self.answer = answer
             case .admitted: answer = HTTPAnswer(426, "this is a WebSocket service")
             case .neverAnswered: isEndless = true
             }
-        case .body:
-            break
+        case .body(let part):
+            guard body.count + part.readableBytes <= Self.maximumBodySize else { return context.close(promise: nil) }
+            body += part.readableBytesView
         case .end:
+            if let head, let answer = answerToBody(head, body) { self.answer = answer }
             if isEndless { respondEndlessly(context) } else { respond(context) }
         }
     }

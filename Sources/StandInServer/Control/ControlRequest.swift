@@ -87,7 +87,10 @@ enum SessionsJSON {
             ("age_ms", String(milliseconds)), ("prompts", String(record.promptCount)),
             ("images", String(record.imageCount)), ("refusals", String(record.refusalCount)),
             ("frames_in", String(record.frameCount)), ("frames_out", String(record.sentFrameCount)),
-            ("ticks", String(record.tickCount)), ("viewers", String(record.viewerCount)),
+            ("ticks", String(record.tickCount)), ("muted_tracks", String(record.mutedTracks.count)),
+            ("viewers", String(record.viewerCount)),
+            ("room_joins", String(record.roomJoinCount)), ("room_resumes", String(record.roomResumeCount)),
+            ("room_offers", String(record.roomOfferCount)),
         ]
         return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
     }

@@ -24,7 +24,9 @@ extension FaultKind {
         case .media(.replay): [.n]
         case .media: [.at]
         case .room(.slowInfo): [.delay]
-        case .room(.tokenRefused), .room(.noCandidates): []
+        case .room(.tokenRefused), .room(.noCandidates), .room(.resumeRefused), .room(.resumeSilent): []
+        case .room(.muteVideo): [.at, .for]
+        case .room(.cut): [.at, .for, .n, .interval]
         case .room: [.at]
         case .generationEnded: [.at, .reason]
         case .generationRestart: [.at, .delay, .reason, .output]
@@ -104,8 +106,17 @@ extension FaultKind {
         case .room(.noCandidates): "no candidates in the room, in either direction"
         case .room(.leaveDisconnect): "the room sends leave, DISCONNECT, at= seconds (5) after the client joined"
         case .room(.leaveResume):
-            "the room sends leave, RESUME, at= seconds (5) after the client joined; a resumed client has to join again"
+            "the room sends leave, RESUME, at= seconds (5) after the client joined; it may resume within 5 s"
         case .room(.leaveReconnect): "the room sends leave, RECONNECT, at= seconds (5) after the client joined"
+        case .room(.muteVideo):
+            "the room mutes the client's video at= seconds (5) after it joined, for for= seconds (else until unmuted)"
+        case .room(.leaveMigrate):
+            "the room sends leave, RESUME, with another URL of this stand-in, at= seconds (5) after the client joined"
+        case .room(.cut):
+            "the room's signalling connections are reset at= seconds (5) after the client joined, n= times (1) every "
+                + "interval= seconds (1), and refused with 503 for for= seconds (0); media go on, and clients may resume"
+        case .room(.resumeRefused): "the room refuses to resume: leave, RECONNECT"
+        case .room(.resumeSilent): "the room does not answer a resume"
         case .room(.restart):
             "the room resets its connection and ends its media at= seconds (5) after the client joined; it may join again"
         case .sessionLimit: "generation_ended (timeout) and close 1000 at= seconds (10) after opening"

@@ -83,13 +83,18 @@ package enum FaultKind: Sendable, Hashable {
         case leaveDisconnect = "leave_disconnect"
         case leaveResume = "leave_resume"
         case leaveReconnect = "leave_reconnect"
+        case muteVideo = "mute"
+        case leaveMigrate = "leave_migrate"
+        case cut
+        case resumeRefused = "resume_refused"
+        case resumeSilent = "resume_silent"
         case restart
 
         /// True if the fault acts a set time after the client joined the room.
         var actsByTheClock: Bool {
             switch self {
-            case .slowInfo, .tokenRefused, .noCandidates: false
-            case .leaveDisconnect, .leaveResume, .leaveReconnect, .restart: true
+            case .slowInfo, .tokenRefused, .noCandidates, .resumeRefused, .resumeSilent: false
+            case .leaveDisconnect, .leaveResume, .leaveReconnect, .leaveMigrate, .muteVideo, .cut, .restart: true
             }
         }
     }

@@ -10,8 +10,10 @@ struct AudioEcho {
     /// Drops packets until it is linked.
     let echoed: Pad
 
-    /// - Parameter delay: The delay of the video frames.
-    init(delay: Duration) throws {
+    /// - Parameters:
+    ///   - delay: The delay of the video frames.
+    ///   - viewers: They get the packets too.
+    init(delay: Duration, viewers: Viewers) throws {
         let hold = max(0, Int(delay / .nanoseconds(1)))
         let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
         let bin = try Bin(
@@ -22,14 +24,18 @@ struct AudioEcho {
         let echoed = Pad(name: "echoed", direction: .source)
         self.bin = bin
         self.echoed = echoed
+        // Used only by the one streaming thread that pushes into this pad.
+        var caps: Caps?
         end.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event):
+                caps = event.caps ?? caps
                 if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
                 return .pass
             case .buffer(let buffer):
                 guard let copy = buffer.copyOfMetadata() else { return .drop }
                 copy.pts = copy.pts.map { $0 &+ UInt64(hold) }
+                if let caps { viewers.play(copy, caps) }
                 _ = echoed.push(copy)
                 return .drop
             case .query:

@@ -13,6 +13,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     }
 
     private let deed: Deed
+    private let ports: ClosedRange<UInt16>?
     private let painter: FramePainter
     private let onEvent: @Sendable (MediaEvent) -> Void
     private let network = NetworkThread.shared
@@ -28,8 +29,12 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     private var isUp = false
     private var isOver = false
 
-    init(deed: Deed, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+    init(
+        deed: Deed, ports: ClosedRange<UInt16>?, painter: FramePainter,
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
+    ) {
         self.deed = deed
+        self.ports = ports
         self.painter = painter
         self.onEvent = onEvent
     }
@@ -45,7 +50,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
             do {
                 let certificate = try DTLSCertificate.generate()
                 let agent = try ICEAgent(
-                    configuration: ICEConfiguration(servers: [], policy: .all, isControlling: false),
+                    configuration: ICEConfiguration(isControlling: false, network: ICENetwork(ports: ports)),
                     onEvent: { [weak self] event in self?.handle(event) },
                     onDatagram: { [weak self] datagram in self?.receive(datagram) })
                 (self.offer, self.agent, self.certificate) = (offer, agent, certificate)
@@ -104,7 +109,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
             begin()
         case .stateChanged(.failed):
             fail("the network path to the client is dead")
-        case .stateChanged, .warning:
+        case .stateChanged, .consentConfirmed, .consentUnavailable, .warning:
             break
         }
     }

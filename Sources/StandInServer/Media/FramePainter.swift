@@ -16,16 +16,19 @@ package final class FramePainter: Sendable {
     private let raw = Atomic<Int>(0)
     private let sent = Atomic<Int>(0)
     private let paused = Atomic(false)
-    private let onFrame: @Sendable (Int) -> Void
+    private let muted = Atomic(false)
+    private let awaitsFrame = Atomic(true)
+    private let onFrame: @Sendable (_ starts: Bool) -> Void
     /// Receives each frame that goes back.
     let viewers: Viewers
 
     /// - Parameters:
     ///   - carriesLatencyMarker: Reads the marker's number in each frame and stamps it onto the painted frame.
-    ///   - onFrame: Called after each frame with the frame count so far, on the painting thread.
+    ///   - onFrame: Called after each frame on the painting thread; `starts` is true for the first frame, and for the
+    ///     first one after `awaitFrame`.
     package init(
         look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, viewers: Viewers = Viewers(),
-        onFrame: @escaping @Sendable (Int) -> Void
+        onFrame: @escaping @Sendable (_ starts: Bool) -> Void
     ) {
         self.delay = delay
         self.viewers = viewers
@@ -42,10 +45,16 @@ package final class FramePainter: Sendable {
     /// Frames passed to the encoder; fewer than painted if some were dropped.
     package var sentCount: Int { sent.load(ordering: .relaxed) }
 
-    /// No generation runs: incoming frames are dropped.
-    var isPaused: Bool { paused.load(ordering: .relaxed) }
+    /// No generation runs, or the room forwards nothing of a muted track: incoming frames are dropped.
+    var isPaused: Bool { paused.load(ordering: .relaxed) || muted.load(ordering: .relaxed) }
 
     func setPaused(_ isPaused: Bool) { paused.store(isPaused, ordering: .relaxed) }
+
+    /// No frames arrive any more: the next one starts a generation.
+    func awaitFrame() { awaitsFrame.store(true, ordering: .relaxed) }
+
+    /// LiveKit's SDKs send black frames on a muted track, and its servers forward none of them.
+    func setMuted(_ isMuted: Bool) { muted.store(isMuted, ordering: .relaxed) }
 
     func noteSent() {
         sent.wrappingAdd(1, ordering: .relaxed)
@@ -53,6 +62,12 @@ package final class FramePainter: Sendable {
 
     package func setLook(_ look: Look) {
         self.look.withLock { $0 = look }
+    }
+
+    /// Counts an encoded frame, which goes back as it is.
+    func pass() {
+        painted.wrappingAdd(1, ordering: .relaxed)
+        onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
     }
 
     /// Changes the frame in place.
@@ -65,6 +80,7 @@ package final class FramePainter: Sendable {
             raw.wrappingAdd(1, ordering: .relaxed)
         }
         if let number { LatencyMarker.stamp(number, onto: frame.luma) }
-        onFrame(painted.wrappingAdd(1, ordering: .relaxed).newValue)
+        painted.wrappingAdd(1, ordering: .relaxed)
+        onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
     }
 }

@@ -1,21 +1,30 @@
 import DecartProtocol
 
-/// Media that are really received, decoded, painted, encoded and sent back.
-struct GStreamerMediaEngine: MediaEngine {
+/// The stand-in's settings for the media of each session.
+struct MediaOptions: Sendable {
     /// Bitrate of the transformed video, bit/s.
     let bitrate: Int
     let latency: Duration
+    /// UDP ports of media; nil: any.
+    var ports: ClosedRange<UInt16>?
+    /// Encoded frames go back as they came.
+    var echoesEncoded = false
+}
+
+/// Media that are really received, decoded, painted, encoded and sent back.
+struct GStreamerMediaEngine: MediaEngine {
+    let options: MediaOptions
 
     func makeSession(
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         if let deed = faults.bareDeed {
-            let session = BareMediaSession(deed: deed, painter: painter, onEvent: onEvent)
+            let session = BareMediaSession(deed: deed, ports: options.ports, painter: painter, onEvent: onEvent)
             session.start(offer: offer)
             return session
         }
         let session = GStreamerMediaSession(
-            bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), onEvent: onEvent)
+            options: options, painter: painter, faults: MediaFaults(faults), onEvent: onEvent)
         session.start(offer: offer)
         return session
     }
@@ -23,10 +32,11 @@ struct GStreamerMediaEngine: MediaEngine {
     func makeViewer(
         offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
-        let media = ViewerMedia(bitrate: bitrate, viewers: viewers) { event in
+        let media = ViewerMedia(bitrate: options.bitrate, ports: options.ports, viewers: viewers) { event in
             switch event {
             case .answered(let sdp): onEvent(.answered(sdp: sdp))
             case .localCandidate(let candidate): onEvent(.localCandidate(candidate))
+            case .logged(let line): onEvent(.logged(line))
             case .failed(let words): onEvent(.failed(words))
             case .offered, .connected: break
             }
@@ -36,13 +46,18 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoomViewer(
-        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
-        let media = ViewerMedia(bitrate: bitrate, viewers: viewers, msid: msid) { event in
+        let media = ViewerMedia(
+            bitrate: options.bitrate, ports: options.ports, viewers: viewers, msid: msid, audioMSID: audioMSID,
+            takesTrailers: takesTrailers
+        ) { event in
             switch event {
             case .offered(let sdp): onEvent(.offered(sdp: sdp))
             case .localCandidate(let candidate): onEvent(.localCandidate(candidate, .subscriber))
             case .connected: onEvent(.connected(.subscriber))
+            case .logged(let line): onEvent(.logged(line))
             case .failed(let words): onEvent(.failed(words))
             case .answered: break
             }
@@ -52,12 +67,12 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         let media = GStreamerRoomMedia(
-            bitrate: bitrate, latency: latency, painter: painter, faults: MediaFaults(faults), msid: msid,
-            audioMSID: audioMSID, isSingle: isSingle, onEvent: onEvent)
+            options: options, painter: painter, faults: MediaFaults(faults), msid: msid, audioMSID: audioMSID,
+            isSingle: isSingle, takesTrailers: takesTrailers, onEvent: onEvent)
         media.start()
         return media
     }

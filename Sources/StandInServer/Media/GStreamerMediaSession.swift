@@ -10,8 +10,7 @@ import WebRTCTransport
 // @unchecked: mutable fields are touched on the queue of `life` only.
 final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private let life: MediaLifecycle
-    private let bitrate: Int
-    private let latency: Duration
+    private let options: MediaOptions
     private let painter: FramePainter
     private let faults: MediaFaults
     private let onEvent: @Sendable (MediaEvent) -> Void
@@ -24,12 +23,13 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private var echo: AudioEcho?
 
     init(
-        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults,
+        options: MediaOptions, painter: FramePainter, faults: MediaFaults,
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
-        life = MediaLifecycle(label: "decart-standin.media") { onEvent(.failed($0)) }
-        self.bitrate = bitrate
-        self.latency = latency
+        life = MediaLifecycle(
+            label: "decart-standin.media", ports: options.ports, onLog: { onEvent(.logged($0)) },
+            onFailure: { onEvent(.failed($0)) })
+        self.options = options
         self.painter = painter
         self.faults = faults
         self.onEvent = onEvent
@@ -37,7 +37,11 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
 
     func start(offer: String) {
         life.work("the offer could not be taken") { [self] in
-            onEvent(.answered(sdp: try makePipeline(answering: offer)))
+            do {
+                onEvent(.answered(sdp: try makePipeline(answering: offer)))
+            } catch let error as PeerConnectionError where error.code == .rejected {
+                onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer)))
+            }
         }
     }
 
@@ -91,18 +95,37 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private func makePipeline(answering offer: String) throws -> String {
         var configuration = PeerConnectionConfiguration()
         // Long, as a browser's jitter buffer becomes on a bad path; it does not delay frames that arrive in order.
-        configuration.jitterBufferLatency = latency
+        configuration.jitterBufferLatency = options.latency
         configuration.audio = .sendrecv
-        configuration.bitrateRange = min(100_000, bitrate)...bitrate
+        configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
+        if options.echoesEncoded { EncodedEcho.prepare(&configuration) }
         let connection = try life.connect(configuration) { [weak self] in self?.handle($0) }
         self.connection = connection
         let answer = try connection.createAnswer(to: offer)
         guard let parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
+        if options.echoesEncoded {
+            try echoVideo(connection, parameters)
+        } else {
+            try paintVideo(connection, parameters)
+        }
+        try echoAudio()
+        // Start before the answer is sent: packets must not arrive in a stopped pipeline.
+        try life.play()
+        return answer
+    }
+
+    private func echoVideo(_ connection: PeerConnection, _ parameters: RTPSendParameters) throws {
+        let echo = try EncodedEcho(parameters.codec, painter: painter, faults: faults)
+        try echo.receive(from: connection, life)
+        try echo.send(parameters, to: connection, life)
+    }
+
+    private func paintVideo(_ connection: PeerConnection, _ parameters: RTPSendParameters) throws {
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
-        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
-        let painting = try PaintingBin(painter: painter, faults: faults, latency: latency)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: options.bitrate)
+        let painting = try PaintingBin(painter: painter, faults: faults, latency: options.latency)
         encoder.spoilFrames(while: faults)
         self.encoder = encoder
         life.own(painting.painted)
@@ -117,16 +140,12 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         let exit = try encoder.exit(faults, described: parameters.ssrc, in: life.pipeline)
         self.exit = exit
         try exit.link("src", to: connection.bin, "rtp_sink")
-        try echoAudio()
-        // Start before the answer is sent: packets must not arrive in a stopped pipeline.
-        try life.play()
-        return answer
     }
 
     /// Builds the echo once audio is negotiated; afterwards the connection itself follows changes of direction.
     private func echoAudio() throws {
         guard echo == nil, let connection, let parameters = connection.audioSendParameters else { return }
-        let echo = try AudioEcho(delay: painter.delay)
+        let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
         self.echo = echo
         life.own(echo.echoed)
         try echo.send(to: connection, parameters, in: life.pipeline)
@@ -144,8 +163,9 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         case .stateChanged(.failed(let error)):
             life.fail(error.message)
         case .bitrateTarget(let target):
-            encoder?.setBitrate(min(target.target, bitrate))
-        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .streamArrived, .warning:
+            encoder?.setBitrate(min(target.target, options.bitrate))
+        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
+            .streamArrived:
             break
         }
     }

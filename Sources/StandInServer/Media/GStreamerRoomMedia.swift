@@ -11,21 +11,26 @@ import WebRTCTransport
 // @unchecked: mutable fields are touched on the queue of `life` only.
 final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private let life: MediaLifecycle
-    private let bitrate: Int
-    private let latency: Duration
+    private let options: MediaOptions
     private let painter: FramePainter
     private let faults: MediaFaults
     private let msid: String
     private let audioMSID: String
     private let isSingle: Bool
+    private let takesTrailers: Bool
     private let onEvent: @Sendable (RoomMediaEvent) -> Void
 
     // MARK: State (queue)
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
+    private var firstOffer: String?
+    private var subscriberIsAnswered = false
     private var codec: VideoCodec?
     private var painted: Pad?
     private var encoder: VideoEncoderBin?
+    /// Set instead of `painted` and `encoder` by `--echo-encoded`.
+    private var videoEcho: EncodedEcho?
+    private var videoEchoIsSent = false
     private var echo: AudioEcho?
     private var echoIsSent = false
 
@@ -33,18 +38,21 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     ///   - msid: `msid` of the video track.
     ///   - audioMSID: `msid` of the audio track.
     ///   - isSingle: One connection serves both directions; the participant makes all offers.
+    ///   - takesTrailers: Transformed frames have the trailers of their input frames.
     init(
-        bitrate: Int, latency: Duration, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
-        isSingle: Bool, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        options: MediaOptions, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
+        isSingle: Bool, takesTrailers: Bool, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) {
-        life = MediaLifecycle(label: "decart-standin.room") { onEvent(.failed($0)) }
-        self.bitrate = bitrate
-        self.latency = latency
+        life = MediaLifecycle(
+            label: "decart-standin.room", ports: options.ports, onLog: { onEvent(.logged($0)) },
+            onFailure: { onEvent(.failed($0)) })
+        self.options = options
         self.painter = painter
         self.faults = faults
         self.msid = msid
         self.audioMSID = audioMSID
         self.isSingle = isSingle
+        self.takesTrailers = takesTrailers
         self.onEvent = onEvent
     }
 
@@ -52,7 +60,11 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         life.work("the room's media could not start") { [self] in
             if !isSingle { subscriber = try makeConnection(.subscriber) }
             try life.play()
-            if let subscriber { onEvent(.offered(sdp: try subscriber.createOffer())) }
+            if let subscriber {
+                let offer = try subscriber.createOffer()
+                firstOffer = offer
+                onEvent(.offered(sdp: offer))
+            }
         }
     }
 
@@ -62,12 +74,17 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         life.work("the offer could not be taken") { [self] in
             let connection = try publisher ?? makeConnection(.publisher)
             publisher = connection
-            let answer = try connection.createAnswer(to: offer)
+            let answer: String
+            do {
+                answer = try connection.createAnswer(to: offer)
+            } catch let error as PeerConnectionError where error.code == .rejected {
+                return onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer), RoomLines()))
+            }
             let codec = connection.negotiatedCodec
             // Build the receive chain before the answer is sent: packets must not arrive without it.
             if let codec, self.codec == nil { try receiveVideo(codec, from: connection) }
             if connection.audioDirection != nil, echo == nil {
-                let echo = try AudioEcho(delay: painter.delay)
+                let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
                 self.echo = echo
                 life.own(echo.echoed)
                 try echo.receive(from: connection, in: life.pipeline)
@@ -89,13 +106,16 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         life.work("the answer could not be taken") { [self] in
             guard let subscriber else { return }
             try subscriber.setAnswer(answer)
+            subscriberIsAnswered = true
             try send(to: subscriber)
         }
     }
 
     /// Starts to send the transformed video and the audio on a connection that has negotiated them.
     private func send(to connection: PeerConnection) throws {
-        if encoder == nil, connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters {
+        if encoder == nil, !videoEchoIsSent, connection.videoDirection?.sends ?? false,
+            let parameters = connection.sendParameters
+        {
             try sendVideo(parameters, to: connection)
         }
         if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters,
@@ -118,6 +138,19 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         }
     }
 
+    func restartICE(_ tracks: Set<MediaKind>) {
+        life.work("ICE could not be restarted") { [self] in
+            guard let subscriber else { return }
+            // There is nothing to restart before the first answer: the participant gets the offer again.
+            guard subscriberIsAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
+            subscriber.rollbackOffer()
+            subscriber.setMedia(
+                video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
+                codec: codec)
+            onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the participant resumes")))
+        }
+    }
+
     func moveVideo() {
         life.work("the video could not move") { [self] in subscriber?.moveVideo() }
     }
@@ -131,7 +164,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     func stop(completion: @escaping @Sendable () -> Void) {
         life.stop(
             cleanUp: { [self] in
-                (publisher, subscriber, painted, encoder, echo) = (nil, nil, nil, nil, nil)
+                (publisher, subscriber, painted, encoder, videoEcho, echo) = (nil, nil, nil, nil, nil, nil)
             }, completion: completion)
     }
 
@@ -139,22 +172,25 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
 
     private func makeConnection(_ side: RoomSide) throws -> PeerConnection {
         var configuration = PeerConnectionConfiguration()
-        configuration.jitterBufferLatency = latency
-        configuration.bitrateRange = min(100_000, bitrate)...bitrate
+        configuration.jitterBufferLatency = options.latency
+        configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
         configuration.acceptsDataChannels = true
         configuration.acceptsSimulcast = true
         // The subscriber's first offer has data channels only.
         configuration.direction = side == .publisher ? .recvonly : nil
         configuration.audio = side == .publisher ? .recvonly : nil
         configuration.unidirectionalSections = isSingle
+        if options.echoesEncoded { EncodedEcho.prepare(&configuration) }
         configuration.msid = msid
         configuration.audioMSID = audioMSID
         return try life.connect(configuration) { [weak self] in self?.handle($0, side) }
     }
 
     private func receiveVideo(_ codec: VideoCodec, from connection: PeerConnection) throws {
-        let decoder = try VideoDecoderBin.make(codec: codec)
-        let painting = try PaintingBin(painter: painter, faults: faults, latency: latency)
+        if options.echoesEncoded { return try echoVideo(codec, from: connection) }
+        let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: true)
+        let painting = try PaintingBin(
+            painter: painter, faults: faults, latency: options.latency, keepsTrailers: takesTrailers)
         painting.painted.setActive(true)
         painted = painting.painted
         life.own(painting.painted)
@@ -166,8 +202,19 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         decoder.syncStateWithParent()
     }
 
+    private func echoVideo(_ codec: VideoCodec, from connection: PeerConnection) throws {
+        let echo = try EncodedEcho(codec, painter: painter, faults: faults)
+        (videoEcho, self.codec) = (echo, codec)
+        try echo.receive(from: connection, life)
+    }
+
     private func sendVideo(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
-        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
+        if let videoEcho {
+            videoEchoIsSent = true
+            return try videoEcho.send(parameters, to: connection, life)
+        }
+        let encoder = try VideoEncoderBin(
+            parameters: parameters, bitrate: options.bitrate, carriesTrailers: takesTrailers)
         encoder.spoilFrames(while: faults)
         self.encoder = encoder
         life.pipeline.add(encoder.bin)
@@ -196,10 +243,10 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         case .stateChanged(.failed(let error)):
             life.fail("\(side): \(error.message)")
         case .bitrateTarget(let target):
-            if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, bitrate)) }
+            if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, options.bitrate)) }
         case .streamArrived(let rid):
             onEvent(.streamArrived(rid: rid))
-        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .warning:
+        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate:
             break
         }
     }

@@ -7,6 +7,8 @@ package enum MediaEvent: Sendable, Equatable {
     case offered(sdp: String)
     /// Nil: end of candidates.
     case localCandidate(CandidateMessage?)
+    /// A line of a connection's log.
+    case logged(String)
     /// Final. The text is sent to the client.
     case failed(String)
 }
@@ -47,7 +49,8 @@ package protocol MediaEngine: Sendable {
 
     /// The same as `makeRoom` for a viewer.
     func makeRoomViewer(
-        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 
     /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
@@ -56,7 +59,7 @@ package protocol MediaEngine: Sendable {
     ///   - audioMSID: `msid` of the audio track that goes back.
     ///   - isSingle: One connection serves both directions, and the participant makes all offers.
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia
 }

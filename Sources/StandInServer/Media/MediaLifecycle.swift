@@ -1,13 +1,15 @@
-// What the media of a direct session, of a room's participant and of a viewer have in common: a queue that everything
-// runs on, one pipeline with its connections, at most one failure, and the order in which it all ends.
+// Queue, pipeline, failure report and teardown, shared by the media of direct sessions, room participants and viewers.
 import Dispatch
 import GStreamerKit
+import ICE
 import WebRTCTransport
 
 // @unchecked: mutable fields are touched on `queue` only.
 final class MediaLifecycle: @unchecked Sendable {
     private let queue: DispatchQueue
     private let onFailure: @Sendable (String) -> Void
+    private let loggers: TransportLoggers
+    private let ports: ClosedRange<UInt16>?
 
     // MARK: State (`queue`)
     /// Made on the queue, because the initialisation of GStreamer may take long.
@@ -20,9 +22,17 @@ final class MediaLifecycle: @unchecked Sendable {
     private var busTimer: (any DispatchSourceTimer)?
     private var isOver = false
 
-    /// - Parameter onFailure: called once at most, on the queue.
-    init(label: String, onFailure: @escaping @Sendable (String) -> Void) {
+    /// - Parameters:
+    ///   - ports: UDP ports of the connections; nil: any.
+    ///   - onLog: called with each line of the connections' log, on any thread.
+    ///   - onFailure: called once at most, on the queue.
+    init(
+        label: String, ports: ClosedRange<UInt16>?, onLog: @escaping @Sendable (String) -> Void,
+        onFailure: @escaping @Sendable (String) -> Void
+    ) {
         queue = DispatchQueue(label: label)
+        self.ports = ports
+        loggers = TransportLoggers(writing: onLog)
         self.onFailure = onFailure
     }
 
@@ -60,6 +70,9 @@ final class MediaLifecycle: @unchecked Sendable {
     ) throws -> PeerConnection {
         // Initialises GStreamer, which the connection needs.
         let pipeline = pipeline
+        var configuration = configuration
+        configuration.loggers = loggers
+        configuration.network.ports = ports
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             self?.work("an event could not be handled") { onEvent(event) }
         }

@@ -10,8 +10,12 @@ struct PaintingBin {
     /// Drops frames until it is linked.
     let painted: Pad
 
-    /// - Parameter latency: The jitter buffer's latency upstream of this bin.
-    init(painter: FramePainter, faults: MediaFaults, latency: Duration) throws {
+    /// - Parameters:
+    ///   - latency: The jitter buffer's latency upstream of this bin.
+    ///   - keepsTrailers: Painted frames keep the trailers of their input frames; those for viewers do in any case.
+    init(
+        painter: FramePainter, faults: MediaFaults, latency: Duration, keepsTrailers: Bool = false
+    ) throws {
         let waiting = 3 + max(0, Int(latency / .milliseconds(33)) - 12)
         let hold = max(0, Int(painter.delay / .nanoseconds(1)))
         let thinking = hold > 0 ? "\(AudioEcho.holding(hold)) ! " : ""
@@ -60,6 +64,7 @@ struct PaintingBin {
                 Self.stamp(output, now: size?.currentRunningTime)
                 painter.noteSent()
                 painter.viewers.show(output, current)
+                if !keepsTrailers { output.attachment = nil }
                 _ = painted.push(output)
                 return .drop
             case .query:

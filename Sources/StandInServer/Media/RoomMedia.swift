@@ -24,6 +24,8 @@ package enum RoomMediaEvent: Sendable, Equatable {
     case connected(RoomSide)
     /// A simulcast stream has arrived.
     case streamArrived(rid: String)
+    /// A line of a connection's log.
+    case logged(String)
     /// Final.
     case failed(String)
 }
@@ -38,6 +40,8 @@ package protocol RoomMedia: AnyObject, Sendable {
     /// Makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead. Call
     /// after the previous offer is answered, and after the participant has sent media of each of these kinds once.
     func offer(_ tracks: Set<MediaKind>)
+    /// Makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its answer.
+    func restartICE(_ tracks: Set<MediaKind>)
     /// Puts the video on a new m-line in our next offer.
     func moveVideo()
     /// Nil: end of candidates.

@@ -14,6 +14,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         case answered(sdp: String)
         case localCandidate(CandidateMessage?)
         case connected
+        case logged(String)
         case failed(String)
     }
 
@@ -21,16 +22,32 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private let bitrate: Int
     private let viewers: Viewers
     private let msid: String?
+    private let audioMSID: String?
+    private let takesTrailers: Bool
     private let onEvent: @Sendable (Event) -> Void
 
     // MARK: State (queue)
     private var connection: PeerConnection?
+    private var firstOffer: String?
+    private var isAnswered = false
     private var encoder: VideoEncoderBin?
     private var screen: ViewerScreen?
+    private var speaker: ViewerSpeaker?
 
-    /// - Parameter msid: `msid` of the track in a room; nil: direct connection.
-    init(bitrate: Int, viewers: Viewers, msid: String? = nil, onEvent: @escaping @Sendable (Event) -> Void) {
-        life = MediaLifecycle(label: "decart-standin.viewer") { onEvent(.failed($0)) }
+    /// - Parameters:
+    ///   - msid: `msid` of the video track in a room; nil: direct connection.
+    ///   - audioMSID: `msid` of the audio track in a room.
+    ///   - takesTrailers: The viewer gets the trailers of the frames.
+    init(
+        bitrate: Int, ports: ClosedRange<UInt16>?, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
+        takesTrailers: Bool = false,
+        onEvent: @escaping @Sendable (Event) -> Void
+    ) {
+        self.audioMSID = audioMSID
+        self.takesTrailers = takesTrailers
+        life = MediaLifecycle(
+            label: "decart-standin.viewer", ports: ports, onLog: { onEvent(.logged($0)) },
+            onFailure: { onEvent(.failed($0)) })
         self.bitrate = bitrate
         self.viewers = viewers
         self.msid = msid
@@ -45,6 +62,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             let connection = try makeConnection()
             let answer = try connection.createAnswer(to: offer)
             try sendFrames()
+            try sendAudio()
             onEvent(.answered(sdp: answer))
         }
     }
@@ -52,8 +70,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     /// Starts in a room: connects the transport first; `offer` adds the track later.
     func start() {
         life.work("the viewer's media could not start") { [self] in
-            let connection = try makeConnection()
-            onEvent(.offered(sdp: try connection.createOffer()))
+            let offer = try makeConnection().createOffer()
+            firstOffer = offer
+            onEvent(.offered(sdp: offer))
         }
     }
 
@@ -62,9 +81,22 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         life.work("the track could not be offered") { [self] in
             guard let connection else { return }
             connection.setMedia(
-                video: tracks.contains(.video) ? .sendonly : nil, audio: nil,
+                video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
                 codec: VideoCodec.h264.isAvailable ? .h264 : .vp8)
             onEvent(.offered(sdp: try connection.createOffer()))
+        }
+    }
+
+    func restartICE(_ tracks: Set<MediaKind>) {
+        life.work("ICE could not be restarted") { [self] in
+            guard let connection else { return }
+            // There is nothing to restart before the first answer: the viewer gets the offer again.
+            guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
+            connection.rollbackOffer()
+            connection.setMedia(
+                video: tracks.contains(.video) ? .sendonly : nil, audio: nil,
+                codec: VideoCodec.h264.isAvailable ? .h264 : .vp8)
+            onEvent(.offered(sdp: try connection.createOffer(restartsICE: true, reason: "the viewer resumes")))
         }
     }
 
@@ -79,7 +111,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         life.work("the answer could not be taken") { [self] in
             guard let connection else { return }
             try connection.setAnswer(answer)
+            isAnswered = true
             if connection.sendParameters != nil, encoder == nil { try sendFrames() }
+            try sendAudio()
         }
     }
 
@@ -106,7 +140,11 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
                     viewers.remove(screen)
                     screen.close()
                 }
-                (screen, encoder, connection) = (nil, nil, nil)
+                if let speaker {
+                    viewers.remove(speaker)
+                    speaker.close()
+                }
+                (screen, speaker, encoder, connection) = (nil, nil, nil, nil)
             }, completion: completion)
     }
 
@@ -119,9 +157,8 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         // In a room the first offer has data channels only.
         configuration.direction = msid == nil ? .sendonly : nil
         configuration.msid = msid
-        // Viewers receive no audio. The m-line is inactive instead of rejected, because aiortc puts a rejected m-line
-        // on a transport of its own, which never connects.
-        configuration.audio = msid == nil ? .inactive : nil
+        configuration.audioMSID = audioMSID
+        configuration.audio = msid == nil ? .sendonly : nil
         let connection = try life.connect(configuration) { [weak self] in self?.handle($0) }
         self.connection = connection
         try life.play()
@@ -132,8 +169,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         guard let connection, let parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
-        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate)
-        let screen = try ViewerScreen()
+        let encoder = try VideoEncoderBin(
+            parameters: parameters, bitrate: bitrate, carriesTrailers: takesTrailers)
+        let screen = try ViewerScreen(takesTrailers: takesTrailers)
         (self.encoder, self.screen) = (encoder, screen)
         life.pipeline.add([screen.queue, encoder.bin])
         try screen.queue.link(encoder.bin)
@@ -142,6 +180,20 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         screen.queue.syncStateWithParent()
         try screen.open()
         viewers.add(screen)
+    }
+
+    /// Sends the session's audio once it is negotiated; packets come while the session has any.
+    private func sendAudio() throws {
+        guard speaker == nil, let connection, connection.audioDirection?.sends ?? false,
+            let parameters = connection.audioSendParameters
+        else { return }
+        let speaker = try ViewerSpeaker(parameters)
+        self.speaker = speaker
+        life.pipeline.add(speaker.payloader)
+        try speaker.payloader.link("src", to: connection.bin, "audio_rtp_sink")
+        speaker.payloader.syncStateWithParent()
+        try speaker.open()
+        viewers.add(speaker)
     }
 
     // MARK: Events
@@ -153,7 +205,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         case .stateChanged(.connected): onEvent(.connected)
         case .stateChanged(.failed(let error)): life.fail(error.message)
         case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
-        case .stateChanged, .iceConnected, .remoteBitrateEstimate, .streamArrived, .warning: break
+        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
+            .streamArrived:
+            break
         }
     }
 }
@@ -164,7 +218,10 @@ final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
     let queue: Element
     private let pad = Pad(name: "painted", direction: .source)
 
-    init() throws {
+    private let takesTrailers: Bool
+
+    init(takesTrailers: Bool) throws {
+        self.takesTrailers = takesTrailers
         queue = try Element(factory: "queue")
         queue.set("leaky", "downstream")
         queue.set("max-size-buffers", 3)
@@ -183,16 +240,65 @@ final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
 
     func show(_ frame: Buffer, _ caps: Caps) {
         guard let now = queue.currentRunningTime else { return }
-        let before = pad.currentCaps
-        if before == nil {
-            pad.push(GStreamerKit.Event.streamStart(id: "standin/viewer", groupID: Event.nextGroupID()))
-        }
-        if before != caps { pad.push(Event.caps(caps)) }
-        if before == nil { pad.push(Event.timeSegment()) }
+        pad.begin("standin/viewer", caps)
+        if !takesTrailers { frame.attachment = nil }
         frame.pts = now
         frame.dts = nil
         _ = pad.push(frame)
     }
 
     func close() { pad.setActive(false) }
+}
+
+/// Passes Opus packets from the session's pipeline into the viewer's. The first one gets the viewer's running time, and the
+/// others keep their distance to it, because a viewer's jitter buffer would hear the difference.
+// @unchecked: the pad has its own lock; the rest belongs to the thread of the session's audio.
+final class ViewerSpeaker: Viewers.Speaker, @unchecked Sendable {
+    let payloader: Element
+    private let pad = Pad(name: "viewer_audio", direction: .source)
+    private var shift: UInt64?
+    /// ns; a larger distance is a gap in the session's audio.
+    private static let tolerance: UInt64 = 200_000_000
+
+    init(_ parameters: AudioSendParameters) throws {
+        payloader = try Element(factory: "rtpopuspay")
+        payloader.set("pt", parameters.payloadType)
+        payloader.set("ssrc", Int(parameters.ssrc))
+        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
+    }
+
+    /// Call after `payloader` is in the pipeline.
+    func open() throws {
+        guard let sink = payloader.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the payloader has no sink pad")
+        }
+        pad.setActive(true)
+        try pad.link(sink)
+    }
+
+    func play(_ packet: Buffer, _ caps: Caps) {
+        guard let now = payloader.currentRunningTime, let time = packet.pts else { return }
+        pad.begin("standin/viewer-audio", caps)
+        let shift = self.shift.flatMap { Self.isNear(time &+ $0, now) ? $0 : nil } ?? now &- time
+        self.shift = shift
+        packet.pts = time &+ shift
+        packet.dts = nil
+        _ = pad.push(packet)
+    }
+
+    private static func isNear(_ one: UInt64, _ other: UInt64) -> Bool {
+        one > other ? one - other < tolerance : other - one < tolerance
+    }
+
+    func close() { pad.setActive(false) }
+}
+
+extension Pad {
+    /// Pushes the sticky events that a buffer of these caps needs.
+    fileprivate func begin(_ stream: String, _ caps: Caps) {
+        let before = currentCaps
+        if before == nil { push(GStreamerKit.Event.streamStart(id: stream, groupID: Event.nextGroupID())) }
+        if before != caps { push(Event.caps(caps)) }
+        if before == nil { push(Event.timeSegment()) }
+    }
 }

@@ -1,5 +1,5 @@
-// The viewers of one session. Each painted frame goes to all of them, and all are notified of its end. A slow or lost
-// viewer delays no other viewer.
+// The viewers of one session. Each painted frame and each audio packet goes to all of them, and all are notified of its
+// end. A slow or lost viewer delays no other viewer.
 import GStreamerKit
 import NIOCore
 import Synchronization
@@ -12,9 +12,15 @@ package final class Viewers: Sendable {
     protocol Screen: AnyObject, Sendable {
         func show(_ frame: Buffer, _ caps: Caps)
     }
+    /// Receives a viewer's Opus packets; must not block.
+    protocol Speaker: AnyObject, Sendable {
+        func play(_ packet: Buffer, _ caps: Caps)
+    }
 
     private struct State {
         var screens: [ObjectIdentifier: any Screen] = [:]
+        var speakers: [ObjectIdentifier: any Speaker] = [:]
+        var hasAudio = false
         var channels: [ObjectIdentifier: any Channel] = [:]
     }
     private let state = Mutex(State())
@@ -32,6 +38,27 @@ package final class Viewers: Sendable {
         }
     }
 
+    /// Called on the thread of the session's audio.
+    func play(_ packet: Buffer, _ caps: Caps) {
+        for speaker in state.withLock({ Array($0.speakers.values) }) {
+            if let copy = packet.copyOfMetadata() { speaker.play(copy, caps) }
+        }
+    }
+
+    func add(_ speaker: any Speaker) { state.withLock { $0.speakers[ObjectIdentifier(speaker)] = speaker } }
+    func remove(_ speaker: any Speaker) { state.withLock { $0.speakers[ObjectIdentifier(speaker)] = nil } }
+
+    /// The session's client sends audio, which the inference server publishes too.
+    var hasAudio: Bool { state.withLock(\.hasAudio) }
+
+    /// - Returns: true if this has changed.
+    func set(hasAudio: Bool) -> Bool {
+        state.withLock { state in
+            defer { state.hasAudio = hasAudio }
+            return state.hasAudio != hasAudio
+        }
+    }
+
     func add(_ screen: any Screen) { state.withLock { $0.screens[ObjectIdentifier(screen)] = screen } }
     func remove(_ screen: any Screen) { state.withLock { $0.screens[ObjectIdentifier(screen)] = nil } }
 
@@ -39,12 +66,6 @@ package final class Viewers: Sendable {
 
     func enter(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = channel } }
     func leave(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = nil } }
-
-    func notify(_ notice: RoomNotice) {
-        for channel in state.withLock({ Array($0.channels.values) }) {
-            channel.pipeline.fireUserInboundEventTriggered(notice)
-        }
-    }
 
     /// Ends the viewers' connections. Viewers that connect later watch the session's next media, if any.
     func end() {

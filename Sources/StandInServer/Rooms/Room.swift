@@ -1,5 +1,6 @@
 // State that a session's control channel shares with the connections to its room.
 import DecartProtocol
+import LiveKitProtocol
 import NIOCore
 import Synchronization
 
@@ -21,10 +22,10 @@ struct RoomIdentity: Sendable, Equatable {
         inferenceServer = "inference-server-" + Self.random
     }
 
-    /// Returns the same room as a viewer joins it, under the viewer's own identity.
-    func viewed(by viewer: String) -> RoomIdentity {
+    /// Returns the same room for one more stay of a participant.
+    func joined(by participant: String) -> RoomIdentity {
         var copy = self
-        (copy.participant, copy.participantSID) = (viewer, Self.sid("PA"))
+        (copy.participant, copy.participantSID) = (participant, Self.sid("PA"))
         return copy
     }
 
@@ -36,14 +37,18 @@ struct RoomIdentity: Sendable, Equatable {
     static func sid(_ kind: String) -> String { "\(kind)_\(random)" }
 }
 
-/// User event to the connection of a participant.
+/// Notice to a participant.
 enum RoomNotice: Sendable {
-    /// Another connection has replaced this one.
+    /// The same participant has joined again.
     case replaced
     /// The session has ended.
     case closed
+    /// The watched session has audio now, or no longer.
+    case audio(Bool)
     /// The generation has ended, and its track is unpublished.
     case withdrawOutput
+    /// The participant's tracks have changed.
+    case ownerChanged(LiveKitParticipantInfo)
     /// The generation has restarted, and the output comes back in this way.
     case restartOutput(Fault.Output)
 }
@@ -56,7 +61,15 @@ final class Room: Sendable {
     let painter: FramePainter
     /// Faults of the session.
     let faults: Mutex<FaultPlan>
-    private let member = Mutex<(any Channel)?>(nil)
+    /// The participant as viewers see it; nil before its first track.
+    let owner = Mutex<LiveKitParticipantInfo?>(nil)
+    /// Features of the trailers of the session's frames.
+    let trailers = Mutex<[LiveKitPacketTrailerFeature]>([])
+    /// The participants by identity. One stays for a while without a connection, so that it can resume.
+    private let participants = Mutex<[String: RoomParticipant]>([:])
+    private let address = Mutex("")
+    /// The end of the time in which the room accepts no connection.
+    private let closedUntil = Mutex<NIODeadline?>(nil)
 
     init(sessionID: String, number: Int, painter: FramePainter, faults: FaultPlan) {
         identity = RoomIdentity()
@@ -66,31 +79,51 @@ final class Room: Sendable {
         self.faults = Mutex(faults)
     }
 
-    /// Replaces the present participant, if any: a room has one at a time.
-    func enter(_ channel: any Channel) {
-        let former = member.withLock { member in
-            defer { member = channel }
-            return member
-        }
-        former?.pipeline.fireUserInboundEventTriggered(RoomNotice.replaced)
+    /// The URL by which the client reaches the room.
+    var url: String { address.withLock { $0 } }
+    func setURL(_ url: String) { address.withLock { $0 = url } }
+
+    func identity(of join: RoomAdmission.RoomJoin) -> String { join.viewer ?? identity.participant }
+
+    // MARK: Participants (on the event loop)
+
+    func participant(_ identity: String) -> RoomParticipant? { participants.withLock { $0[identity] } }
+
+    /// Replaces a participant of the same identity.
+    func enter(_ participant: RoomParticipant) {
+        let former = participants.withLock { $0.updateValue(participant, forKey: participant.identity) }
+        former?.notify(.replaced)
     }
 
-    func leave(_ channel: any Channel) {
-        painter.viewers.leave(channel)
-        member.withLock { if $0 === channel { $0 = nil } }
+    func leave(_ participant: RoomParticipant) {
+        participants.withLock { if $0[participant.identity] === participant { $0[participant.identity] = nil } }
     }
 
-    /// Notifies the participant and the viewers.
+    func change(owner: LiveKitParticipantInfo) {
+        self.owner.withLock { $0 = owner }
+        notify(.ownerChanged(owner))
+    }
+
+    /// Notifies the client and the viewers.
     func notify(_ notice: RoomNotice) {
-        member.withLock { $0 }?.pipeline.fireUserInboundEventTriggered(notice)
-        painter.viewers.notify(notice)
+        for participant in participants.withLock({ Array($0.values) }) { participant.notify(notice) }
     }
 
     func close() {
         painter.viewers.end()
-        let former = member.withLock { $0.take() }
-        former?.pipeline.fireUserInboundEventTriggered(RoomNotice.closed)
+        notify(.closed)
     }
+
+    // MARK: Signalling
+
+    func resetConnections() {
+        for participant in participants.withLock({ Array($0.values) }) { participant.resetConnection() }
+    }
+
+    /// Accepts no connection for this time, as behind a load balancer whose server restarts.
+    func close(for time: TimeAmount) { closedUntil.withLock { $0 = .now() + time } }
+
+    var acceptsConnections: Bool { closedUntil.withLock { $0.map { $0 <= .now() } ?? true } }
 }
 
 /// The open rooms and their tokens.

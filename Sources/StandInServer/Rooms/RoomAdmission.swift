@@ -20,8 +20,14 @@ enum RoomAdmission {
         var isResume: Bool
         /// Identity of a viewer; nil: the session's own client.
         var viewer: String?
+        /// Host that the client uses for the stand-in.
+        var host: String?
+        /// Path of the request.
+        var path: String
         /// The join request, if the participant uses a single connection for both directions.
         var single: LiveKitJoinRequest?
+        /// The client takes frames with a trailer (`FrameTrailer`).
+        var takesTrailers = false
     }
 
     private enum Path: String, CaseIterable {
@@ -60,12 +66,16 @@ enum RoomAdmission {
             self = .refused(HTTPAnswer(401, "invalid token"))
             return
         }
+        guard room.acceptsConnections else {
+            self = .refused(HTTPAnswer(503, "the signalling server restarts"))
+            return
+        }
         guard !path.isValidation else {
             self = .refused(HTTPAnswer(200, "success"))
             return
         }
         guard !path.isSingle else {
-            self = viewer == nil ? Self.single(items["join_request"] ?? "", room) : Self.notSingle
+            self = viewer == nil ? Self.single(items["join_request"] ?? "", room, head) : Self.notSingle
             return
         }
         func isOn(_ name: String, default value: Bool) -> Bool {
@@ -75,13 +85,15 @@ enum RoomAdmission {
             room,
             RoomJoin(
                 autoSubscribe: isOn("auto_subscribe", default: true),
-                isResume: isOn("reconnect", default: false), viewer: viewer))
+                isResume: isOn("reconnect", default: false), viewer: viewer,
+                host: head.headers.first(name: "Host"), path: String(target),
+                takesTrailers: (items["capabilities"] ?? "").split(separator: ",").contains("CAP_PACKET_TRAILER")))
     }
 
     /// Bytes; the limit of LiveKit's own servers.
     private static let maximumJoinRequest = 1 << 20
 
-    private static func single(_ text: String, _ room: Room) -> RoomAdmission {
+    private static func single(_ text: String, _ room: Room, _ head: HTTPRequestHead) -> RoomAdmission {
         // LiveKit's own servers require the padding.
         guard !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
             let wrapped = try? LiveKitWrappedJoinRequest(serializedBytes: bytes)
@@ -96,8 +108,11 @@ enum RoomAdmission {
             return .refused(HTTPAnswer(400, "cannot decode the join request"))
         }
         return .admitted(
-            room, RoomJoin(autoSubscribe: join.connectionSettings.autoSubscribe, isResume: join.reconnect, single: join)
-        )
+            room,
+            RoomJoin(
+                autoSubscribe: join.connectionSettings.autoSubscribe, isResume: join.reconnect,
+                host: head.headers.first(name: "Host"), path: String(head.uri.prefix { $0 != "?" }), single: join,
+                takesTrailers: join.clientInfo.capabilities.contains(.capPacketTrailer)))
     }
 }
 

@@ -11,9 +11,16 @@ package struct RoomICE: Sendable, Equatable {
     package init() {}
 
     func fill(_ join: inout LiveKitJoinResponse) {
-        join.iceServers = servers.map(Self.message)
+        join.iceServers = messages
         if forcesRelay { join.clientConfiguration.forceRelay = .enabled }
     }
+
+    func fill(_ reconnect: inout LiveKitReconnectResponse) {
+        reconnect.iceServers = messages
+        if forcesRelay { reconnect.clientConfiguration.forceRelay = .enabled }
+    }
+
+    private var messages: [LiveKitICEServer] { servers.map(Self.message) }
 
     /// Writes a server in LiveKit's format: credentials are fields beside the URL.
     private static func message(_ server: ICEServer) -> LiveKitICEServer {

@@ -25,6 +25,12 @@ struct RoomStateMachine {
         case offer(Set<MediaKind>)
         /// Puts the video on a new m-line in later offers.
         case moveVideo
+        /// The participant's tracks have changed, or one was muted: viewers see it.
+        case ownerChanged(LiveKitParticipantInfo)
+        /// Offers these tracks with new ICE credentials, also if an offer is unanswered.
+        case restartICE(Set<MediaKind>)
+        /// Removes the participant unless it resumes soon.
+        case awaitResume
         case close
     }
 
@@ -33,7 +39,11 @@ struct RoomStateMachine {
     private let isViewer: Bool
     private let isSingle: Bool
     private let ice: RoomICE
-    private var isOver = false
+    private(set) var isOver = false
+    /// A media path has been established; otherwise the participant cannot resume.
+    private(set) var hasBeenConnected = false
+    /// The participant has a signalling connection.
+    private var isSignalling = true
     private var publishedTracks: [String: LiveKitTrackInfo] = [:]
     private static let maximumTrackCount = 20
     /// IDs of the participant's unanswered offers, in order; each answer repeats one.
@@ -49,12 +59,19 @@ struct RoomStateMachine {
     /// Kinds that the inference server publishes: video once the participant has sent some, audio while it sends some.
     private var announced: Set<MediaKind>
     private var announcementCount: UInt32 = 1
+    private var participantVersion: UInt32 = 1
     /// The generation has ended, and the video track is unpublished.
     private var isWithdrawn = false
     private var videoSID: String
     private var offered: Set<MediaKind> = []
     /// Single connection: kinds for which the participant's offer has an m-line.
     private var sendMids: Set<MediaKind> = []
+    /// The server supports trailers of frames (`FrameTrailer`).
+    private let carriesTrailers: Bool
+    /// The participant's client supports them.
+    private let takesTrailers: Bool
+    /// A viewer: features of the watched session's frames.
+    private let watchedTrailers: [LiveKitPacketTrailerFeature]
     /// The latest candidate of each side, held back until the next one so that the last can be marked as final.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
@@ -62,12 +79,23 @@ struct RoomStateMachine {
     ///   - autoSubscribe: Auto-subscribe: tracks need no subscription request.
     ///   - isViewer: Publishes nothing; the video track exists from the beginning.
     ///   - isSingle: One connection serves both directions; the participant makes all offers.
-    init(room: RoomIdentity, autoSubscribe: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE) {
+    ///   - carriesTrailers: The server supports trailers of frames (`FrameTrailer`).
+    ///   - takesTrailers: The participant's client does, too.
+    ///   - watchesAudio: That session has audio.
+    ///   - watchedTrailers: Features of the trailers in the session that a viewer watches.
+    init(
+        room: RoomIdentity, autoSubscribe: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE,
+        carriesTrailers: Bool = true, takesTrailers: Bool = false, watchedTrailers: [LiveKitPacketTrailerFeature] = [],
+        watchesAudio: Bool = false
+    ) {
         self.room = room
+        self.carriesTrailers = carriesTrailers
+        self.takesTrailers = takesTrailers
+        self.watchedTrailers = watchedTrailers
         videoSID = room.trackSID
         self.isSingle = isSingle
         self.isViewer = isViewer
-        announced = isViewer ? [.video] : []
+        announced = isViewer ? watchesAudio ? [.video, .audio] : [.video] : []
         self.ice = ice
         self.autoSubscribe = autoSubscribe
         wanted = autoSubscribe ? Set(MediaKind.allCases) : []
@@ -75,16 +103,14 @@ struct RoomStateMachine {
 
     // MARK: Joining
 
-    mutating func opened(token: String) -> [Action] {
+    /// - Parameter owner: A viewer sees this participant beside the inference server.
+    mutating func opened(token: String, owner: LiveKitParticipantInfo? = nil) -> [Action] {
         var join = LiveKitJoinResponse()
-        join.room.sid = room.sid
-        join.room.name = room.name
-        join.room.numParticipants = 2
+        join.room = roomMessage
         join.participant = participant
-        join.otherParticipants = [inferenceServer]
-        join.serverVersion = "1.9.0"
-        join.serverInfo.version = "1.9.0"
-        join.serverInfo.protocol = 16
+        join.otherParticipants = [inferenceServer] + (owner.map { [$0] } ?? [])
+        join.serverVersion = Self.serverInfo.version
+        join.serverInfo = Self.serverInfo
         join.subscriberPrimary = !isSingle
         ice.fill(&join)
         join.pingInterval = 5
@@ -105,9 +131,47 @@ struct RoomStateMachine {
         return tracks + [.receiveOffer(join.publisherOffer.sdp)]
     }
 
-    /// The participant wants to resume; it has to reconnect instead.
-    mutating func openedToResume() -> [Action] {
-        leave(.reconnect, reason: .stateMismatch)
+    private static let serverInfo = LiveKitServerInfo.with { ($0.version, $0.protocol) = ("1.9.0", 16) }
+
+    // MARK: Resuming
+
+    mutating func signallingLost() {
+        isSignalling = false
+    }
+
+    /// The participant signals over another connection. With two connections, the room restarts ICE on the one for
+    /// which it makes the offers.
+    mutating func resumed(token: String) -> [Action] {
+        guard !isOver else { return [] }
+        isSignalling = true
+        var reconnect = LiveKitReconnectResponse()
+        ice.fill(&reconnect)
+        reconnect.serverInfo = Self.serverInfo
+        var update = LiveKitParticipantUpdate()
+        update.participants = [participant, inferenceServer]
+        let greeting: [Action] = [
+            .send(.with { $0.reconnect = reconnect }), .send(.with { $0.update = update }),
+            .send(.with { $0.roomUpdate.room = roomMessage }), .send(.with { $0.refreshToken = token }),
+        ]
+        // Answers to the offers of the lost connection would be taken for answers to later ones.
+        offerIDs = []
+        guard !isSingle else { return greeting + offerIfDue() }
+        offered = announced.intersection(wanted)
+        isStable = false
+        return greeting + [.restartICE(offered)]
+    }
+
+    /// Refuses to resume a participant that believes to have published other tracks.
+    private mutating func received(_ state: LiveKitSyncState) -> [Action] {
+        let known = publishedTracks.values.map(\.sid)
+        guard state.publishTracks.allSatisfy({ known.contains($0.track.sid) }) else {
+            return leave(.reconnect, reason: .stateMismatch)
+        }
+        return received(state.subscription)
+    }
+
+    private var roomMessage: LiveKitRoom {
+        .with { ($0.sid, $0.name, $0.numParticipants) = (room.sid, room.name, 2) }
     }
 
     private var participant: LiveKitParticipantInfo {
@@ -115,6 +179,7 @@ struct RoomStateMachine {
         info.sid = room.participantSID
         info.identity = room.participant
         info.state = .joined
+        info.version = participantVersion
         info.tracks = publishedTracks.values.sorted { $0.sid < $1.sid }
         info.isPublisher = !publishedTracks.isEmpty
         return info
@@ -138,7 +203,15 @@ struct RoomStateMachine {
         track.type = kind == .video ? .video : .audio
         track.source = kind == .video ? .camera : .microphone
         track.name = kind == .video ? "transformed" : "sound"
+        if kind == .video { track.packetTrailerFeatures = trailerFeatures }
         return track
+    }
+
+    /// Trailers of the frames that the participant gets: those of its own frames, or of the session that it watches.
+    private var trailerFeatures: [LiveKitPacketTrailerFeature] {
+        guard takesTrailers else { return [] }
+        return isViewer
+            ? watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
     }
 
     private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : room.audioTrackSID }
@@ -174,8 +247,37 @@ struct RoomStateMachine {
             pong.lastPingTimestamp = ping.timestamp
             pong.timestamp = now
             return [.send(.with { $0.pongResp = pong })]
-        case .mute, .trackSetting, .syncState, nil: return []
+        case .mute(let mute):
+            guard let cid = publishedTracks.first(where: { $0.value.sid == mute.sid })?.key else { return [] }
+            publishedTracks[cid]?.muted = mute.muted
+            return [ownerChanged()]
+        case .syncState(let state): return received(state)
+        case .trackSetting, nil: return []
         }
+    }
+
+    private mutating func ownerChanged() -> Action {
+        participantVersion &+= 1
+        return .ownerChanged(participant)
+    }
+
+    /// The service mutes or unmutes the participant's video.
+    mutating func muteVideo(_ isMuted: Bool) -> [Action] {
+        guard !isOver, let cid = publishedTracks.first(where: { $0.value.type == .video })?.key,
+            let sid = publishedTracks[cid]?.sid
+        else { return [] }
+        publishedTracks[cid]?.muted = isMuted
+        var mute = LiveKitMuteTrackRequest()
+        (mute.sid, mute.muted) = (sid, isMuted)
+        return [.send(.with { $0.mute = mute }), ownerChanged()]
+    }
+
+    /// A viewer sees the participant whose video is transformed.
+    func ownerChanged(to owner: LiveKitParticipantInfo) -> [Action] {
+        guard !isOver else { return [] }
+        var update = LiveKitParticipantUpdate()
+        update.participants = [owner]
+        return [.send(.with { $0.update = update })]
     }
 
     private func received(_ trickle: LiveKitTrickleRequest) -> [Action] {
@@ -203,11 +305,17 @@ struct RoomStateMachine {
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
         track.stream = request.stream
+        if carriesTrailers {
+            for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
+            {
+                track.packetTrailerFeatures.append(feature)
+            }
+        }
         publishedTracks[request.cid] = track
         var published = LiveKitTrackPublishedResponse()
         published.cid = request.cid
         published.track = track
-        return [.send(.with { $0.trackPublished = published })]
+        return [.send(.with { $0.trackPublished = published }), ownerChanged()]
     }
 
     private mutating func received(_ update: LiveKitUpdateSubscription) -> [Action] {
@@ -249,6 +357,13 @@ struct RoomStateMachine {
         return [.send(.with { $0.update = update })] + offerIfDue()
     }
 
+    /// The audio of the session that a viewer watches has come or gone.
+    mutating func audioChanged(_ isThere: Bool) -> [Action] {
+        guard !isOver, isViewer, announced.contains(.audio) != isThere else { return [] }
+        if !isThere, !autoSubscribe { wanted.remove(.audio) }
+        return announce(isThere ? announced.union([.audio]) : announced.subtracting([.audio]))
+    }
+
     mutating func withdrawOutput() -> [Action] {
         guard !isOver, !isWithdrawn else { return [] }
         isWithdrawn = true
@@ -272,12 +387,14 @@ struct RoomStateMachine {
     private mutating func unpublished(_ kinds: Set<MediaKind>) -> [Action] {
         let types = kinds.map { kind -> LiveKitTrackType in kind == .video ? .video : .audio }
         let gone = publishedTracks.filter { types.contains($0.value.type) }
-        return gone.map { cid, track in
+        guard !gone.isEmpty else { return [] }
+        let messages: [Action] = gone.map { cid, track in
             publishedTracks[cid] = nil
             var unpublished = LiveKitTrackUnpublishedResponse()
             unpublished.trackSid = track.sid
             return .send(.with { $0.trackUnpublished = unpublished })
         }
+        return messages + [ownerChanged()]
     }
 
     mutating func mediaOffered(_ sdp: String) -> [Action] {
@@ -293,7 +410,7 @@ struct RoomStateMachine {
     /// Makes an offer if the tracks have changed; one offer at a time.
     private mutating func offerIfDue() -> [Action] {
         let due = announced.intersection(wanted)
-        guard isStable, due != offered else { return [] }
+        guard isStable, isSignalling, due != offered else { return [] }
         offered = due
         guard isSingle else {
             isStable = false
@@ -322,6 +439,7 @@ struct RoomStateMachine {
 
     /// The publisher connection is up: reports the participant's video tracks as subscribed.
     mutating func mediaConnected(_ side: RoomSide) -> [Action] {
+        hasBeenConnected = true
         guard !isOver, side == .publisher else { return [] }
         return publishedTracks.values.filter { $0.type == .video }.map { track in
             var subscribed = LiveKitTrackSubscribed()
@@ -334,14 +452,19 @@ struct RoomStateMachine {
 
     mutating func mediaFailed() -> [Action] { leave(.reconnect, reason: .connectionTimeout) }
 
-    mutating func leave(_ action: LiveKitLeaveRequest.Action, reason: LiveKitDisconnectReason) -> [Action] {
+    /// Ends the stay; with action RESUME only the signalling connection.
+    mutating func leave(
+        _ action: LiveKitLeaveRequest.Action, reason: LiveKitDisconnectReason, regions: [LiveKitRegionInfo] = []
+    ) -> [Action] {
         guard !isOver else { return [] }
-        isOver = true
+        isOver = action != .resume
         var leave = LiveKitLeaveRequest()
         leave.action = action
         leave.canReconnect = action != .disconnect
         leave.reason = reason
-        return [.send(.with { $0.leave = leave }), .close]
+        leave.regions.regions = regions
+        let end: [Action] = isSignalling || isOver ? [.close] : []
+        return [.send(.with { $0.leave = leave })] + end + (isOver ? [] : [.awaitResume])
     }
 }
 

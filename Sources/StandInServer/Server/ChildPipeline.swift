@@ -53,6 +53,7 @@ struct ChildPipeline: Sendable {
         try pipeline.addHandler(
             RefusalHandler(
                 admit: { refuseBrowser($0) ?? watchStream($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) },
+                answer: { refuseBrowser($0) == nil ? clientToken($0, $1, plan) : nil },
                 log: services.log),
             name: RefusalHandler.name)
     }
@@ -70,7 +71,21 @@ struct ChildPipeline: Sendable {
         guard let request = WatchStreamRequest(head) else { return nil }
         if let answer = plan.answer { return .refused(answer) }
         let url = RoomAddress.url(host: head.headers.first(name: "Host"), channel)
-        return .refused(request.answer(services.rooms, configuration.keys, url: url))
+        return .refused(request.answer(services.rooms, keys, url: url))
+    }
+
+    /// Returns nil unless this is a request for a client token.
+    private func clientToken(_ head: HTTPRequestHead, _ body: [UInt8], _ plan: FaultPlan) -> HTTPAnswer? {
+        guard let request = ClientTokenRequest(head) else { return nil }
+        if let answer = (plan + ((try? FaultPlan(target: head.uri)) ?? FaultPlan())).answer { return answer }
+        return request.answer(
+            body, keys, services.clientTokens, limit: configuration.maximumSessionDuration, now: WallClock.seconds)
+    }
+
+    private var keys: KeyPolicy {
+        var keys = configuration.keys
+        keys.clientTokens = services.clientTokens
+        return keys
     }
 
     private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
@@ -81,9 +96,14 @@ struct ChildPipeline: Sendable {
 
     private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
         Admission(
-            target: head.uri, host: head.headers.first(name: "Host"), keys: configuration.keys,
-            isFull: services.board.openCount >= configuration.maximumSessionCount, plan: plan,
+            target: head.uri, host: head.headers.first(name: "Host"), keys: keys,
+            isFull: services.board.openCount >= configuration.maximumSessionCount, limitAnswer: limitAnswer, plan: plan,
             isSession: { services.viewerBoard.viewers(of: $0) != nil })
+    }
+
+    private var limitAnswer: StandInConfiguration.LimitAnswer? {
+        guard let limit = configuration.sessionLimit, services.board.ownSessionCount >= limit else { return nil }
+        return configuration.limitAnswer
     }
 
     private func installSession(on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan) throws {
@@ -119,8 +139,8 @@ struct ChildPipeline: Sendable {
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
             transports: configuration.transports, asksForRoom: request.asksForRoom,
-            trickles: configuration.tricklesCandidates || plan.bendsCandidates, isViewer: request.viewedSessionID != nil
-        )
+            trickles: configuration.tricklesCandidates || plan.bendsCandidates,
+            isViewer: request.viewedSessionID != nil, idleOutput: configuration.idleOutput)
     }
 
     private static func drip(_ fault: Fault, on channel: any Channel) {

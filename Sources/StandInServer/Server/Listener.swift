@@ -31,7 +31,7 @@ struct Listener {
         return try ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 128)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             // `ConnectionHandler.write` disconnects a client with more unread output than this.
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 1 << 18, high: 1 << 20))
             .childChannelInitializer { channel in

@@ -34,6 +34,9 @@ final class SessionBoard: Sendable {
 
     var openCount: Int { state.withLock { state in state.entries.count { $0.record.isOpen } } }
 
+    /// Open sessions that count against the account's limit.
+    var ownSessionCount: Int { state.withLock { state in state.entries.count { $0.record.countsAgainstLimit } } }
+
     /// - Returns: The new session's number.
     func add(sessionID: String, request: ConnectionRequest) -> Int {
         change { state in

@@ -30,6 +30,10 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var roomJoinCount = 0
     /// Joins with a single connection for both directions.
     package internal(set) var singleJoinCount = 0
+    /// Number of times the client has resumed its stay in the room.
+    package internal(set) var roomResumeCount = 0
+    /// The client's offers in the room; an offer in a join request is not one of them.
+    package internal(set) var roomOfferCount = 0
     /// Connected viewers, in the room or directly.
     package internal(set) var viewerCount = 0
     /// The latest tracks that the client announced: in a room `source name sid`, otherwise the `msid` of its offer.
@@ -39,6 +43,8 @@ package struct SessionRecord: Sendable, Equatable {
     package var simulcastStreams: [String] { streamTexts.texts }
     private(set) var streamTexts = RecentTexts()
     package internal(set) var receivedEndOfCandidates = false
+    /// SIDs of the client's muted tracks in its room.
+    package internal(set) var mutedTracks: [String] = []
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
     package let openedAt = ContinuousClock.now
@@ -55,6 +61,8 @@ package struct SessionRecord: Sendable, Equatable {
 
     /// Time for which the session is, or was, open.
     package var age: Duration { (endedAt ?? .now) - openedAt }
+
+    var countsAgainstLimit: Bool { isOpen && request.viewedSessionID == nil && request.limitAnswer == nil }
 
     mutating func note(_ message: ClientMessage) {
         switch message {

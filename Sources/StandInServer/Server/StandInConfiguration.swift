@@ -27,18 +27,31 @@ package struct StandInConfiguration: Sendable {
     package var servesSingleConnections = true
     /// Sent to clients that join a room.
     package var roomICE = RoomICE()
+    /// UDP ports of media; nil: any.
+    package var rtpPorts: ClosedRange<UInt16>?
     /// Concurrent sessions; further ones are refused with HTTP 503.
     package var maximumSessionCount = 32
+    /// Concurrent sessions that the account permits; further ones get `limitAnswer`. Nil: no limit.
+    package var sessionLimit: Int?
+    package var limitAnswer = LimitAnswer.error
+    /// Limit of sessions with client tokens that request none, seconds; nil: unlimited.
+    package var maximumSessionDuration: Int?
     /// Bytes of a WebSocket message; a client that sends more is disconnected.
     package var maximumMessageSize = ClientMessage.maximumSize
     /// Bitrate of the transformed video, bit/s.
     package var bitrate = 2_500_000
+    /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.
+    package var echoesEncoded = false
     /// Latency of the jitter buffer: how long it waits for a lost packet.
     package var latency = Duration.milliseconds(400)
     /// Simulated inference time of a frame.
     package var delay = Duration.zero
+    /// How the output comes back after a generation has ended because no frames arrived.
+    package var idleOutput = Fault.Output.same
     /// False: behave like a service that does not know `pixel_latency`.
     package var answersLatencyMarker = true
+    /// Rooms carry the trailers of frames (`FrameTrailer`), and the transformed frame has that of its input frame.
+    package var carriesTrailers = true
     /// Called for each line, from any thread, without line feed. No line holds a key or a prompt.
     package var log: @Sendable (String) -> Void = { _ in }
 
@@ -47,6 +60,18 @@ package struct StandInConfiguration: Sendable {
     package var controlPort: Int?
 
     package init() {}
+
+    /// Answers of a service whose account has all its sessions in use.
+    package enum LimitAnswer: String, Sendable, CaseIterable {
+        /// An `error`, and then a close with code 1013.
+        case error
+        /// A close with code 1013.
+        case close
+        /// HTTP 429.
+        case http
+
+        static let words = "Concurrent session limit reached"
+    }
 
     /// Paths of PEM files.
     package struct TLSFiles: Sendable, Equatable {

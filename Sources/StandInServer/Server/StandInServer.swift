@@ -23,7 +23,10 @@ package final class StandInServer: Sendable {
     package convenience init(configuration: StandInConfiguration) {
         self.init(
             configuration: configuration,
-            engine: GStreamerMediaEngine(bitrate: configuration.bitrate, latency: configuration.latency))
+            engine: GStreamerMediaEngine(
+                options: MediaOptions(
+                    bitrate: configuration.bitrate, latency: configuration.latency, ports: configuration.rtpPorts,
+                    echoesEncoded: configuration.echoesEncoded)))
     }
 
     /// Uses another media engine than GStreamer's, as tests do.
@@ -32,7 +35,8 @@ package final class StandInServer: Sendable {
         services = ConnectionServices(
             board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
             roomICE: configuration.roomICE, servesSingleConnections: configuration.servesSingleConnections,
-            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker, log: configuration.log
+            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker,
+            carriesTrailers: configuration.carriesTrailers, log: configuration.log
         )
     }
 

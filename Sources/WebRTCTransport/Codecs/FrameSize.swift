@@ -127,16 +127,19 @@ extension VideoCodec {
             }
             let type = frame[at + 3] & 0x1f
             if type == 7 || type == 15 {
-                guard let size = Self.h264Size(UnsafeRawBufferPointer(rebasing: frame[(at + 4)...])) else { return nil }
-                sizes.append(size)
+                guard let found = Self.h264Sizes(ofSet: UnsafeRawBufferPointer(rebasing: frame[(at + 4)...])) else {
+                    return nil
+                }
+                sizes.append(found.coded)
             }
             at += 4
         }
         return sizes
     }
 
+    /// Returns the size that is decoded, in whole macroblocks, and the one that is shown.
     /// - Parameter set: The parameter set from profile_idc on, with emulation prevention bytes; more data may follow.
-    private static func h264Size(_ set: UnsafeRawBufferPointer) -> FrameSize? {
+    static func h264Sizes(ofSet set: UnsafeRawBufferPointer) -> (coded: FrameSize, shown: FrameSize)? {
         // The size precedes the VUI, and the scaling lists before it have 1 KiB at most.
         var plain: [UInt8] = []
         var zeros = 0
@@ -172,7 +175,17 @@ extension VideoCodec {
             guard let width = bits.golomb(), let height = bits.golomb(), let isProgressive = bits.number(1) else {
                 return nil
             }
-            return FrameSize(width: (width + 1) * 16, height: (height + 1) * 16 * (2 - isProgressive))
+            let coded = FrameSize(width: (width + 1) * 16, height: (height + 1) * 16 * (2 - isProgressive))
+            // direct_8x8_inference_flag, and mb_adaptive_frame_field_flag before it in interlaced video.
+            bits.skip(2 - isProgressive)
+            guard bits.number(1) == 1, let left = bits.golomb(), let right = bits.golomb(), let top = bits.golomb(),
+                let bottom = bits.golomb()
+            else { return (coded, coded) }
+            // Units of a 4:2:0 format (H.264 7.4.2.1.1); no other one can be negotiated.
+            let shown = FrameSize(
+                width: coded.width - 2 * (left + right),
+                height: coded.height - 2 * (2 - isProgressive) * (top + bottom))
+            return (coded, shown)
         }
     }
 
@@ -202,7 +215,7 @@ extension VideoCodec {
 }
 
 /// Reads bits, most significant first; returns nil past the end.
-private struct BitReader {
+struct BitReader {
     private let bytes: UnsafeRawBufferPointer
     private var at = 0
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }

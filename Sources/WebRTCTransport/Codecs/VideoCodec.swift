@@ -7,13 +7,15 @@ package enum VideoCodec: String, Sendable, CaseIterable {
     /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184).
     package var encodingName: String { rawValue.uppercased() }
 
-    /// Format parameters of our offers. H.264: constrained baseline 3.1, packets with one NAL unit or fragments (RFC
-    /// 6184 8.1).
-    var formatParameters: String? {
+    /// Format parameters of our offers. H.264: constrained baseline 3.1 or the profile of an encoded input, packets with
+    /// one NAL unit or fragments (RFC 6184 8.1).
+    func formatParameters(_ h264: H264Acceptance) -> String? {
         switch self {
-        case .vp8: nil
-        case .vp9: "profile-id=0"
-        case .h264: "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f"
+        case .vp8: return nil
+        case .vp9: return "profile-id=0"
+        case .h264:
+            let profile = if case .profile(let own) = h264 { own } else { H264Profile.constrainedBaseline }
+            return "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=\(profile.levelID)"
         }
     }
 
@@ -29,6 +31,7 @@ package enum VideoCodec: String, Sendable, CaseIterable {
         }
     }
 
+    /// Decoders that Debian has: the order among decoders of the same rank, and names for the text of an error.
     package var decoders: [String] {
         switch self {
         case .vp8: ["vp8dec", "avdec_vp8"]
@@ -38,7 +41,7 @@ package enum VideoCodec: String, Sendable, CaseIterable {
     }
 
     package var installedEncoder: String? { encoders.first(where: GStreamerRuntime.hasElement) }
-    package var installedDecoder: String? { decoders.first(where: GStreamerRuntime.hasElement) }
+    package var installedDecoder: String? { decoderChoices.first?.factory }
 
     /// True if this installation can both send and receive the codec.
     package var isAvailable: Bool {
@@ -48,15 +51,14 @@ package enum VideoCodec: String, Sendable, CaseIterable {
 
     /// True if the remote peer's format parameters describe a stream that our encoder may send and our decoder can
     /// read.
-    func accepts(formatParameters text: String?) -> Bool {
+    func accepts(formatParameters text: String?, _ h264: H264Acceptance) -> Bool {
         let parameters = FormatParameters(text ?? "")
         switch self {
         case .vp8: return true
         case .vp9: return (parameters["profile-id"] ?? "0") == "0"
         case .h264:
-            // Baseline and constrained baseline share profile_idc 0x42; packetization-mode 0 would forbid fragments.
-            return (parameters["profile-level-id"] ?? "42").lowercased().hasPrefix("42")
-                && parameters["packetization-mode"] == "1"
+            // packetization-mode 0 would forbid fragments.
+            return parameters["packetization-mode"] == "1" && h264.accepts(parameters["profile-level-id"] ?? "42000a")
         }
     }
 }

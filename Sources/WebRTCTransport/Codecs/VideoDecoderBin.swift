@@ -2,17 +2,18 @@ package import GStreamerKit
 
 /// RTP in ("sink"), raw video out ("src"): depayloader and decoder. They request keyframes instead of showing damage.
 package enum VideoDecoderBin {
-    package static func make(codec: VideoCodec) throws(GStreamerError) -> Bin {
-        guard let factory = codec.installedDecoder else {
-            let names = codec.decoders.joined(separator: " or ")
-            throw GStreamerError(
-                .missingElement(names), "no \(codec.encodingName) decoder is installed: install \(names)")
-        }
+    /// - Parameters:
+    ///   - choice: nil: Debian's decoder, whatever the ranks are. The stand-in and the tests, which judge the elements, use it.
+    ///   - timer: measures the decoder.
+    ///   - keepsTrailers: decoded frames have the trailer of the encoded one (see `FrameTrailer`) as `attachment`.
+    package static func make(
+        codec: VideoCodec, choice: DecoderChoice? = nil, timer: CodingTimer? = nil, keepsTrailers: Bool = false
+    ) throws(GStreamerError) -> Bin {
+        let choice = if let choice { choice } else { try codec.standardDecoder }
         let bin = Bin()
-        let depayloader = try Element(factory: codec.depayloader)
-        depayloader.set("request-keyframe", true)
-        depayloader.set("wait-for-keyframe", true)
-        let decoder = try Element(factory: factory)
+        let depayloader = try makeDepayloader(codec, keepsTrailers: keepsTrailers)
+        let decoder = try Element(factory: choice.factory)
+        timer?.attach(to: decoder)
         decoder.set("threads", 1)
         decoder.set("max-threads", 1)
         decoder.set("automatic-request-sync-points", true)
@@ -21,8 +22,10 @@ package enum VideoDecoderBin {
         decoder.set("qos", false)
         // A broken stream causes a keyframe request, never an error that stops the pipeline.
         decoder.set("max-errors", "-1")
+        let parser = if let name = choice.parser { [try Element(factory: name)] } else { [Element]() }
+        let behind = parser + [decoder] + (try VideoMemory.adapter(from: decoder))
         guard codec == .h264 else {
-            try bin.hold([depayloader, decoder])
+            try bin.hold([depayloader] + behind)
             limitFrames(codec, depayloader)
             return bin
         }
@@ -30,15 +33,24 @@ package enum VideoDecoderBin {
         // The probe sees parameter sets in a byte-stream; in caps they would have passed before the frame.
         let format = try Element(factory: "capsfilter")
         format.set("caps", caps: try Caps("video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"))
-        try bin.hold([depayloader, format, decoder])
+        try bin.hold([depayloader, format] + behind)
         limitFrames(codec, depayloader)
         return bin
+    }
+
+    /// After a loss it requests a keyframe, and drops the frames until that arrives.
+    static func makeDepayloader(_ codec: VideoCodec, keepsTrailers: Bool = false) throws(GStreamerError) -> Element {
+        let depayloader = try Element(factory: codec.depayloader)
+        depayloader.set("request-keyframe", true)
+        depayloader.set("wait-for-keyframe", true)
+        removeTrailers(depayloader, keeping: keepsTrailers)
+        return depayloader
     }
 
     /// Requests a keyframe each second of the stream in which packets arrive and no frame leaves. rtph264depay requests
     /// one only after a gap, unlike those of VP8 and VP9; it sees none if the packets before its first one were lost,
     /// for example because they came before the SRTP keys, and then waits for a keyframe that nothing requests.
-    private static func requestMissingKeyframe(_ depayloader: Element) {
+    static func requestMissingKeyframe(_ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
         // Both probes run on the stream's thread.
@@ -61,9 +73,21 @@ package enum VideoDecoderBin {
         }
     }
 
+    /// Removes the trailers that LiveKit's clients append: a VP9 decoder rejects each frame that has one.
+    static func removeTrailers(_ depayloader: Element, keeping: Bool) {
+        depayloader.staticPad("src")?.addProbe(.buffer) { item in
+            guard case .buffer(let frame) = item,
+                let length = FrameTrailer.length(end: frame.suffix(FrameTrailer.envelope), frameSize: frame.size)
+            else { return .pass }
+            guard length < frame.size, let rest = frame.droppingLast(length) else { return .drop }
+            if keeping { rest.attachment = frame.suffix(length) }
+            return .replace(rest)
+        }
+    }
+
     /// Drops oversized frames, because the decoder would allocate for them first. Each drop requests a keyframe; after
     /// three oversized frames in a row the depayloader posts an error.
-    private static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
+    static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
         guard let frames = depayloader.staticPad("src") else { return }
         var gate = FrameGate(codec: codec)
         frames.addProbe(.buffer) { [own = frames.unowned, owner = depayloader.unowned] item in

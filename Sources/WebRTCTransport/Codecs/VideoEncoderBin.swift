@@ -6,13 +6,21 @@ package protocol VideoSender: Sendable {
     /// Raw I420 in ("sink"), RTP out ("src").
     var bin: Bin { get }
     var encoders: [Element] { get }
+    /// False if the bitrate of the encoders cannot be set: it stays as it is.
+    var followsBitrate: Bool { get }
     /// Bytes of all encoded frames so far except keyframes, from which `DegradationLadder` derives frame rate and size.
     /// nil for simulcast: it pauses layers when the bitrate falls short, and keeps frame rate and size.
     var bytesOfDeltaFrames: UInt64? { get }
+    /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream.
+    var sentLayers: [String] { get }
+    /// Frames encoded so far; those of all layers.
+    var codingTime: CodingTime { get }
     /// Sets the total bitrate, bit/s, from the next frame on.
     func setBitrate(_ bitrate: Int)
     /// Sets the size of the next frames. Call it before their caps arrive.
     func setSize(width: Int, height: Int)
+    /// Makes the next frame a keyframe, however short the time since the last one.
+    func requestKeyframe()
 }
 
 /// Encoder and payloader, tuned for live video.
@@ -21,14 +29,21 @@ package final class VideoEncoderBin: VideoSender {
     package let encoder: Element
     package let codec: VideoCodec
     private let made = Made()
+    private let keyframe = KeyframeRequest()
+    private let timer = CodingTimer()
+    private let bitrate: EncoderBitrate?
 
     private final class Made: Sendable {
         let bytesOfDeltaFrames = Atomic<UInt64>(0)
     }
 
     /// `encoderDescription` is an element factory or a bin description; empty selects an installed encoder. `bitrate`
-    /// is in bit/s.
-    package init(parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "") throws(GStreamerError) {
+    /// is in bit/s; `bitrateProperty` sets it, nil: the property that is known of the encoder. With `carriesTrailers`, H.264 leaves the encoder as a byte-stream if it can, because a trailer cannot
+    /// follow a frame in the AVC format.
+    package init(
+        parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "",
+        bitrateProperty: BitrateProperty? = nil, carriesTrailers: Bool = false
+    ) throws(GStreamerError) {
         codec = parameters.codec
         bin = Bin()
         var elements: [Element] = []
@@ -39,43 +54,51 @@ package final class VideoEncoderBin: VideoSender {
                     .missingElement(names), "no \(codec.encodingName) encoder is installed: install \(names)")
             }
             encoder = try Element(factory: factory)
-            EncoderTuning.apply(to: encoder)
         } else if encoderDescription.contains(where: { $0 == " " || $0 == "!" }) {
             let described = try Bin(description: encoderDescription, ghostUnlinkedPads: true)
-            encoder = described.allElements.first { EncoderTuning.knows($0.factoryName) } ?? described
+            encoder = described.encoder(with: bitrateProperty)
             elements.append(described)
         } else {
             encoder = try Element(factory: encoderDescription)
-            EncoderTuning.apply(to: encoder)
         }
-        if elements.isEmpty { elements.append(encoder) }
+        let known = KnownEncoder.named(encoder.factoryName)
+        if elements.isEmpty {
+            known?.apply(to: encoder)
+            elements.append(encoder)
+        }
+        if let property = bitrateProperty ?? known?.bitrate {
+            self.bitrate = try EncoderBitrate(encoder, property, known: bitrateProperty == nil ? known : nil)
+        } else {
+            self.bitrate = nil
+        }
         elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
             if case .buffer(let frame) = item, frame.isDeltaUnit {
                 made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
             }
             return .pass
         }
-        EncoderTuning.setBitrate(bitrate, on: encoder)
+        timer.attach(to: elements[0])
+        self.bitrate?.set(bitrate, now: MonotonicTime.now)
+        if let bitrate = self.bitrate, bitrate.isRationed {
+            elements[0].staticPad("sink")?.addProbe(.buffer) { [bitrate] _ in
+                bitrate.frameComes(now: MonotonicTime.now)
+                return .pass
+            }
+        }
         if codec == .h264 {
             let profile = try Element(factory: "capsfilter")
-            profile.set("caps", caps: try Caps("video/x-h264, profile=(string){ constrained-baseline, baseline }"))
+            let any = "video/x-h264, profile=(string){ constrained-baseline, baseline }"
+            let preferred = carriesTrailers ? "\(any), stream-format=(string)byte-stream, alignment=(string)au; " : ""
+            profile.set("caps", caps: try Caps(preferred + any))
             elements.append(profile)
         }
-        let payloader = try Element(factory: codec.payloader)
-        payloader.set("pt", parameters.payloadType)
-        payloader.set("ssrc", Int(parameters.ssrc))
-        payloader.set("mtu", parameters.mtu)
-        // Start in the lower half: a lost packet at the wrap would desynchronise the SRTP rollover counter (RFC 3711
-        // 3.3.1).
-        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
-        payloader.set("picture-id-mode", "15-bit")
+        let adapter = try VideoMemory.adapter(to: elements[0])
+        let payloader = try VideoPayloader.make(parameters)
         payloader.set("config-interval", "-1")
-        payloader.set("aggregate-mode", "zero-latency")
-        if let id = parameters.transportWideCCExtension {
-            payloader.addRTPHeaderExtension(uri: HeaderExtensionIDs.transportWideCCURI, id: id)
-        }
         elements.append(payloader)
-        Self.paceKeyframes(of: elements[0], requestedAt: payloader)
+        Self.appendTrailers(at: payloader)
+        Self.paceKeyframes(of: elements[0], requestedAt: payloader, keyframe)
+        elements = adapter + elements
         bin.add(elements)
         try bin.linkChain(elements)
         guard let sink = elements[0].staticPad("sink"), let source = payloader.staticPad("src") else {
@@ -86,13 +109,35 @@ package final class VideoEncoderBin: VideoSender {
         bin.add(try GhostPad(name: "src", target: source))
     }
 
+    /// Appends the trailer that a raw frame had as `attachment`, which the encoder has copied to the encoded frame.
+    private static func appendTrailers(at payloader: Element) {
+        // In the AVC format, a length precedes each NAL unit.
+        var takesTrailers = true
+        payloader.staticPad("sink")?.addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event):
+                if let caps = event.caps {
+                    takesTrailers = ["byte-stream", nil].contains(caps.first?.string("stream-format"))
+                }
+            case .buffer(let frame):
+                guard takesTrailers, let trailer = frame.attachment, let whole = frame.appending(trailer) else {
+                    return .pass
+                }
+                // The payloader would copy it to each packet.
+                whole.attachment = nil
+                return .replace(whole)
+            case .query: break
+            }
+            return .pass
+        }
+    }
+
     /// Delays keyframe requests until the next frame, and until `keyframeInterval` has passed since the last keyframe.
-    private static func paceKeyframes(of encoder: Element, requestedAt payloader: Element) {
+    private static func paceKeyframes(of encoder: Element, requestedAt payloader: Element, _ request: KeyframeRequest) {
         guard let frames = encoder.staticPad("sink"), let source = encoder.staticPad("src") else { return }
-        let isRequested = Requested()
         payloader.staticPad("sink")?.addProbe(.upstreamEvent) { item in
             guard case .event(let event) = item, event.isForceKeyUnit else { return .pass }
-            isRequested.value.store(true, ordering: .relaxed)
+            request.make(.paced)
             return .handled
         }
         // The first frame is a keyframe anyway.
@@ -100,76 +145,35 @@ package final class VideoEncoderBin: VideoSender {
         frames.addProbe(.buffer) { [source = source.unowned] item in
             guard case .buffer(let frame) = item, let time = frame.pts else { return .pass }
             let isDue = last.map { time < $0 || time - $0 >= keyframeInterval } ?? true
-            guard isDue, last == nil || isRequested.value.load(ordering: .relaxed) else { return .pass }
-            isRequested.value.store(false, ordering: .relaxed)
+            guard request.take(isDue: isDue) || last == nil else { return .pass }
             if last != nil { source.send(Event.forceKeyUnitUpstream()) }
             last = time
             return .pass
         }
     }
 
-    private final class Requested: Sendable {
-        let value = Atomic(false)
-    }
+    package func requestKeyframe() { keyframe.make(.immediate) }
 
     /// Each lost packet and each viewer may request a keyframe, and a burst of keyframes congests the path that lost
     /// the packet.
     private static let keyframeInterval: ClockTime = 300_000_000
 
-    /// True if the bitrate of this encoder can be set; otherwise it stays as its description says.
-    package static func followsBitrate(_ encoder: Element) -> Bool { EncoderTuning.knows(encoder.factoryName) }
-    /// Factories of encoders with a bitrate that can be set.
-    package static var followingEncoders: [String] { EncoderTuning.factories }
-
+    package var followsBitrate: Bool { bitrate != nil }
     package var encoders: [Element] { [encoder] }
     package var bytesOfDeltaFrames: UInt64? { made.bytesOfDeltaFrames.load(ordering: .relaxed) }
+    package var sentLayers: [String] { [] }
+    package var codingTime: CodingTime { timer.sum }
     package func setSize(width: Int, height: Int) {}
-    package func setBitrate(_ bitrate: Int) { EncoderTuning.setBitrate(bitrate, on: encoder) }
+    package func setBitrate(_ bitrate: Int) { self.bitrate?.set(bitrate, now: MonotonicTime.now) }
 }
 
-/// Settings for each encoder. Keyframes come on request only: a periodic one costs a burst of packets and a spike of
-/// CPU.
-enum EncoderTuning {
-    static var factories: [String] { settings.keys.sorted() }
-    static func knows(_ factory: String?) -> Bool { factory.map { settings[$0] != nil } ?? false }
-
-    // Measured at 720p: a frame takes 224-247 ms with vp8enc's defaults and 4-5 ms with these; a cpu-used of -16 would
-    // lose 5 dB without any gain.
-    private static let settings: [String: [(String, String)]] = [
-        "vp8enc": libvpx + [("cpu-used", "-12")],
-        "vp9enc": libvpx + [("cpu-used", "8"), ("row-mt", "false")],
-        "x264enc": [
-            ("tune", "zerolatency"), ("speed-preset", "ultrafast"), ("key-int-max", "2560"), ("bframes", "0"),
-            ("byte-stream", "true"), ("threads", "1"), ("sliced-threads", "false"), ("vbv-buf-capacity", "300"),
-            ("option-string", "scenecut=0"),
-        ],
-        "openh264enc": [
-            ("complexity", "low"), ("gop-size", "2560"), ("rate-control", "bitrate"), ("multi-thread", "1"),
-            ("scene-change-detection", "false"), ("max-bitrate", "0"),
-        ],
-    ]
-
-    private static let libvpx: [(String, String)] = [
-        ("deadline", "1"), ("threads", "1"), ("lag-in-frames", "0"), ("end-usage", "cbr"),
-        ("keyframe-max-dist", "2000"),
-        ("keyframe-mode", "auto"), ("buffer-size", "600"), ("buffer-initial-size", "300"),
-        ("buffer-optimal-size", "400"),
-        ("undershoot", "95"), ("overshoot", "15"), ("max-intra-bitrate", "300"), ("error-resilient", "default"),
-    ]
-
-    static func apply(to encoder: Element) {
-        guard let factory = encoder.factoryName, let values = settings[factory] else { return }
-        for (name, value) in values { encoder.set(name, value) }
-        encoder.set("qos", false)
-    }
-
-    /// Encoders differ in the name and unit of their bitrate property.
-    static func setBitrate(_ bitrate: Int, on encoder: Element) {
-        switch encoder.factoryName {
-        case "vp8enc", "vp9enc": encoder.set("target-bitrate", bitrate)
-        case "x264enc": encoder.set("bitrate", max(1, bitrate / 1000))
-        case "openh264enc": encoder.set("bitrate", bitrate)
-        default: break
+extension Bin {
+    /// The element of a bin description whose bitrate is to be set: the first one that has the named property, or
+    /// without a name the first known encoder.
+    fileprivate func encoder(with property: BitrateProperty?) -> Element {
+        let found = allElements.first { element in
+            property.map { element.hasProperty($0.name) } ?? (KnownEncoder.named(element.factoryName) != nil)
         }
+        return found ?? self
     }
 }

@@ -14,6 +14,8 @@ package struct BitrateTarget: Sendable, Equatable {
         case ceiling
         /// The lower bound of the configured range; the network carries less.
         case floor
+        /// Congestion control is off.
+        case off
     }
     package var target: Int
     /// The target without the temporary reduction that drains a queue.

@@ -3,6 +3,8 @@ package struct ReceptionReport: Sendable, Equatable {
     package var ssrc: UInt32
     /// Fraction of packets lost since the previous report, in 1/256.
     package var fractionLost: UInt8
+    /// Packets lost since the start of the stream; negative if more arrived than were expected.
+    package var packetsLost: Int
     package var highestSequence: UInt32
     /// The middle 32 bits of the NTP time in our last sender report that arrived; 0: none did.
     package var lastSenderReport: UInt32
@@ -10,11 +12,12 @@ package struct ReceptionReport: Sendable, Equatable {
     package var delaySinceLastSenderReport: UInt32
 
     package init(
-        ssrc: UInt32, fractionLost: UInt8, highestSequence: UInt32, lastSenderReport: UInt32,
+        ssrc: UInt32, fractionLost: UInt8, packetsLost: Int = 0, highestSequence: UInt32, lastSenderReport: UInt32,
         delaySinceLastSenderReport: UInt32
     ) {
         self.ssrc = ssrc
         self.fractionLost = fractionLost
+        self.packetsLost = packetsLost
         self.highestSequence = highestSequence
         self.lastSenderReport = lastSenderReport
         self.delaySinceLastSenderReport = delaySinceLastSenderReport
@@ -32,6 +35,8 @@ package struct ReceptionReport: Sendable, Equatable {
                 found.append(
                     ReceptionReport(
                         ssrc: packet.body.bigEndian32(at: at), fractionLost: packet.body[at + 4],
+                        // 24 bits, signed.
+                        packetsLost: Int(Int32(bitPattern: packet.body.bigEndian32(at: at + 4) << 8) >> 8),
                         highestSequence: packet.body.bigEndian32(at: at + 8),
                         lastSenderReport: packet.body.bigEndian32(at: at + 16),
                         delaySinceLastSenderReport: packet.body.bigEndian32(at: at + 20)))

@@ -13,9 +13,16 @@ final class SendRateControl: @unchecked Sendable {
     private let ssrc: UInt32
     private var controller: CongestionController
     private var resolver = FeedbackAdapter()
+    /// The latest report about our stream. Network thread only.
+    private(set) var lastReport: ReceptionReport?
 
-    init(range: ClosedRange<Int>, start: Int, ssrc: UInt32) {
+    /// The target without congestion control, bit/s; nil: the controller's.
+    private let fixed: Int?
+
+    /// - Parameter adapts: false: the target stays at `start`; round trip, reports and estimate are still measured.
+    init(range: ClosedRange<Int>, start: Int, adapts: Bool = true, ssrc: UInt32) {
         self.ssrc = ssrc
+        fixed = adapts ? nil : start
         controller = CongestionController(range: range, start: start)
     }
 
@@ -48,16 +55,22 @@ final class SendRateControl: @unchecked Sendable {
             let (trip, total) = outgoing.withLock {
                 ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
             }
+            lastReport = report
             news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news
         }
-        return news
+        return fixed == nil ? news : nil
     }
 
     func tick(now: UInt64) -> BitrateTarget? {
-        controller.tick(totalBytes: outgoing.withLock(\.history.totalBytes), now: Self.microseconds(now))
+        let news = controller.tick(
+            totalBytes: outgoing.withLock(\.history.totalBytes), now: Self.microseconds(now))
+        return fixed == nil ? news : nil
     }
 
-    var target: BitrateTarget { controller.target }
+    var target: BitrateTarget {
+        fixed.map { BitrateTarget(target: $0, estimate: controller.target.estimate, reason: .off) }
+            ?? controller.target
+    }
     /// Round trip without the remote peer's own delay; nil before its first receiver report.
     var roundTrip: Duration? { controller.pathRoundTrip.map { .microseconds($0) } }
 

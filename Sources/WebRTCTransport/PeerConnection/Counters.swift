@@ -63,7 +63,9 @@ package enum MonotonicTime {
 
 extension PeerConnectionStatistics {
     /// Reads the `stats` structure of rtpsession. Internal sources are ours, the others the remote peer's.
-    mutating func read(_ session: Structure) {
+    /// - Parameter ssrc: the remote peer's video. Its retransmissions have an SSRC of their own, whose loss and jitter
+    ///   mean nothing.
+    mutating func read(_ session: Structure, ssrc: UInt32?) {
         nacksSent = UInt64(clamping: session.int("sent-nack-count") ?? 0)
         nacksReceived = UInt64(clamping: session.int("recv-nack-count") ?? 0)
         for source in session.structures("source-stats") {
@@ -73,7 +75,8 @@ extension PeerConnectionStatistics {
                 continue
             }
             plisSent &+= UInt64(clamping: source.int("sent-pli-count") ?? 0)
-            if source["is-sender"]?.bool ?? false {
+            let isVideo = ssrc == nil || source.int("ssrc") == ssrc.map(Int.init)
+            if isVideo, source["is-sender"]?.bool ?? false {
                 packetsLost = source.int("packets-lost")
                 // The jitter is in RTP clock units of 1/90000 s.
                 if let units = source.int("jitter") { jitter = .nanoseconds(Int64(clamping: units) &* 11_111) }

@@ -86,6 +86,8 @@ struct Negotiation: Sendable {
     /// RIDs of the simulcast layers that we offer, highest resolution first.
     let simulcast: [String]
     let acceptsSimulcast: Bool
+    private let usableCodecs: Set<VideoCodec>?
+    private let h264: H264Acceptance
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
     /// Media of the next description.
     private(set) var desired: DesiredDirections
@@ -100,7 +102,10 @@ struct Negotiation: Sendable {
     private var role = "active"
     /// The remote peer made the first offer: its payload types hold for the whole session.
     private var isAnswerer = false
-    private var remoteUsernameFragment: String?
+    /// The remote peer's parameters in its latest description.
+    private var remoteTransport: TransportParameters?
+    /// Our parameters before the offer in flight, which restarts ICE; nil: none is in flight.
+    private var transportBeforeRestart: TransportParameters?
     /// nil: video was never negotiated. Once negotiated it stays, if only `inactive`.
     private(set) var video: NegotiatedVideo?
     /// nil: audio was never negotiated, or the remote peer rejected it.
@@ -114,13 +119,38 @@ struct Negotiation: Sendable {
         unidirectionalSections = configuration.unidirectionalSections
         simulcast = configuration.simulcast
         acceptsSimulcast = configuration.acceptsSimulcast
+        usableCodecs = configuration.usableCodecs
+        h264 = configuration.h264
+    }
+
+    /// Negotiated media for the log.
+    var summary: String {
+        let video = video.map { video in
+            let codec = video.codec
+            let extensions = [
+                codec.retransmissionPayloadType.map { "RTX \($0)" }, codec.usesTransportCC ? "transport-cc" : nil,
+                codec.usesREMB ? "REMB" : nil,
+                video.sentLayers.isEmpty ? nil : "sends simulcast \(video.sentLayers.joined(separator: " "))",
+                video.receivedLayers.isEmpty
+                    ? nil : "receives simulcast \(video.receivedLayers.joined(separator: " "))",
+            ].compactMap(\.self)
+            return
+                (["video \(video.direction) \(codec.codec.encodingName)/\(codec.payloadType)"]
+                + extensions).joined(separator: ", ")
+        }
+        let audio = audio.map { "audio \($0.direction) OPUS/\($0.payloadType)" }
+        return "\(video ?? "no video"); \(audio ?? "no audio"); \(lines.count) m-lines"
     }
 
     static let wrongState = PeerConnectionError(
         .wrongState, "an offer is in flight, the connection only answers, or it is closed")
 
+    private func isUsable(_ codec: VideoCodec) -> Bool { usableCodecs?.contains(codec) ?? codec.isAvailable }
+
     /// True after the first answer was applied or created.
-    var isConnected: Bool { remoteUsernameFragment != nil }
+    var isConnected: Bool { remoteTransport != nil }
+    /// True while an offer that restarts ICE is in flight.
+    var isRestarting: Bool { transportBeforeRestart != nil }
 
     /// Sets the media of the next description. The codec applies only while no video m-line exists.
     mutating func setDesired(_ media: DesiredDirections, codec: VideoCodec?) {
@@ -169,6 +199,14 @@ struct Negotiation: Sendable {
         return describe(lines.map(described), transport)
     }
 
+    /// Makes an offer that restarts ICE (RFC 8839 §4.4.1.1.1): all stays but our credentials.
+    mutating func makeRestartOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
+        guard isConnected, let before = self.transport else { throw Self.wrongState }
+        let text = try makeOffer(transport)
+        transportBeforeRestart = before
+        return text
+    }
+
     /// Sends media of this kind on a new m-line from the next offer on.
     mutating func moveOutput(_ kind: MediaKind) {
         for index in lines.indices where lines[index].content == .media(kind) {
@@ -204,7 +242,7 @@ struct Negotiation: Sendable {
             let layers = line.role.sends ? simulcast : []
             return .video(
                 LocalDescription.Video(
-                    mid: line.mid, codec: LocalDescription.offeredCodec(codec),
+                    mid: line.mid, codec: LocalDescription.offeredCodec(codec, h264),
                     extensions: layers.isEmpty
                         ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
                     direction: line.direction, sentLayers: layers))
@@ -225,9 +263,30 @@ struct Negotiation: Sendable {
     mutating func setRemoteAnswer(
         _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
     ) throws(PeerConnectionError) -> RemoteDescription {
+        do throws(PeerConnectionError) {
+            return try applyRemoteAnswer(text, wants: wants)
+        } catch {
+            guard error.code == .rejected, codec == .h264, case .profile(let profile) = h264 else { throw error }
+            throw PeerConnectionError(
+                .profile,
+                "the service does not take H.264 of the profile \(profile.name): encode the input as "
+                    + "constrained-baseline, or decode it in front of the element")
+        }
+    }
+
+    private mutating func applyRemoteAnswer(
+        _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool
+    ) throws(PeerConnectionError) -> RemoteDescription {
         guard signalingState == .haveLocalOffer else { throw Self.wrongState }
-        let remote = try RemoteDescription(answer: text, to: lines.map(\.kind))
+        let remote = try RemoteDescription(answer: text, to: lines.map(\.kind), h264)
         if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
+        guard restartsICE(remote) == isRestarting else {
+            throw PeerConnectionError(
+                .badDescription,
+                isRestarting
+                    ? "the remote peer does not restart ICE in its answer"
+                    : "the remote peer restarts ICE in an answer to an offer that does not")
+        }
         try checkTransport(remote)
         var (negotiatedVideo, negotiatedAudio): (NegotiatedVideo?, NegotiatedAudio?)
         func negotiatedDirection(_ line: MediaSection, _ remoteDirection: MediaDirection, _ msid: String?)
@@ -269,6 +328,7 @@ struct Negotiation: Sendable {
         if let negotiatedVideo { video = negotiatedVideo } else { video?.direction = .inactive }
         audio = negotiatedAudio
         signalingState = .stable
+        transportBeforeRestart = nil
         return remote
     }
 
@@ -276,6 +336,8 @@ struct Negotiation: Sendable {
     mutating func rollbackOffer() {
         guard signalingState == .haveLocalOffer else { return }
         signalingState = .stable
+        if let transportBeforeRestart { transport = transportBeforeRestart }
+        transportBeforeRestart = nil
     }
 
     // MARK: Answering
@@ -293,12 +355,13 @@ struct Negotiation: Sendable {
         choice.taken = Set([video?.mid, audio?.mid].compactMap { $0 })
         choice.videoPayloadType = video?.codec.payloadType
         choice.mayHoldNothing = isConnected
-        return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { $0.isAvailable }
+        choice.h264 = h264.ofOffers
+        return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { isUsable($0) }
     }
 
     /// Creates our answer to an offer. It accepts one video m-line to receive, one Opus audio and, if allowed, data
     /// channels; new m-lines beyond these are rejected. Video may move to another m-line, for example if its track was
-    /// published again, but not to another codec; that and changed ICE credentials are an error.
+    /// published again, but not to another codec. Changed ICE credentials restart ICE; see `restartsICE`.
     mutating func answer(
         _ remote: RemoteDescription, _ transport: TransportParameters
     ) throws(PeerConnectionError) -> String {
@@ -342,7 +405,7 @@ struct Negotiation: Sendable {
             let type = video?.codec.payloadType
             let other =
                 !isChosen && before.contains(remote.mids[index])
-                ? try? remote.video(at: index, preferring: type, available: { $0.isAvailable }) : nil
+                ? try? remote.video(at: index, preferring: type, available: isUsable) : nil
             guard let found = isChosen ? chosen : other, isOurs(found) else { continue }
             var allowed = desired.video ?? .inactive
             if found.mid != sending { allowed = allowed.limited(to: .recvonly) }
@@ -414,13 +477,13 @@ struct Negotiation: Sendable {
         let coming = all.first { remote.kinds[$0] == "video" && remote.direction(at: $0).sends }
         let type =
             video?.codec.payloadType
-            ?? coming.flatMap { try? remote.video(at: $0, available: { $0.isAvailable }) }?.codec.payloadType
+            ?? coming.flatMap { try? remote.video(at: $0, available: isUsable) }?.codec.payloadType
         for index in all.filter({ remote.direction(at: $0).receives })
             + all.filter({ !remote.direction(at: $0).receives })
         {
             switch MediaKind(rawValue: remote.kinds[index]) {
             case .video:
-                guard let found = try? remote.video(at: index, preferring: type, available: { $0.isAvailable }),
+                guard let found = try? remote.video(at: index, preferring: type, available: isUsable),
                     (type ?? negotiatedVideo?.codec.payloadType).map({ $0 == found.codec.payloadType }) ?? true
                 else { continue }
                 var line = NegotiatedVideo(found, direction(.video, found.mid, found.direction))
@@ -461,7 +524,8 @@ struct Negotiation: Sendable {
     private func answered(_ video: NegotiatedVideo) -> LocalDescription.Video {
         var codec = video.codec
         codec.feedback.formIntersection(LocalDescription.offeredFeedback)
-        if codec.codec == .h264 { codec.formatParameters = codec.codec.formatParameters }
+        // Another profile than our own goes back as it was offered.
+        if codec.codec == .h264, h264 == .baseline { codec.formatParameters = codec.codec.formatParameters(h264) }
         return LocalDescription.Video(
             mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction,
             receivedLayers: video.receivedLayers)
@@ -474,13 +538,21 @@ struct Negotiation: Sendable {
 
     // MARK: Offers and answers
 
-    /// Throws if the ICE credentials changed: one transport serves all descriptions.
+    /// True if the remote peer's credentials differ from those of its previous description.
+    func restartsICE(_ remote: RemoteDescription) -> Bool {
+        guard let before = remoteTransport else { return false }
+        return (before.usernameFragment, before.password)
+            != (remote.transport.usernameFragment, remote.transport.password)
+    }
+
+    /// Throws if another certificate comes with new ICE credentials: the DTLS association outlives a restart.
     private mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
-        let fragment = remote.transport.usernameFragment
-        guard (remoteUsernameFragment ?? fragment) == fragment else {
-            throw PeerConnectionError(.badDescription, "the remote peer restarts ICE, which is not supported")
+        if let before = remoteTransport, restartsICE(remote),
+            !remote.transport.fingerprints.contains(where: before.fingerprints.contains)
+        {
+            throw PeerConnectionError(.badDescription, "the remote peer changes its certificate while it restarts ICE")
         }
-        remoteUsernameFragment = fragment
+        remoteTransport = remote.transport
     }
 
     private mutating func describe(_ lines: [LocalDescription.Line], _ transport: TransportParameters) -> String {

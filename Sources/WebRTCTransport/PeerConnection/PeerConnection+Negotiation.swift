@@ -26,14 +26,23 @@ extension PeerConnection {
     package func sendMid(_ kind: MediaKind) -> String? { negotiated.sendMids[kind] }
 
     /// Creates an offer. The first one starts gathering (unless `defersGathering`); later ones renegotiate over the
-    /// same transport.
-    package func createOffer() throws(PeerConnectionError) -> String {
+    /// same transport, or restart ICE.
+    ///
+    /// A restart begins a second ICE session, which gathers with the addresses that the host has now. Media use the
+    /// first session's path until the second one has connected: `PeerConnectionEvent.iceRestarted`. DTLS and SRTP stay.
+    /// - Parameter reason: For the log, if the offer restarts ICE.
+    package func createOffer(
+        restartsICE: Bool = false, reason: String? = nil
+    ) throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             guard negotiation.mayOffer else { throw Negotiation.wrongState }
-            if let transport = negotiation.transport { return try negotiation.makeOffer(transport) }
-            let agent = try makeAgent(isControlling: true)
-            let text = try negotiation.makeOffer(localTransport(agent, setup: "actpass"))
-            try start(agent)
+            if let transport = negotiation.transport, !restartsICE { return try negotiation.makeOffer(transport) }
+            guard restartsICE == negotiation.isConnected else { throw Negotiation.wrongState }
+            let session = try makeSession(isControlling: true)
+            let transport = localTransport(session.agent, setup: "actpass")
+            let text =
+                restartsICE ? try negotiation.makeRestartOffer(transport) : try negotiation.makeOffer(transport)
+            try start(session, reason: reason)
             return text
         }
     }
@@ -45,20 +54,29 @@ extension PeerConnection {
         _ sdp: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
     ) throws(PeerConnectionError) {
         try negotiate { (negotiation) throws(PeerConnectionError) in
-            let isFirst = !negotiation.isConnected
+            let (isFirst, restarts) = (!negotiation.isConnected, negotiation.isRestarting)
             let remote = try negotiation.setRemoteAnswer(sdp, wants: wants)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
+            if isFirst || restarts { setRemote(remote) }
         }
     }
 
-    /// Rolls back our offer, because its answer did not come; another offer may then be created.
-    package func rollbackOffer() { negotiation.withLock { $0.value.rollbackOffer() } }
+    /// Rolls back our offer, because its answer did not come; another offer may then be created. The ICE session of a
+    /// restart ends.
+    package func rollbackOffer() {
+        let restarts = negotiation.withLock { slot in
+            defer { slot.value.rollbackOffer() }
+            return slot.value.isRestarting
+        }
+        if restarts { abandonRestart("no usable answer") }
+    }
 
     /// Applies an offer and returns our answer; the first one starts gathering.
     ///
     /// Later offers, also from a remote peer that answered our first one, may add or remove video and audio on the same
-    /// transport. A changed codec or changed ICE credentials are an error, which leaves the negotiated state as it was.
+    /// transport, and may restart ICE. A changed codec or certificate is an error, which leaves the negotiated state as
+    /// it was.
     /// - Parameter wants: Selects the tracks to receive, by `msid`.
     package func createAnswer(
         to offer: String, wants: (_ msid: String?) -> Bool = { _ in true }
@@ -66,18 +84,22 @@ extension PeerConnection {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             let remote = try negotiation.parseRemoteOffer(offer, wants: wants)
             if let transport = negotiation.transport {
-                let text = try negotiation.answer(remote, transport)
+                let session =
+                    negotiation.restartsICE(remote) ? try makeSession(isControlling: remote.isLite) : nil
+                let text = try negotiation.answer(
+                    remote, session.map { localTransport($0.agent, setup: transport.setup) } ?? transport)
                 try apply(negotiation)
+                if let session { try start(session, remote: remote, reason: "the remote peer restarts it") }
                 return text
             }
-            let agent = try makeAgent(isControlling: remote.isLite)
+            let session = try makeSession(isControlling: remote.isLite)
             // The answerer is the DTLS client (RFC 8842 5.3), unless the offer says `active`.
             let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
             let text = try negotiation.answer(
-                remote, localTransport(agent, setup: role == .client ? "active" : "passive"))
+                remote, localTransport(session.agent, setup: role == .client ? "active" : "passive"))
             try apply(negotiation)
             try setUp(remote, role: role)
-            try start(agent)
+            try start(session, remote: remote)
             return text
         }
     }

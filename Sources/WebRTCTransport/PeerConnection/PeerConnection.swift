@@ -3,6 +3,7 @@
 // only protect and send packets.
 package import GStreamerKit
 package import ICE
+import Logging
 import MediaSecurity
 import Synchronization
 
@@ -36,18 +37,31 @@ package final class PeerConnection: @unchecked Sendable {
     let negotiation: Mutex<NegotiationSlot>
 
     // MARK: Network thread only
-    private var agent: ICEAgent?
+    private var log: ConnectionLog
+    /// The ICE session that carries the packets.
+    private var ice: ICESession?
+    /// The session of an ICE restart until it has connected.
+    private var restart: ICESession?
+    /// The previous session after a restart: it receives for a moment, because the remote peer may switch later.
+    private var retired: ICESession?
+    private var candidates = CandidateRouter()
+    /// Servers and policy of the next ICE session.
+    private var servers: (list: [ICEServer], policy: ICETransportPolicy)?
     private var dtls: DTLSConnection?
     private var dtlsTimer: NetworkTimer?
+    private var handshakeLogTimer: NetworkTimer?
     private var rembTimer: NetworkTimer?
     private var rateTimer: NetworkTimer?
-    private var pendingCandidates: [ICECandidate?] = []
+    private var pathTimer: NetworkTimer?
     private var remoteIsKnown = false
     private var iceIsUp = false
     private var state = PeerConnectionState.new
     /// Set at once by `fail`, whereas `state` changes later, in the network thread's queue.
     private var hasFailed = false
     private var srtp: SRTPTransform?
+    /// Set when ICE has connected.
+    private var path: PathMonitor?
+    private var lastSent: UInt64 = 0
     private var estimator: ReceiveBitrateEstimator
     private var remoteSSRC: UInt32?
     private var usesREMB = false
@@ -69,9 +83,12 @@ package final class PeerConnection: @unchecked Sendable {
     private var iceStarted: ContinuousClock.Instant?
     private var iceConnectedAt: ContinuousClock.Instant?
     private var connectedAt: ContinuousClock.Instant?
-    private var remoteTransport: TransportParameters?
-    private var remoteCandidates: [String] = []
-    private var remoteEnded = false
+    private var restarts = 0
+    private var restartTime: Duration?
+
+    /// Time for an ICE restart from its offer or answer to a path.
+    package static let restartTimeout = Duration.seconds(15)
+    private static let retirement = Duration.seconds(2)
 
     /// Generates the DTLS certificate and builds the RTP rtpBin. The ICE agent is created with the first offer or
     /// answer; nothing is sent before that.
@@ -80,6 +97,7 @@ package final class PeerConnection: @unchecked Sendable {
     ) throws(PeerConnectionError) {
         self.configuration = configuration
         self.onEvent = onEvent
+        log = ConnectionLog(configuration.loggers)
         estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
         // All SSRCs are consecutive; the range leaves room so that they do not wrap.
         let audioNumber = UInt32.random(in: 1...(UInt32.max - LocalIdentity.videoSSRCs))
@@ -87,7 +105,7 @@ package final class PeerConnection: @unchecked Sendable {
         rateControl = SendRateControl(
             range: configuration.bitrateRange,
             start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
-            ssrc: number)
+            adapts: configuration.adaptsBitrate, ssrc: number)
         let cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
         let name = configuration.msid ?? "\(cname) \(cname)-video"
         identity = LocalIdentity(
@@ -102,32 +120,30 @@ package final class PeerConnection: @unchecked Sendable {
             throw PeerConnectionError(.missingElement, error.message)
         }
         bin = rtpBin.bin
+        rtpBin.onSourceTimeout { [weak self, network] ssrc, kind in
+            network.async { [weak self] in self?.sourceTimedOut(ssrc, kind) }
+        }
     }
 
     // MARK: Negotiation
 
     /// Adds a remote candidate; nil ends them. Candidates that arrive before the remote description wait for it, in
-    /// order.
+    /// order; those of an ICE session that is over are dropped.
     package func addRemoteCandidate(_ candidate: ICECandidate?) {
-        network.async { [self] in
-            // When answering, `setUp` runs before `start`: the description is known, but there is no agent yet.
-            guard remoteIsKnown, agent != nil else {
-                if pendingCandidates.count < 128 { pendingCandidates.append(candidate) }
-                return
-            }
-            apply(candidate)
-        }
+        network.async { [self] in apply(candidate) }
     }
 
-    func makeAgent(isControlling: Bool) throws(PeerConnectionError) -> ICEAgent {
+    func makeSession(isControlling: Bool) throws(PeerConnectionError) -> ICESession {
         let settings = ICEConfiguration(
             servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
-            openTunnel: configuration.openTunnel)
+            openTunnel: configuration.openTunnel, tunnelsTCP: configuration.tunnelsTCP, network: configuration.network)
+        let number = ICESession.numbers.wrappingAdd(1, ordering: .relaxed).newValue
         do {
-            return try ICEAgent(
+            let agent = try ICEAgent(
                 configuration: settings,
-                onEvent: { [weak self] event in self?.handle(event) },
+                onEvent: { [weak self] event in self?.handle(event, of: number) },
                 onDatagram: { [weak self] datagram in self?.receive(datagram) })
+            return ICESession(agent: agent, number: number)
         } catch { throw PeerConnectionError(.ice, "the ICE agent could not be created: \(error)") }
     }
 
@@ -137,35 +153,147 @@ package final class PeerConnection: @unchecked Sendable {
             fingerprints: [certificate.fingerprint], setup: setup)
     }
 
-    func start(_ agent: ICEAgent) throws(PeerConnectionError) {
+    /// Begins the first ICE session, or that of a restart.
+    /// - Parameters:
+    ///   - remote: the remote description, if it is known.
+    ///   - reason: the cause of a restart, for the log.
+    func start(
+        _ session: ICESession, remote: RemoteDescription? = nil, reason: String? = nil
+    ) throws(PeerConnectionError) {
         let started = network.sync { [self] in
-            // If close() ran on another thread meanwhile, it did not see this agent.
-            guard state != .closed else { return false }
-            self.agent = agent
-            outward.withLock { $0.agent = agent }
-            if !configuration.defersGathering { iceStarted = .now }
-            if remoteIsKnown { applyPending() }
+            // If close() ran on another thread meanwhile, it did not see this session.
+            guard !isOver else { return false }
+            if ice == nil {
+                ice = session
+                outward.withLock { $0.agent = session.agent }
+                if !configuration.defersGathering { gather(session) }
+            } else {
+                begin(restart: session, reason)
+            }
+            if let remote { set(remote) }
             return true
         }
         guard started else {
-            agent.close()
+            session.close()
             throw Negotiation.wrongState
         }
         change(.connecting)
-        if !configuration.defersGathering { agent.gatherCandidates() }
     }
 
     /// Starts gathering with exactly these servers. For an offerer with `defersGathering`.
     package func gather(servers: [ICEServer], policy: ICETransportPolicy) {
         network.async { [self] in
-            guard let agent else { return }
-            iceStarted = .now
-            agent.gatherCandidates(servers: servers, policy: policy)
+            self.servers = (servers, policy)
+            if let ice { gather(ice) }
         }
+    }
+
+    /// Sets the servers of later ICE sessions: those of restarts.
+    package func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
+        network.async { [self] in self.servers = (servers, policy) }
+    }
+
+    private func gather(_ session: ICESession) {
+        let (list, policy) = servers ?? (configuration.iceServers, configuration.iceTransportPolicy)
+        if iceStarted == nil { iceStarted = .now }
+        log.gatheringStarts(list)
+        session.agent.gatherCandidates(servers: list, policy: policy)
+    }
+
+    // MARK: ICE restart (network thread)
+
+    private func begin(restart session: ICESession, _ reason: String?) {
+        // A restart during a restart replaces it.
+        if let restart { end(restart) }
+        restart = session
+        session.reason = reason
+        session.limit = network.schedule(after: Self.restartTimeout) { [weak self] in
+            self?.restartFailed(session, "no path within \(Self.restartTimeout.components.seconds) s")
+        }
+        log.restartBegins(reason)
+        gather(session)
+    }
+
+    /// Packets move to the session of the restart.
+    private func finishRestart(_ session: ICESession) {
+        session.limit?.cancel()
+        session.limit = nil
+        let previous = ice
+        (ice, restart) = (session, nil)
+        outward.withLock { $0.agent = session.agent }
+        if let previous {
+            candidates.ended(previous.remoteFragment)
+            retire(previous)
+        }
+        path?.cannotCheck = false
+        restarts &+= 1
+        restartTime = .now - session.startedAt
+        arrived(.consent, now: MonotonicTime.now)
+        log.restartEnds(session.agent.selectedPair, after: .now - session.startedAt)
+        onEvent(.iceRestarted(succeeded: true))
+    }
+
+    private func restartFailed(_ session: ICESession, _ cause: String) {
+        guard restart === session else { return }
+        end(session)
+        restart = nil
+        log.restartFails(cause, after: .now - session.startedAt)
+        onEvent(.iceRestarted(succeeded: false))
+        if ice?.hasFailed ?? false { failPath() }
+    }
+
+    // MARK: The path (network thread)
+
+    private func arrived(_ arrival: PathMonitor.Arrival, now: Duration) {
+        guard path?.arrived(arrival, now: now) == .reconnected else { return }
+        log.pathReturns()
+        onEvent(.reconnected)
+    }
+
+    private func watchPath() {
+        let sent = counters.packetsSent.load(ordering: .relaxed)
+        let sends = sent != lastSent
+        lastSent = sent
+        for verdict in path?.tick(now: MonotonicTime.now, jitter: Double.random(in: 0...1), sends: sends) ?? [] {
+            switch verdict {
+            case .check: ice?.agent.checkConsent()
+            case .disconnected:
+                log.pathIsLost()
+                onEvent(.disconnected)
+            case .reconnected: break
+            case .expired:
+                ice?.hasFailed = true
+                if restart == nil { failPath() }
+            }
+        }
+        guard !isOver else { return }
+        pathTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchPath() }
+    }
+
+    /// Ends a restart whose offer is rolled back.
+    func abandonRestart(_ cause: String) {
+        network.async { [self] in
+            if let restart { restartFailed(restart, cause) }
+        }
+    }
+
+    private func retire(_ session: ICESession) {
+        retired?.close()
+        retired = session
+        session.limit = network.schedule(after: Self.retirement) { [weak self] in
+            session.close()
+            if let self, self.retired === session { self.retired = nil }
+        }
+    }
+
+    private func end(_ session: ICESession) {
+        candidates.ended(session.remoteFragment)
+        session.close()
     }
 
     /// Configures newly negotiated RTP sessions and lets each send according to its direction.
     func apply(_ negotiation: Negotiation) throws(PeerConnectionError) {
+        configuration.loggers.rtp.debug("negotiated \(negotiation.summary)")
         do throws(GStreamerError) {
             if let video = negotiation.video {
                 if !rtpBin.video.isConfigured { try configure(video) }
@@ -216,62 +344,104 @@ package final class PeerConnection: @unchecked Sendable {
                 } catch { return error }
             }
             remoteIsKnown = true
-            remoteTransport = remote.transport
-            remoteCandidates = remote.candidates
-            remoteEnded = remote.endOfCandidates
             if let status = dtls?.setRemoteFingerprints(remote.transport.fingerprints) { advance(status) }
-            if agent != nil { applyPending() }
             return nil
         }
         if let failure { throw PeerConnectionError(.dtls, "DTLS could not be started: \(failure)") }
     }
 
-    private func applyPending() {
-        guard let agent, let remote = remoteTransport else { return }
-        agent.setRemoteCredentials(usernameFragment: remote.usernameFragment, password: remote.password)
-        for candidate in remoteCandidates { agent.addRemoteCandidate(candidate) }
-        remoteCandidates.removeAll()
-        for candidate in pendingCandidates { apply(candidate) }
-        pendingCandidates.removeAll()
-        if remoteEnded { agent.endOfRemoteCandidates() }
+    /// Applies the transport of an answer: to the first ICE session, or to that of a restart.
+    func setRemote(_ remote: RemoteDescription) { network.sync { [self] in set(remote) } }
+
+    private func set(_ remote: RemoteDescription) {
+        // A restart may be over already; its answer then changes nothing.
+        guard let session = [restart, ice].lazy.compactMap(\.self).first, session.remote == nil else { return }
+        session.setRemote(remote.transport)
+        for candidate in remote.candidates {
+            log.received(remote: candidate)
+            session.agent.addRemoteCandidate(candidate)
+        }
+        for candidate in candidates.takeEarly()
+        where candidates.route(candidate, remotes: [session.remoteFragment]) != nil {
+            apply(candidate)
+        }
+        // Candidates of another session than this description's stay unused.
+        _ = candidates.takeEarly()
+        if remote.endOfCandidates { session.agent.endOfRemoteCandidates() }
         startHandshakeIfReady()
     }
 
     private func apply(_ candidate: ICECandidate?) {
-        guard let candidate, !candidate.candidate.isEmpty else {
-            agent?.endOfRemoteCandidates()
-            return
-        }
+        let sessions = [restart, ice].compactMap(\.self)
+        guard let index = candidates.route(candidate, remotes: sessions.map(\.remoteFragment)) else { return }
+        let session = sessions[index]
+        guard let candidate, !candidate.candidate.isEmpty else { return session.agent.endOfRemoteCandidates() }
         // All media share one BUNDLE transport: candidates of other m-lines do not apply.
         if let index = candidate.sdpMLineIndex, index != 0, index != transportIndex, candidate.sdpMid != transportMid {
             return
         }
-        agent?.addRemoteCandidate(candidate.candidate)
+        log.received(remote: candidate.candidate)
+        session.agent.addRemoteCandidate(candidate.candidate)
     }
 
     // MARK: Events and packets (network thread)
 
-    private func handle(_ event: ICEEvent) {
+    private func handle(_ event: ICEEvent, of number: Int) {
+        guard let session = [ice, restart].compactMap(\.self).first(where: { $0.number == number }) else { return }
         switch event {
         case .localCandidate(let text):
-            onEvent(.localCandidate(ICECandidate(candidate: text, sdpMid: transportMid, sdpMLineIndex: transportIndex)))
-        case .gatheringComplete: onEvent(.gatheringComplete)
-        case .warning(let text): onEvent(.warning(text))
+            log.gathered(local: text)
+            onEvent(
+                .localCandidate(
+                    ICECandidate(
+                        candidate: text, sdpMid: transportMid, sdpMLineIndex: transportIndex,
+                        usernameFragment: session.agent.localUsernameFragment)))
+        case .gatheringComplete:
+            log.gatheringEnded()
+            onEvent(.gatheringComplete)
+        case .warning(let text):
+            log.warning(text)
         case .stateChanged(.connected), .stateChanged(.ready):
+            if session === restart { finishRestart(session) }
             guard !iceIsUp else { return }
             iceIsUp = true
             iceConnectedAt = .now
+            log.iceConnected(session.agent.selectedPair)
+            handshakeLogTimer = network.schedule(after: ConnectionLog.handshakeWait) { [weak self] in
+                self?.log.checkHandshake()
+            }
+            path = PathMonitor(now: MonotonicTime.now)
+            watchPath()
             onEvent(.iceConnected)
             startHandshakeIfReady()
+        case .consentUnavailable:
+            if session === ice { path?.cannotCheck = true }
+        case .consentConfirmed:
+            if session === ice { arrived(.consent, now: MonotonicTime.now) }
         case .stateChanged(.failed):
-            fail(
-                PeerConnectionError(
-                    .ice,
-                    iceIsUp
-                        ? "the network path to the remote peer failed"
-                        : "no network path to the remote peer was found; check that UDP passes, or set turn-servers"))
+            // Once connected, `path` judges.
+            guard path?.cannotCheck ?? true || session === restart else { return }
+            session.hasFailed = true
+            if session === restart {
+                restartFailed(session, session.agent.localFailure ?? "no answer to the connectivity checks")
+            } else if restart == nil {
+                failPath(session.agent.localFailure)
+            }
         case .stateChanged: break
         }
+    }
+
+    /// - Parameter localCause: why this host has no candidate, if that is the cause.
+    private func failPath(_ localCause: String? = nil) {
+        guard !isOver else { return }
+        log.iceFailed()
+        fail(
+            PeerConnectionError(
+                .ice,
+                localCause
+                    ?? (iceIsUp
+                        ? "the network path to the remote peer failed"
+                        : "no network path to the remote peer was found; check that UDP passes, or set turn-servers")))
     }
 
     private func startHandshakeIfReady() {
@@ -304,6 +474,7 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func advance(_ status: DTLSStatus) {
         if case .failed(let error) = status {
+            if !hasFailed { log.handshakeFailed(error) }
             fail(
                 PeerConnectionError(
                     error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
@@ -324,8 +495,10 @@ package final class PeerConnection: @unchecked Sendable {
                 return
             }
             connectedAt = .now
+            handshakeLogTimer?.cancel()
+            if let dtls { log.established(dtls) }
             change(.connected)
-            onEvent(.bitrateTarget(rateControl.target))
+            report(rateControl.target)
             watchRate()
             rtpBin.video.requestKeyFrameFromEncoder()
             // Queued, so that it runs after the state change, which is queued too: `sendREMB` requires `.connected`.
@@ -338,7 +511,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func flushDTLS() {
         guard let dtls else { return }
         while let datagram = dtls.nextOutgoingDatagram() {
-            _ = datagram.withUnsafeBytes { agent?.send($0) }
+            _ = datagram.withUnsafeBytes { ice?.agent.send($0) }
         }
         dtlsTimer?.cancel()
         dtlsTimer = nil
@@ -374,7 +547,10 @@ package final class PeerConnection: @unchecked Sendable {
             return
         }
         take(ssrc, now)
+        arrived(isRTCP ? .feedback : .media, now: now)
+        log.arrived(isRTP: !isRTCP, now: now)
         let packet = UnsafeRawBufferPointer(rebasing: datagram[..<length])
+        configuration.loggers.rtp.trace("received \(isRTCP ? "RTCP" : "RTP"), SSRC \(ssrc), \(length) bytes")
         if isRTCP {
             let remoteEstimate = RTCPFeedback.remoteBitrateEstimate(in: packet)
             if let bitrate = remoteEstimate {
@@ -384,7 +560,7 @@ package final class PeerConnection: @unchecked Sendable {
             if let target = rateControl.received(
                 rtcp: packet, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds)
             {
-                onEvent(.bitrateTarget(target))
+                report(target)
             }
             if admits(reportersOf: packet, now) { receive(rtcp: packet) }
         } else {
@@ -451,6 +627,16 @@ package final class PeerConnection: @unchecked Sendable {
         return true
     }
 
+    private func sourceTimedOut(_ ssrc: UInt32, _ kind: MediaKind) {
+        guard !isOver else { return }
+        let isGone =
+            switch kind {
+            case .video: videoStreams.remove(ssrc, now: MonotonicTime.now)
+            case .audio: audioStreams.remove(ssrc, now: MonotonicTime.now)
+            }
+        if isGone { rtpBin.forget(ssrc, kind) }
+    }
+
     /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
     private func sendREMB() {
         guard case .connected = state else { return }
@@ -466,9 +652,16 @@ package final class PeerConnection: @unchecked Sendable {
     /// Ticks the rate control every 250 ms, because missing feedback lowers the target too.
     private func watchRate() {
         guard srtp != nil else { return }
-        if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { onEvent(.bitrateTarget(target)) }
+        if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { report(target) }
+        log.checkSilence(now: MonotonicTime.now)
+        if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
         rtpBin.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
         rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
+    }
+
+    private func report(_ target: BitrateTarget) {
+        log.changed(target)
+        onEvent(.bitrateTarget(target))
     }
 
     private func change(_ next: PeerConnectionState) {
@@ -517,6 +710,7 @@ package final class PeerConnection: @unchecked Sendable {
         _ counters: Counters
     ) {
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
+        configuration.loggers.rtp.trace("sends RTP, \(protected) bytes")
         if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { counters.sent(protected) }
     }
 
@@ -541,18 +735,25 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in
             if let dtls, iceIsUp {
                 dtls.close()
-                while let datagram = dtls.nextOutgoingDatagram() { _ = datagram.withUnsafeBytes { agent?.send($0) } }
+                while let datagram = dtls.nextOutgoingDatagram() {
+                    _ = datagram.withUnsafeBytes { ice?.agent.send($0) }
+                }
             }
+            if state != .closed, !hasFailed { log.closes() }
             dtlsTimer?.cancel()
+            handshakeLogTimer?.cancel()
             rembTimer?.cancel()
             rateTimer?.cancel()
+            pathTimer?.cancel()
             dtlsTimer = nil
+            handshakeLogTimer = nil
             rembTimer = nil
             rateTimer = nil
+            pathTimer = nil
             dtls = nil
             srtp = nil
-            agent?.close()
-            agent = nil
+            for session in [ice, restart, retired] { session?.close() }
+            (ice, restart, retired) = (nil, nil, nil)
             outward.withLock { $0.agent = nil }
             if state != .closed {
                 state = .closed
@@ -565,21 +766,39 @@ package final class PeerConnection: @unchecked Sendable {
     /// Call after `bin` has reached NULL.
     package func dismantle() { rtpBin.dismantle() }
 
+    /// Sends fewer RTCP reports while no media of this kind are sent. Any thread; call it again after a description
+    /// that adds the kind.
+    package func setReports(of kind: MediaKind, areReduced: Bool) {
+        rtpBin.setReports(of: kind, areReduced: areReduced)
+    }
+
     /// Bytes of video SRTP packets sent; readable from any thread.
     package var bytesSent: UInt64 { counters.bytesSent.load(ordering: .relaxed) }
 
+    /// True if this host has lost the selected pair's local address; see `ICECandidatePair`.
+    package func hasLostItsAddress(among addresses: Set<String>) -> Bool {
+        network.sync { [self] in ice?.agent.selectedPair }?.hasLostItsAddress(among: addresses) ?? false
+    }
+
     package func statistics() -> PeerConnectionStatistics {
-        var statistics = PeerConnectionStatistics()
-        counters.fill(&statistics)
-        (
-            statistics.selectedPair, statistics.iceTime, statistics.dtlsTime, statistics.bitrateTarget,
-            statistics.receivedLayers
-        ) = network.sync { [self] in
-            let ice: Duration? = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
-            let handshake: Duration? = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
-            return (agent?.selectedPair, ice, handshake, rateControl.target, layerSelector?.packets ?? [:])
+        var (statistics, report, ssrc) = network.sync { [self] in
+            var statistics = PeerConnectionStatistics()
+            statistics.selectedPair = ice?.agent.selectedPair
+            (statistics.iceRestarts, statistics.iceRestartTime) = (restarts, restartTime)
+            statistics.iceTime = iceStarted.flatMap { from in iceConnectedAt.map { $0 - from } }
+            statistics.dtlsTime = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
+            statistics.bitrateTarget = rateControl.target
+            statistics.receivedLayers = layerSelector?.packets ?? [:]
+            statistics.dtls = dtls?.parameters
+            return (statistics, rateControl.lastReport, remoteSSRC)
         }
-        if let session = rtpBin.video.withInternals({ $0.structure("stats") }) ?? nil { statistics.read(session) }
+        counters.fill(&statistics)
+        statistics.maximumBitrate = configuration.bitrateRange.upperBound
+        statistics.fractionLost = report.map { Double($0.fractionLost) / 256 }
+        statistics.remotePacketsLost = report?.packetsLost
+        if let session = rtpBin.video.withInternals({ $0.structure("stats") }) ?? nil {
+            statistics.read(session, ssrc: ssrc)
+        }
         if let session = rtpBin.audio {
             statistics.audio = audioCounters.audio(session.withInternals { $0.structure("stats") } ?? nil)
         }

@@ -5,8 +5,15 @@ package struct PeerConnectionConfiguration: Sendable {
     package var iceTransportPolicy: ICETransportPolicy = .all
     /// Opens tunnels to `turns:` servers; nil: these are skipped with a warning.
     package var openTunnel: RelayTunnelOpener?
+    /// TURN servers over plain TCP need a tunnel too.
+    package var tunnelsTCP = false
+    /// Ports and addresses of host candidates, also after an ICE restart.
+    package var network = ICENetwork()
     /// Codec of our offers. An answer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
+    /// Codecs that an answer may take; nil: those that this installation can encode and decode.
+    package var usableCodecs: Set<VideoCodec>?
+    package var h264 = H264Acceptance.baseline
     /// Direction of video in offers, and its upper limit in answers; nil: no video at first, see `setMedia`.
     package var direction: MediaDirection? = .sendrecv
     /// The same for audio (Opus, 48 kHz); nil: no audio is offered, and the remote peer's is rejected.
@@ -37,6 +44,9 @@ package struct PeerConnectionConfiguration: Sendable {
     /// First target, bit/s; nil: the upper bound, at most 1.5 Mbit/s. From there a good link reaches 2.5 Mbit/s within
     /// three seconds, and the first keyframe does not flood a link of 500 kbit/s.
     package var startBitrate: Int?
+    /// False: the target stays at the first one, whatever the network carries.
+    package var adaptsBitrate = true
+    package var loggers = TransportLoggers.none
 
     package init() {}
 }
@@ -46,16 +56,25 @@ package struct ICECandidate: Sendable, Equatable {
     package var candidate: String
     package var sdpMid: String?
     package var sdpMLineIndex: Int?
-    package init(candidate: String, sdpMid: String?, sdpMLineIndex: Int?) {
+    /// The `ice-ufrag` of the ICE session that the candidate belongs to; nil: not signalled.
+    package var usernameFragment: String?
+    package init(candidate: String, sdpMid: String?, sdpMLineIndex: Int?, usernameFragment: String? = nil) {
         self.candidate = candidate
         self.sdpMid = sdpMid
         self.sdpMLineIndex = sdpMLineIndex
+        self.usernameFragment = usernameFragment
+    }
+
+    /// As signalled beside the candidate, else in its text.
+    var session: String? {
+        if let usernameFragment, !usernameFragment.isEmpty { return usernameFragment }
+        return CandidateLine.usernameFragment(in: candidate)
     }
 }
 
 package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConvertible {
     package enum Code: Sendable, Equatable {
-        /// No candidate pair worked, or the path died (its checks were not answered for 50 s).
+        /// No candidate pair worked, or the path died (nothing arrived for 30 s).
         case ice
         case dtls
         /// The remote certificate does not match the signalled fingerprint. Never retried.
@@ -63,6 +82,8 @@ package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConv
         case badDescription
         /// The remote peer rejected the video, or has no codec in common with us.
         case rejected
+        /// The remote peer rejected the H.264 profile of an encoded input. Never retried.
+        case profile
         case missingElement
         case wrongState
     }
@@ -90,6 +111,13 @@ package enum PeerConnectionEvent: Sendable {
     case gatheringComplete
     /// ICE found a candidate pair; DTLS follows.
     case iceConnected
+    /// Nothing arrives any more. The connection recovers if packets pass again or ICE is restarted; otherwise it fails
+    /// 30 s after the last packet.
+    case disconnected
+    /// Packets arrive again after `disconnected`.
+    case reconnected
+    /// The ICE restart is over. If it succeeded, packets go over the new path; otherwise the previous path stays.
+    case iceRestarted(succeeded: Bool)
     case stateChanged(PeerConnectionState)
     /// The remote peer's REMB, bit/s.
     case remoteBitrateEstimate(Int)
@@ -97,7 +125,6 @@ package enum PeerConnectionEvent: Sendable {
     case bitrateTarget(BitrateTarget)
     /// The first packet of a received simulcast layer arrived.
     case streamArrived(rid: String)
-    case warning(String)
 }
 
 /// Negotiated parameters of the audio payloader.

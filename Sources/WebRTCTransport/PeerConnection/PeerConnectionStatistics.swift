@@ -1,4 +1,5 @@
 package import ICE
+package import MediaSecurity
 
 /// Audio counters; see `PeerConnectionStatistics`.
 package struct AudioStatistics: Sendable, Equatable {
@@ -23,15 +24,22 @@ package struct PeerConnectionStatistics: Sendable {
     package var plisSent: UInt64 = 0
     package var plisReceived: UInt64 = 0
     package var roundTripTime: Duration?
+    /// Fraction, 0...1, and number of our packets that the remote peer's latest receiver report counts as lost.
+    package var fractionLost: Double?
+    package var remotePacketsLost: Int?
     package var jitter: Duration?
     package var remoteBitrateEstimate: Int?
     /// The send target and its reason.
     package var bitrateTarget: BitrateTarget?
+    /// Upper bound of the target, bit/s.
+    package var maximumBitrate: Int?
     package var selectedPair: ICECandidatePair?
-    /// The pair of the other connection, if a separate one receives.
-    package var receivingPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?
+    /// Completed ICE restarts, and the time that the latest one took.
+    package var iceRestarts = 0
+    package var iceRestartTime: Duration?
+    package var dtls: DTLSParameters?
     /// Dropped inbound packets: malformed, not authentic, replayed, or of an SSRC beyond the limit.
     package var packetsRefused: UInt64 = 0
     /// SRTP packets received before the keys: a DTLS server may send media before its own last flight.
@@ -41,22 +49,4 @@ package struct PeerConnectionStatistics: Sendable {
     /// nil without audio.
     package var audio: AudioStatistics?
     package init() {}
-
-    /// Adds the receive counters of another connection, which is the receiving half of the same media path.
-    package mutating func takeReceived(from other: PeerConnectionStatistics) {
-        packetsReceived &+= other.packetsReceived
-        bytesReceived &+= other.bytesReceived
-        packetsRefused &+= other.packetsRefused
-        packetsWithoutKeys &+= other.packetsWithoutKeys
-        nacksSent &+= other.nacksSent
-        plisSent &+= other.plisSent
-        (packetsLost, jitter) = (other.packetsLost, other.jitter)
-        receivingPair = other.selectedPair
-        guard let received = other.audio else { return }
-        var all = audio ?? AudioStatistics()
-        all.packetsReceived &+= received.packetsReceived
-        all.bytesReceived &+= received.bytesReceived
-        (all.packetsLost, all.jitter) = (received.packetsLost, received.jitter)
-        audio = all
-    }
 }

@@ -29,6 +29,14 @@ package struct InboundSources {
         return oldest
     }
 
+    /// Removes an SSRC that has been silent.
+    /// - Returns: false if packets arrive again.
+    package mutating func remove(_ ssrc: UInt32, now: Duration) -> Bool {
+        if let last = lastPacket[ssrc], now - last < silence { return false }
+        lastPacket[ssrc] = nil
+        return true
+    }
+
     private func replaceable(_ now: Duration) -> UInt32? {
         lastPacket.min { $0.value < $1.value }.flatMap { now - $0.value >= silence ? $0.key : nil }
     }

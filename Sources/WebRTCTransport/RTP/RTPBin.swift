@@ -18,6 +18,9 @@ final class RTPBin: @unchecked Sendable {
     /// Limits the retransmissions that the remote peer requests. `paceRetransmission` is called before the first of
     /// them leaves.
     private let budget = Mutex(RetransmissionBudget())
+    private let timeout = Mutex(TimeoutHandler())
+    /// A closure directly in the Mutex would gain a thunk at each access.
+    private struct TimeoutHandler: Sendable { var handle: (@Sendable (UInt32, MediaKind) -> Void)? }
     /// Remote streams in each session; rtpbin runs two threads for each. Three simulcast layers and their successors
     /// fit.
     static let maximumStreams = 8
@@ -28,7 +31,6 @@ final class RTPBin: @unchecked Sendable {
         // AVPF (RFC 4585) sends NACK and PLI at once; otherwise they would wait for the next regular report.
         rtpbin.set("rtp-profile", "avpf")
         rtpbin.set("do-retransmission", true)
-        rtpbin.set("autoremove", true)
         // rtpbin counts a stream for each sender report too, also for that of an RTX SSRC, which never has packets of
         // its own.
         rtpbin.set("max-streams", 2 * Self.maximumStreams)
@@ -57,7 +59,7 @@ final class RTPBin: @unchecked Sendable {
             // The RTCP share of the session bandwidth limits early feedback: with the default, the first PLI waited
             // 0.5 s.
             session.set("bandwidth", "2000000")
-            session.set("rtcp-min-interval", "100000000")
+            session.set("rtcp-min-interval", Self.reportInterval(of: .video, isReduced: false))
             session.set("rtp-profile", "avpf")
             // By default rtpsession answers each frame with a transport-cc report, which takes a compound packet along:
             // 60 RTCP packets a second cost a fifth of the transport's CPU. Senders expect an interval of 50-250 ms.
@@ -78,9 +80,21 @@ final class RTPBin: @unchecked Sendable {
         }
         guard let session else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
         try session.configure(parameters, onRTP: onRTP, onRTCP: onRTCP)
-        // The remote peer needs an early report for lip sync; the default interval is 5 s.
-        session.withInternals { $0.set("rtcp-min-interval", "500000000") }
+        session.withInternals { $0.set("rtcp-min-interval", Self.reportInterval(of: .audio, isReduced: false)) }
         if isStopped.load(ordering: .acquiring) { session.stop() }
+    }
+
+    /// Sends fewer RTCP reports while no media of this kind are sent: ten a second cost more than 10 kbit/s.
+    func setReports(of kind: MediaKind, areReduced: Bool) {
+        let session = kind == .video ? video : audio
+        session?.withInternals { $0.set("rtcp-min-interval", Self.reportInterval(of: kind, isReduced: areReduced)) }
+    }
+
+    /// Least interval between two regular RTCP reports, ns.
+    private static func reportInterval(of kind: MediaKind, isReduced: Bool) -> String {
+        if isReduced { return "15000000000" }
+        // The remote peer needs an early report of audio for lip sync; the default interval is 5 s.
+        return kind == .video ? "100000000" : "500000000"
     }
 
     private func connectSignals() {
@@ -121,6 +135,19 @@ final class RTPBin: @unchecked Sendable {
                 guard let wanted = self?.session(arguments.first?.int)?.retransmission else { return nil }
                 return Self.auxiliary("rtprtxreceive", wanted, namesSources: false).map(GValueBox.init(object:))
             })
+        // With `autoremove`, rtpbin would remove the stream on its RTCP thread. If a packet of the same SSRC arrives at
+        // that moment, as after a pause of the process, rtpssrcdemux adds a second pad of that name, which fails, and
+        // then uses it after it is freed.
+        for name in ["on-timeout", "on-bye-timeout"] {
+            handlers.append(
+                rtpbin.connect(name) { [weak self] arguments in
+                    guard arguments.count == 2, let number = arguments[0].int,
+                        let ssrc = arguments[1].int.flatMap(UInt32.init(exactly:))
+                    else { return nil }
+                    self?.timeout.withLock { $0 }.handle?(ssrc, number == 0 ? .video : .audio)
+                    return nil
+                })
+        }
         handlers.append(
             rtpbin.connect("pad-added") { [weak self] arguments in
                 // The name is recv_rtp_src_SESSION_SSRC_TYPE. A new SSRC appears, for example, after the remote peer
@@ -168,10 +195,15 @@ final class RTPBin: @unchecked Sendable {
         return bin
     }
 
+    /// Sets the handler for the timeout of a remote source, which calls `forget` unless packets arrive again. It is
+    /// called on a thread of rtpbin.
+    func onSourceTimeout(_ handler: @escaping @Sendable (UInt32, MediaKind) -> Void) {
+        timeout.withLock { $0.handle = handler }
+    }
+
     // MARK: Network thread
 
-    /// Removes a remote stream at once. rtpbin would wait for the timeout of its source, which may take long if there
-    /// are many.
+    /// Removes a remote stream. Packets must not arrive on another thread meanwhile.
     func forget(_ ssrc: UInt32, _ kind: MediaKind) {
         rtpbin.emit("clear-ssrc", [GValueBox(uint: kind == .video ? 0 : 1), GValueBox(uint: Int(ssrc))])
     }

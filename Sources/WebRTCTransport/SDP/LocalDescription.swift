@@ -61,10 +61,10 @@ struct LocalDescription: Sendable {
     static let offeredFeedback: Set<String> = ["nack", "nack pli", "ccm fir", "transport-cc", "goog-remb"]
     static let offeredAudioPayloadType = 111
 
-    static func offeredCodec(_ codec: VideoCodec) -> NegotiatedCodec {
+    static func offeredCodec(_ codec: VideoCodec, _ h264: H264Acceptance = .baseline) -> NegotiatedCodec {
         NegotiatedCodec(
             codec: codec, payloadType: 96, retransmissionPayloadType: 97, feedback: offeredFeedback,
-            formatParameters: codec.formatParameters)
+            formatParameters: codec.formatParameters(h264))
     }
 
     static var offeredExtensions: HeaderExtensionIDs {

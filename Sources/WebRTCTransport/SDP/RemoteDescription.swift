@@ -66,6 +66,7 @@ package struct RemoteDescription: Sendable {
     /// An ICE-lite peer sends no checks (RFC 8445 2.5), so we are the controlling agent.
     package let isLite: Bool
     private let sdp: SDPDescription
+    private let h264: H264Acceptance
 
     /// Selects the m-lines of an offer that are accepted.
     package struct Choice: Sendable {
@@ -80,6 +81,7 @@ package struct RemoteDescription: Sendable {
         package var videoPayloadType: Int?
         /// The transport exists already: an offer without usable m-lines is answered too.
         package var mayHoldNothing = false
+        package var h264 = H264Acceptance.baseline
         package init() {}
     }
 
@@ -112,7 +114,7 @@ package struct RemoteDescription: Sendable {
         if let videoIndex {
             video = try Self.video(
                 at: videoIndex, of: sdp, mid: mids[videoIndex], isOffer: isOffer, preferring: choice.videoPayloadType,
-                available: available)
+                choice.h264, available: available)
         } else if choice.requiresVideo, !choice.mayHoldNothing {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
@@ -120,12 +122,14 @@ package struct RemoteDescription: Sendable {
         else {
             throw PeerConnectionError(.rejected, "the remote description has no usable m-line")
         }
-        try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio)
+        try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio, choice.h264)
     }
 
     /// Parses an answer to our offer of m-lines of these kinds; `video(at:)` and `audio(at:)` return the result for
     /// each.
-    init(answer text: String, to offered: [String]) throws(PeerConnectionError) {
+    init(
+        answer text: String, to offered: [String], _ h264: H264Acceptance = .baseline
+    ) throws(PeerConnectionError) {
         let sdp = try Self.parse(text)
         guard sdp.media.map(\.kind) == offered else {
             throw PeerConnectionError(.badDescription, "the m-lines of the answer do not match the offer")
@@ -133,13 +137,14 @@ package struct RemoteDescription: Sendable {
         guard let index = Self.usable(sdp).first else {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
-        try self.init(sdp, transportIndex: index, isOffer: false, video: nil, audio: nil)
+        try self.init(sdp, transportIndex: index, isOffer: false, video: nil, audio: nil, h264)
     }
 
     private init(
-        _ sdp: SDPDescription, transportIndex: Int, isOffer: Bool, video: RemoteVideo?, audio: RemoteAudio?
+        _ sdp: SDPDescription, transportIndex: Int, isOffer: Bool, video: RemoteVideo?, audio: RemoteAudio?,
+        _ h264: H264Acceptance
     ) throws(PeerConnectionError) {
-        self.sdp = sdp
+        (self.sdp, self.h264) = (sdp, h264)
         (self.video, self.audio) = (video, audio)
         kinds = sdp.media.map(\.kind)
         mids = Self.mids(sdp)
@@ -160,7 +165,7 @@ package struct RemoteDescription: Sendable {
     ) throws(PeerConnectionError) -> RemoteVideo? {
         guard Self.usable(sdp).contains(index) else { return nil }
         return try Self.video(
-            at: index, of: sdp, mid: mids[index], isOffer: false, preferring: type, available: available)
+            at: index, of: sdp, mid: mids[index], isOffer: false, preferring: type, h264, available: available)
     }
 
     /// Returns nil if the m-line was rejected or has no Opus.
@@ -210,7 +215,7 @@ package struct RemoteDescription: Sendable {
 
     private static func video(
         at index: Int, of sdp: SDPDescription, mid: String, isOffer: Bool, preferring type: Int? = nil,
-        available: (VideoCodec) -> Bool
+        _ h264: H264Acceptance, available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) -> RemoteVideo {
         let media = sdp.media[index]
         guard isSecure(media) else {
@@ -219,7 +224,7 @@ package struct RemoteDescription: Sendable {
         guard !isOffer || media.has("rtcp-mux") else {
             throw PeerConnectionError(.badDescription, "the remote peer does not support rtcp-mux, which is required")
         }
-        let codecs = PayloadTypes(media).videoCodecs
+        let codecs = PayloadTypes(media).videoCodecs(h264)
         let usable = codecs.filter { available($0.codec) }
         guard let codec = usable.first(where: { $0.payloadType == type }) ?? usable.first else {
             let names = PayloadTypes(media).encodingNames
@@ -354,11 +359,11 @@ private struct PayloadTypes {
     }
 
     /// Supported codecs in m-line order.
-    var videoCodecs: [NegotiatedCodec] {
+    func videoCodecs(_ h264: H264Acceptance) -> [NegotiatedCodec] {
         let retransmissionTypes = retransmissionTypes
         return types.compactMap { type -> NegotiatedCodec? in
             guard let name = name(type), let codec = VideoCodec(rawValue: name.lowercased()),
-                codec.accepts(formatParameters: parameters[type])
+                codec.accepts(formatParameters: parameters[type], h264)
             else { return nil }
             return NegotiatedCodec(
                 codec: codec, payloadType: type, retransmissionPayloadType: retransmissionTypes[String(type)],

@@ -23,10 +23,11 @@ package final class SimulcastEncoderBin: VideoSender {
     /// - Parameters:
     ///   - layers: `parameters` must name all of them.
     ///   - bitrate: Sum of all layers, bit/s.
-    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer.
+    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer, as are `bitrateProperty` and `carriesTrailers`.
     package init(
         parameters: RTPSendParameters, layers: [SimulcastLayer], allocation: SimulcastAllocation,
-        size: (width: Int, height: Int), bitrate: Int, encoderDescription: String = ""
+        size: (width: Int, height: Int), bitrate: Int, encoderDescription: String = "",
+        bitrateProperty: BitrateProperty? = nil, carriesTrailers: Bool = false
     ) throws(GStreamerError) {
         bin = Bin()
         let tee = try Element(factory: "tee")
@@ -39,7 +40,9 @@ package final class SimulcastEncoderBin: VideoSender {
             guard let stream = parameters.layers.first(where: { $0.rid == layer.rid }) else { continue }
             var own = parameters
             (own.ssrc, own.layers) = (stream.ssrc, [])
-            let encoder = try VideoEncoderBin(parameters: own, bitrate: bitrate, encoderDescription: encoderDescription)
+            let encoder = try VideoEncoderBin(
+                parameters: own, bitrate: bitrate, encoderDescription: encoderDescription,
+                bitrateProperty: bitrateProperty, carriesTrailers: carriesTrailers)
             var (chain, filter): ([Element], Element?) = ([encoder.bin], nil)
             if layer.scaleResolutionDownBy > 1 {
                 let scale = try Element(factory: "videoscale")
@@ -70,7 +73,9 @@ package final class SimulcastEncoderBin: VideoSender {
     }
 
     package var bytesOfDeltaFrames: UInt64? { nil }
+    package var codingTime: CodingTime { branches.reduce(CodingTime()) { $0 + $1.encoder.codingTime } }
     package var encoders: [Element] { branches.map(\.encoder.encoder) }
+    package var followsBitrate: Bool { branches.allSatisfy(\.encoder.followsBitrate) }
 
     /// RIDs of the layers that are sent now, highest resolution first.
     package var sentLayers: [String] { branches.suffix(allocation.withLock(\.count)).map(\.layer.rid) }
@@ -81,6 +86,10 @@ package final class SimulcastEncoderBin: VideoSender {
             let wasSent = branch.isSent.exchange(share > 0, ordering: .relaxed)
             if share > 0, !wasSent { branch.encoder.bin.staticPad("src")?.send(Event.forceKeyUnitUpstream()) }
         }
+    }
+
+    package func requestKeyframe() {
+        for branch in branches { branch.encoder.requestKeyframe() }
     }
 
     package func setSize(width: Int, height: Int) {

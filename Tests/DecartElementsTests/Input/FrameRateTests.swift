@@ -1,4 +1,3 @@
-import CGStreamer
 import GStreamerKit
 import StandInServer
 import Testing
@@ -62,42 +61,6 @@ extension ElementTests {
                 source: "videotestsrc is-live=true ! video/x-raw,width=1280,height=704,framerate=30/1")
             // A busy machine drops frames before the encoder; the ladder must not skip any.
             #expect(after.skipped == before.skipped)
-        }
-
-        /// A subclass of vp8enc under another factory name: the element does not know the name of its bitrate property.
-        private static let foreignEncoder: String? = {
-            let name = "foreignvp8enc"
-            guard ElementTests.isReady, let known = gst_element_factory_find("vp8enc") else { return nil }
-            defer { gst_object_unref(UnsafeMutableRawPointer(known)) }
-            guard let loaded = gst_plugin_feature_load(known) else { return nil }
-            defer { gst_object_unref(UnsafeMutableRawPointer(loaded)) }
-            let parent = gst_element_factory_get_element_type(loaded)
-            var query = GTypeQuery()
-            g_type_query(parent, &query)
-            let type = g_type_register_static_simple(
-                parent, "ForeignVP8Enc", query.class_size, nil, query.instance_size, nil, GTypeFlags(rawValue: 0))
-            return gst_element_register(nil, name, 0, type) != 0 ? name : nil
-        }()
-
-        /// An encoder whose bitrate cannot be set is reported by one warning per run, however many sessions there are.
-        @Test func anEncoderThatDoesNotFollowTheTargetIsTold() throws {
-            let encoder = try #require(Self.foreignEncoder)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "codec=vp8 encoder=\(encoder)")) { pipeline in
-                    pipeline.play()
-                    let warning = try #require(pipeline.waitForProblem(.warning), "no warning")
-                    for word in [encoder, "bitrate", "vp8enc", "vp9enc", "x264enc", "openh264enc"] {
-                        #expect(warning.text.contains(word), "\(word): \(warning.text)")
-                    }
-                    #expect(pipeline.waitForFrames(3), "no frame came back")
-                    pipeline.transform.emit("disconnect")
-                    #expect(eventually { pipeline.connectionState == "disconnected" }, "it is still connected")
-                    pipeline.transform.emit("connect")
-                    #expect(standIn.wait { $0.count == 2 }, "no second session")
-                    #expect(pipeline.waitForFrames(10), "no frame came back after the second connect")
-                    #expect(pipeline.takeProblems().count == 1)
-                }
-            }
         }
     }
 }

@@ -11,13 +11,15 @@ extension ElementTests {
         private static let frame = 50.0
 
         private func run(
-            _ properties: String, delay: Int = CaptureTimeTests.delay, answers: Bool = true, prompt: String = "",
+            _ properties: String, delay: Int = CaptureTimeTests.delay, answers: Bool = true, trailers: Bool = true,
+            prompt: String = "",
             source: String = TransformPipeline.liveSource, downstream: String = "",
             _ body: (StandIn, TransformPipeline, CodedFrames) throws -> Void
         ) throws {
             try StandIn.run({
                 $0.delay = .milliseconds(delay)
                 $0.answersLatencyMarker = answers
+                $0.carriesTrailers = trailers
             }) { standIn in
                 try TransformPipeline.run(
                     try .init(standIn, properties, prompt: prompt, source: source, downstream: downstream)
@@ -67,12 +69,91 @@ extension ElementTests {
             }
         }
 
+        /// In a room, each frame has the time of its capture in a trailer, and no frame has a marker.
+        @Test(.enabled(if: MediaWay.current.isRoom), arguments: ["h264", "vp8", "vp9", "h264 simulcast=true"])
+        func everyFrameHasItsTimeOfDay(codec: String) throws {
+            try run("timestamps=capture codec=\(codec)") { _, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(60))
+                let now = try #require(pipeline.pipeline.currentRunningTime)
+                let base = Int64(UnixClock.now) - Int64(now)
+                let shown = frames.shown
+                let errors = shown.compactMap { frame in
+                    frame.unixTime.map { abs(Double(Int64($0) - base - Int64(frame.input)) / 1e6) }
+                }
+                print("\(codec): \(errors.count) of \(shown.count) frames, largest error \(errors.max() ?? -1) ms")
+                #expect(errors.count == shown.count)
+                #expect(errors.allSatisfy { $0 <= 1 }, "\(errors.max() ?? -1) ms")
+                #expect(frames.markedCount == 0)
+                #expect(pipeline.count("glass-to-glass-time") > Self.delay * 1_000_000 - 50_000_000)
+                #expect(abs(spread(shown.map(\.difference)).median) < Self.frame / 2)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// The output of the next generation has the times too, whatever track it comes on.
+        @Test(
+            .enabled(if: MediaWay.current.isRoom),
+            arguments: GenerationTests.returns.map(\.output).filter { $0 != .same })
+        func timesOfTheNextGeneration(output: Fault.Output) throws {
+            try run("timestamps=capture") { standIn, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(20))
+                try standIn.server.inject([Fault(parsing: "generation_restart:delay=1,output=\(output.rawValue)")])
+                #expect(standIn.wait { $0.first?.isGenerating == false })
+                #expect(standIn.wait { $0.first?.isGenerating == true })
+                #expect(frames.waitForShown(frames.shown.count + 40))
+                let late = frames.shown.suffix(30)
+                #expect(late.allSatisfy { $0.unixTime != nil } && frames.markedCount == 0)
+                #expect(abs(spread(late.map(\.difference)).median) < Self.frame / 2)
+                #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
+                expectRising(pipeline)
+            }
+        }
+
+        /// A viewer sees the time of the publisher's clock.
+        @Test(.enabled(if: MediaWay.current.isRoom)) func aViewerSeesTheTimesToo() throws {
+            try run("timestamps=capture") { standIn, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(20))
+                let token = try #require(pipeline.transform.string("subscribe-token"))
+                for (properties, isTold) in [("timestamps=capture", true), ("timestamps=arrival", false)] {
+                    let description = "subscribe-token=\(token) \(properties)"
+                    try TransformPipeline.run(try .camera(standIn, description)) { viewer in
+                        let ages = Watched<[Double]>([])
+                        let pad = try #require(viewer.transform.staticPad("src"))
+                        pad.addProbe(.buffer) { item in
+                            if case .buffer(let frame) = item, let time = frame.unixTime {
+                                ages.change { $0.append(Double(Int64(UnixClock.now) - Int64(time)) / 1e6) }
+                            }
+                            return .pass
+                        }
+                        viewer.play()
+                        #expect(viewer.waitForFrames(30))
+                        #expect(isTold ? ages.wait(seconds: 10) { $0.count >= 20 } : ages.value.isEmpty)
+                        #expect(ages.value.allSatisfy { $0 > Double(Self.delay) - 50 && $0 < 3000 }, "\(ages.value)")
+                    }
+                }
+            }
+        }
+
+        /// The element falls back to markers in a room without trailers.
+        @Test(.enabled(if: MediaWay.current.isRoom)) func aRoomWithoutTrailers() throws {
+            try run("timestamps=capture", trailers: false) { _, pipeline, frames in
+                pipeline.play()
+                #expect(frames.waitForShown(60))
+                #expect(frames.shown.allSatisfy { $0.unixTime == nil } && frames.markedCount == 0)
+                #expect(pipeline.count("glass-to-glass-time") > Self.delay * 1_000_000 - 50_000_000)
+                #expect(abs(spread(frames.shown.suffix(30).map(\.difference)).median) < Self.frame)
+            }
+        }
+
         /// The element covers a returned marker with the same corner of the previous frame, so that no marker is
         /// visible.
         @Test func theMarkIsNotSeen() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
-            try StandIn.run({ $0.delay = .milliseconds(Self.delay) }) { standIn in
+            try StandIn.run({ ($0.delay, $0.carriesTrailers) = (.milliseconds(Self.delay), false) }) { standIn in
                 try TransformPipeline.run(
                     try .init(standIn, "timestamps=capture", prompt: "film noir", forbidden: raw)
                 ) { pipeline in
@@ -177,7 +258,8 @@ extension ElementTests {
 
         /// A service that returns no markers costs one warning, but frames still leave the element.
         @Test func aServiceThatDoesNotAnswer() throws {
-            try run("timestamps=capture", answers: false, prompt: "cyberpunk") { standIn, pipeline, _ in
+            try run("timestamps=capture", answers: false, trailers: false, prompt: "cyberpunk") {
+                standIn, pipeline, _ in
                 pipeline.play()
                 let warning = try #require(pipeline.waitForProblem(.warning))
                 #expect(warning.text.contains("timestamps=capture"))

@@ -143,6 +143,28 @@ extension ElementTests {
                 "base-url=ws://127.0.0.1:9 \(Self.key) \(TransformPipeline.custom) \(property)", mustBeImmediate: true)
         }
 
+        @Test(arguments: [
+            ("min-rtp-port=40000", "belong together"), ("max-rtp-port=40000", "belong together"),
+            ("min-rtp-port=40001 max-rtp-port=40000", "above max-rtp-port"), ("local-address=fe80::1", "local-address"),
+            ("local-address=a/b", "local-address"), ("http-proxy=https://canary:canary@proxy:1", "http-proxy"),
+            ("http-proxy=http://canary:%canary@proxy", "http-proxy"),
+        ]) func aBadPlaceInTheNetwork(properties: String, words: String) throws {
+            try expectError(
+                Self.settings, code: "INVALID_OPTIONS", saying: words,
+                "base-url=ws://127.0.0.1:9 \(Self.key) \(TransformPipeline.custom) \(properties)",
+                mustBeImmediate: true)
+        }
+
+        @Test(arguments: [
+            ("base-url=wss://192.0.2.1 local-address=nosuch0", "nosuch0"),
+            ("base-url=wss://192.0.2.1 local-address=192.0.2.77", "not one of this host's"),
+            ("base-url=wss://nobody.invalid http-proxy=http://127.0.0.1:9", "The HTTP proxy cannot be reached"),
+        ]) func noWayOutOfThisHost(properties: String, words: String) throws {
+            try expectError(
+                Self.openReadWrite, code: "NETWORK_ERROR", saying: words,
+                "\(Self.key) \(TransformPipeline.custom) \(properties)")
+        }
+
         @Test func aServiceThatGoesAway() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in

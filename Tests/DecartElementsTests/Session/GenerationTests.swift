@@ -8,7 +8,7 @@ extension ElementTests {
         private static let prompt = "film noir"
         /// Ways in which the service brings its output back in this run's transport, each with the pause in seconds.
         /// One pause exceeds the media watchdog's timeout.
-        private static let returns: [(output: Fault.Output, seconds: Double)] =
+        static let returns: [(output: Fault.Output, seconds: Double)] =
             switch MediaWay.current {
             case .older, .webrtc: [(.same, 7), (.newSSRC, 1.5), (.offer, 1.5), (.newMID, 1.5)]
             case .auto, .livekit: [(.same, 7), (.republish, 1.5), (.newMID, 1.5), (.newSID, 1.5)]

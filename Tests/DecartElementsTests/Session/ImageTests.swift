@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import StandInServer
 import Testing
@@ -49,6 +50,31 @@ extension ElementTests {
                         #expect(pipeline.takeProblems().isEmpty)
                     }
                     standIn.expectGoodConduct()
+                }
+            }
+        }
+
+        /// A `data:` URL is sent as its file would be, and shown without its data; an uploaded file is sent as its ID.
+        @Test func dataURLsAndUploadedFiles() throws {
+            let raw = try Reference.input()
+            try TemporaryFolder.with { folder in
+                let path = try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red")
+                let url = "data:image/png;base64," + Base64.encode(try readFile(path))
+                let uploaded = Look(prompt: nil, imageHash: StableHash.fnv1a("file_abc-1".utf8))
+                try StandIn.run { standIn in
+                    try TransformPipeline.run(try .init(standIn, forbidden: raw)) { pipeline in
+                        pipeline.transform.set("reference-image", GValueBox(url))
+                        #expect(pipeline.transform.string("reference-image") == "data:image/png;base64,…")
+                        pipeline.play()
+                        #expect(pipeline.waitForPicture(raw.applying(try tint(path))))
+                        pipeline.transform.set("reference-image", GValueBox("file_abc-1"))
+                        #expect(pipeline.transform.string("reference-image") == "file_abc-1")
+                        #expect(pipeline.waitForPicture(raw.applying(uploaded)))
+                        pipeline.transform.set("reference-image", GValueBox("data:image/png;base64,AAAA"))
+                        let warning = try #require(pipeline.waitForProblem(.warning))
+                        #expect(warning.text.contains("still JPEG"))
+                        #expect(pipeline.current.leaks == 0 && standIn.sessions.first?.imageCount == 2)
+                    }
                 }
             }
         }

@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import StandInServer
 import Testing
@@ -12,7 +13,9 @@ extension ElementTests {
         @Test(arguments: [
             ("base-url", "wss://example.com/path"), ("ca-file", "/etc/ssl/some.pem"), ("api-key-file", "/run/key"),
             ("model", "lucy-2.5"), ("prompt", "a \"quoted\" prompt, with ümlaut"), ("reference-image", "/tmp/x.png"),
-            ("stun-server", "stun://stun.example.com:3478"), ("encoder", "vp8enc"),
+            ("stun-server", "stun://stun.example.com:3478"), ("encoder", "vp8enc"), ("local-address", "eth0"),
+            ("http-proxy", "http://proxy.example.com:3128"),
+            ("encoder-bitrate-property", "bitrate:kbit"), ("decoder", "openh264dec"),
         ])
         func aTextReadsBack(name: String, value: String) throws {
             let element = try element()
@@ -27,7 +30,9 @@ extension ElementTests {
             ("min-bitrate", 400_000, 300_000), ("max-bitrate", 4_000_000, 0), ("max-framerate", 15, 0),
             ("latency", 50, 100), ("min-latency", 700, 500), ("timestamps", 1, 0),
             ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
-            ("output-size", 1, 0), ("transport", 2, 0), ("resolution", 2, 0), ("speed", 1, 0),
+            ("min-rtp-port", 40_000, 0), ("max-rtp-port", 40_049, 0), ("start-bitrate", 800_000, 0),
+            ("congestion-control", 1, 0), ("output-size", 1, 0), ("transport", 2, 0), ("resolution", 2, 0),
+            ("speed", 1, 0),
         ])
         func aNumberHasItsDefaultAndReadsBack(name: String, value: Int, standard: Int) throws {
             let element = try element()
@@ -49,11 +54,19 @@ extension ElementTests {
             #expect(element.string("model") == "lucy-restyle-2")
             #expect(element.string("prompt") == "")
             #expect(element.string("stun-server") == "stun://stun.l.google.com:19302")
-            for name in ["ca-file", "api-key-file", "reference-image", "session-id"] {
+            for name in [
+                "ca-file", "api-key-file", "reference-image", "session-id", "encoder-bitrate-property", "decoder",
+            ] {
                 #expect(element.string(name) == nil)
             }
             #expect(element.value("turn-servers")?.strings == [])
             #expect(element.int("connection-state") == 0)
+        }
+
+        @Test func aProxysPasswordCannotBeRead() throws {
+            let element = try element()
+            element.set("http-proxy", GValueBox("http://user:canary@proxy.example.com:3128"))
+            #expect(element.string("http-proxy") == "http://redacted@proxy.example.com:3128")
         }
 
         @Test func theKeyCannotBeRead() throws {
@@ -143,6 +156,47 @@ extension ElementTests {
                     #expect(phases.reduce(0, +) <= (stats.int("time-to-first-frame") ?? 0) * 3)
                     pipeline.pipeline.setState(.null)
                     try check("NULL again")
+                }
+            }
+        }
+
+        /// Further query items reach the service, and no message, statistic or log line shows their values.
+        @Test func furtherQueryItems() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.transform.set("query-items", GValueBox("trace=a%26b&team=hidden-value"))
+                    #expect(pipeline.transform.string("query-items") == "trace=a%26b&team=hidden-value")
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    #expect(standIn.sessions.first?.request.otherItems == ["trace": "a&b", "team": "hidden-value"])
+                    #expect(pipeline.stats?.description.contains("hidden-value") == false)
+                }
+                for text in ["api_key=other", "nothing", "model=x"] {
+                    try TransformPipeline.run(try .init(standIn)) { pipeline in
+                        pipeline.transform.set("query-items", GValueBox(text))
+                        #expect(pipeline.play() == .failure)
+                        let error = try #require(pipeline.waitForError())
+                        #expect(error.text.contains("query-items"))
+                        #expect(error.details?.string("code") == "INVALID_OPTIONS")
+                    }
+                }
+                #expect(standIn.sessions.count == 1)
+            }
+        }
+
+        /// The service decides on a speed that the model is not known to offer.
+        @Test func fastSpeedOfAnotherModelIsAWarning() throws {
+            let model = try #require(
+                DecartModel.knownNames.first { (try? DecartModel(named: $0))?.supportsFastSpeed == false })
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "model=\(model) speed=fast", prompt: "film noir")) {
+                    pipeline in
+                    pipeline.play()
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.text.contains("speed=fast") && warning.text.contains(model))
+                    #expect(pipeline.waitForFrames(2))
+                    #expect(standIn.sessions.first?.request.speed == "fast")
+                    #expect(pipeline.takeProblems().count == 1)
                 }
             }
         }

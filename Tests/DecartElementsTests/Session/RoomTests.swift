@@ -27,7 +27,7 @@ extension ElementTests {
         }
 
         /// Removed from the room, for any reason, the element joins a new room with the same prompt.
-        @Test(arguments: ["room_leave_disconnect", "room_leave_resume", "room_leave_reconnect", "room_restart"])
+        @Test(arguments: ["room_leave_disconnect", "room_leave_reconnect", "room_restart"])
         func sentAway(fault: String) throws {
             try withFault("\(fault):at=1") { standIn, pipeline in
                 #expect(pipeline.waitForFrames(5))
@@ -37,6 +37,98 @@ extension ElementTests {
                     standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
                 #expect(pipeline.waitForFrames(20))
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+            }
+        }
+
+        // MARK: Resuming
+
+        private static let isSingle = MediaWay.current == .single
+
+        /// The media go on while the signalling connection is opened again: the same session, participant and tracks,
+        /// no prompt, no frame of the fallback. `offers`: those that we make, with one connection and with two.
+        @Test(arguments: [
+            ("room_cut", 0), ("room_cut:for=1", 0), ("room_leave_resume", 1), ("room_leave_migrate", 1),
+        ])
+        func resumed(fault: String, offers: Int) throws {
+            try withFault("") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(5))
+                let before = try #require(pipeline.stats)
+                let session = try #require(standIn.sessions.first)
+                try standIn.server.inject([Fault(parsing: fault)])
+                #expect(eventually { pipeline.stats?.int("resumes") == 1 })
+                #expect(pipeline.connectionState == "generating")
+                #expect(pipeline.waitForFrames(30))
+                let (after, record) = (try #require(pipeline.stats), try #require(standIn.sessions.first))
+                #expect(standIn.sessions.count == 1 && record.roomJoinCount == 1 && record.roomResumeCount == 1)
+                #expect(record.roomOfferCount - session.roomOfferCount == offers)
+                #expect(record.promptCount == 1 && record.tracks == session.tracks)
+                #expect(after.int("frames-fallback") == before.int("frames-fallback"))
+                #expect(after.string("track-sid") == before.string("track-sid"))
+                #expect(after.int("reconnects") == 0 && pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// A refused resume becomes a new session with the same prompt.
+        @Test(arguments: ["room_resume_refused", "room_token_refused"])
+        func notResumed(fault: String) throws {
+            try withFault("") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(5))
+                try standIn.server.inject([Fault(parsing: fault)])
+                try standIn.server.inject([Fault(parsing: "room_cut")])
+                #expect(
+                    standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.frameCount ?? 0 > 5 })
+                #expect(pipeline.stats?.int("resumes") == 0 && pipeline.stats?.int("reconnects") == 1)
+                let problems = pipeline.takeProblems()
+                #expect(problems.allSatisfy { $0.kind == .warning } && problems.count == 1)
+                #expect(!problems.contains { ($0.text + $0.debug).contains("eyJhbGciOi") })
+            }
+        }
+
+        /// NULL returns while a resume waits, or its answer is missing.
+        @Test(arguments: ["room_cut:for=10", "room_resume_silent"])
+        func stoppedWhileResuming(fault: String) throws {
+            let (lines, expected) = (Watched<[String]>([]), "has lost its signalling connection")
+            let raw = try Reference.input()
+            try StandIn.run({
+                $0.transports = [.livekit]
+                $0.log = { line in lines.change { $0.append(line) } }
+            }) { standIn in
+                try TransformPipeline.run(try .init(standIn, Self.room, prompt: "noir", forbidden: raw)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    try standIn.server.inject([Fault(parsing: fault)])
+                    if !fault.hasPrefix("room_cut") { try standIn.server.inject([Fault(parsing: "room_cut")]) }
+                    #expect(lines.wait(seconds: 10) { $0.contains { $0.contains(expected) } })
+                    _ = pipeline.collect(milliseconds: 300)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// A viewer and the client lose their signalling connections; both stay in the room.
+        @Test func aViewerIsResumed() throws {
+            let expected = try Reference.input().applying(prompt: "film noir")
+            let lines = Watched<[String]>([])
+            try StandIn.run({
+                $0.transports = [.livekit]
+                $0.log = { line in lines.change { $0.append(line) } }
+            }) { standIn in
+                try TransformPipeline.run(try .init(standIn, Self.room, prompt: "film noir")) { owner in
+                    owner.play()
+                    #expect(owner.waitForPicture(expected, within: ViewerTests.limit))
+                    let token = try #require(owner.transform.string("subscribe-token"))
+                    try TransformPipeline.run(try .camera(standIn, "subscribe-token=\(token) fallback=black")) {
+                        viewer in
+                        viewer.play()
+                        #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
+                        try standIn.server.inject([Fault(parsing: "room_cut")])
+                        #expect(eventually { viewer.stats?.int("resumes") == 1 })
+                        #expect(eventually { owner.stats?.int("resumes") == 1 })
+                        #expect(viewer.waitForFrames(20))
+                        #expect(standIn.sessions.count == 1 && standIn.sessions.first?.viewerCount == 1)
+                        #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)
+                    }
+                }
             }
         }
 

@@ -53,7 +53,7 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "track-source=screen")) { pipeline in
                     func stat(_ name: String) -> Int { pipeline.count(name) }
-                    #expect(pipeline.stats?.string("track-state") == "none" && stat("last-sample") == -1)
+                    #expect(pipeline.stats?.string("track-state") == "none" && stat("last-sent-time") == -1)
                     pipeline.play()
                     #expect(pipeline.waitForFrames(40))
                     #expect(pipeline.stats?.string("track-name") == "screen_share")
@@ -63,7 +63,7 @@ extension ElementTests {
                             && stat("track-height") == TransformPipeline.height)
                     #expect(
                         eventually { (1_000...20_000_000).contains(stat("track-bitrate")) }, "\(stat("track-bitrate"))")
-                    for name in ["last-sample", "last-sample-received"] {
+                    for name in ["last-sent-time", "last-received-time"] {
                         let before = stat(name)
                         let now = Int(clamping: pipeline.transform.currentRunningTime ?? 0)
                         #expect(before <= now && now - before < 2_000_000_000, "\(name): \(before) at \(now)")
@@ -72,9 +72,9 @@ extension ElementTests {
                     // Nothing changes in PAUSED.
                     pipeline.pipeline.setState(.paused)
                     _ = pipeline.collect(milliseconds: 500)
-                    let last = stat("last-sample")
+                    let last = stat("last-sent-time")
                     _ = pipeline.collect(milliseconds: 300)
-                    #expect(stat("last-sample") == last)
+                    #expect(stat("last-sent-time") == last)
                     pipeline.pipeline.setState(.ready)
                     #expect(pipeline.stats?.string("track-state") == "none")
                     #expect(pipeline.stats?.string("track-sid") == nil)

@@ -112,6 +112,50 @@ extension ElementTests {
             }
         }
 
+        // MARK: Audio
+
+        /// A viewer hears the session's audio, also if that begins after the viewer came; it publishes none.
+        @Test func aViewerHears() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { owner in
+                    owner.play()
+                    try #expect(shows(owner))
+                    let token = try #require(owner.transform.string("subscribe-token"))
+                    try TransformPipeline.run(try .hearingViewer(standIn, token)) { early in
+                        let toneOfFirst = try early.watchAudio()
+                        early.play()
+                        try #expect(shows(early))
+                        let branch = try AudioBranch(TransformPipeline.tone(440), on: owner)
+                        #expect(try branch.audio().waitForTone(440))
+                        #expect(toneOfFirst.waitForTone(440))
+                        try TransformPipeline.run(try .hearingViewer(standIn, token)) { late in
+                            let tone = try late.watchAudio()
+                            late.play()
+                            #expect(tone.waitForTone(440))
+                            // One stream without holes, as the publisher's own.
+                            let before = tone.seen.value
+                            #expect(tone.wait { $0.buffers > before.buffers + 100 })
+                            #expect(tone.seen.value.holes.isEmpty, "\(tone.seen.value.holes)")
+                            #expect(late.count("audio-buffers-sent") == 0 && late.count("audio-buffers-received") > 0)
+                        }
+                        // The audio continues through the next generation.
+                        try standIn.server.inject([Fault(parsing: "generation_restart:delay=1")])
+                        #expect(standIn.wait { $0.first?.isGenerating == false })
+                        #expect(standIn.wait { $0.first?.isGenerating == true })
+                        #expect(toneOfFirst.waitForTone(440))
+                        try #expect(shows(early))
+                        // The session goes on without audio, and the viewer gets silence and frames.
+                        branch.release()
+                        #expect(toneOfFirst.waitForSilence())
+                        #expect(early.waitForFrames(10) && owner.waitForFrames(10))
+                        branch.end()
+                        #expect(early.takeProblems().isEmpty)
+                    }
+                    #expect(waitForViewers(0, standIn))
+                }
+            }
+        }
+
         // MARK: End of session and reconnects
 
         @Test func theSessionsEndIsTold() throws {
@@ -163,7 +207,7 @@ extension ElementTests {
             }
         }
 
-        /// Only the viewer's connection is lost, not the session: the viewer joins again.
+        /// Only the viewer's connection is lost, not the session: the viewer joins again, or resumes its stay in the room.
         @Test func aViewerReconnects() throws {
             try withSession { standIn, owner, token in
                 try StallingProxy.with(to: standIn, frames: nil) { proxy in
@@ -172,7 +216,12 @@ extension ElementTests {
                         viewer.play()
                         try #expect(shows(viewer))
                         proxy.drop()
-                        #expect(viewer.waitForProblem(.warning) != nil)
+                        if MediaWay.current.isRoom {
+                            #expect(eventually { viewer.stats?.int("resumes") == 1 })
+                            #expect(viewer.takeProblems().isEmpty)
+                        } else {
+                            #expect(viewer.waitForProblem(.warning) != nil)
+                        }
                         #expect(eventually(seconds: 20) { viewer.transform.bool("is-connected") == true })
                         #expect(waitForViewers(1, standIn))
                         #expect(viewer.waitForFrames(20))

@@ -121,6 +121,16 @@ extension TransformPipeline {
                 """, settings: [("prompt", prompt)])
     }
 
+    /// A viewer with a sink for the audio.
+    static func hearingViewer(_ standIn: StandIn, _ token: String) throws -> TransformPipeline {
+        try TransformPipeline(
+            description: """
+                decartsrc name=t \(bare) base-url=\(standIn.url) api-key=\(key) \(custom) subscribe-token=\(token) \
+                t.src ! fakesink name=out sync=false \
+                t.audio_src ! fakesink name=audio-out sync=false async=false
+                """)
+    }
+
     func watchAudio() throws -> AudioWatch {
         AudioWatch(try #require(pipeline.child(named: "audio-out")?.staticPad("sink")))
     }

@@ -12,6 +12,8 @@ final class CodedFrames: Sendable {
         var input: UInt64
         var output: UInt64
         var isMarked = false
+        /// Time of day of the capture, as the output frame states it, ns.
+        var unixTime: UInt64?
         /// Output minus input, ms.
         var difference: Double { Double(Int64(output) - Int64(input)) / 1e6 }
     }
@@ -46,7 +48,10 @@ final class CodedFrames: Sendable {
             state.change { state in
                 if isMarked == true { state.marked += 1 }
                 guard let number = number ?? nil, let input = state.sent[number] else { return }
-                state.shown.append(Shown(number: number, input: input, output: time, isMarked: isMarked == true))
+                state.shown.append(
+                    Shown(
+                        number: number, input: input, output: time, isMarked: isMarked == true,
+                        unixTime: buffer.unixTime))
             }
             return nil
         }

@@ -3,6 +3,12 @@ import Glibc
 /// Resource use of this process, as the kernel and the C library report it.
 enum Process {
     static var threadCount: Int { entries("/proc/self/task").count }
+    /// Names of the threads, for the report of a test that counts them.
+    static var threadNames: [String] {
+        entries("/proc/self/task").map { number in
+            (read("/proc/self/task/\(number)/comm") ?? "?").split(separator: "\n").first.map(String.init) ?? "?"
+        }.sorted()
+    }
     /// Open descriptors, except the one that reads the list.
     static var descriptorCount: Int { entries("/proc/self/fd").count - 1 }
 

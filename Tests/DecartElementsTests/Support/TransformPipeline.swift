@@ -125,7 +125,7 @@ final class TransformPipeline: @unchecked Sendable {
             switch item {
             case .event(let event):
                 if let caps = event.caps {
-                    video = VideoInfo(caps: caps)
+                    video = caps.first?.name == "video/x-raw" ? VideoInfo(caps: caps) : nil
                     capsText = caps.description
                 }
                 self.note(event, capsText)

@@ -101,6 +101,32 @@ struct AdmissionTests {
         }
     }
 
+    @Test(arguments: StandInConfiguration.LimitAnswer.allCases)
+    func anAccountHasALimit(answer: StandInConfiguration.LimitAnswer) throws {
+        var configuration = StandInConfiguration()
+        (configuration.sessionLimit, configuration.limitAnswer) = (2, answer)
+        try TestServer.run(configuration) { server in
+            let first = try server.connect()
+            let id = try server.connect().expectGreeting().id
+            // A viewer has no session of its own.
+            _ = try server.connect("/subscribe/\(id)?api_key=k")
+            for _ in 0..<3 {
+                guard answer != .http else {
+                    #expect(throws: TestClient.Refused(status: 429)) { try server.connect() }
+                    continue
+                }
+                let refused = try RawSocket.webSocket(port: server.port)
+                #expect(refused.read() == .finished)
+                #expect(refused.frames.count == (answer == .error ? 2 : 1))
+                #expect(refused.text.contains("Concurrent session limit reached") == (answer == .error))
+                #expect(refused.frames.last.map { [$0.first] + $0.payload } == [0x88, 0x03, 0xF5])
+            }
+            first.close()
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
+            _ = try server.connect().expectGreeting()
+        }
+    }
+
     @Test func theRequestIsRecorded() throws {
         try TestServer.run { server in
             let client = try server.connect(

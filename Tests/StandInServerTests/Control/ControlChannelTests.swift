@@ -53,7 +53,7 @@ struct ControlChannelTests {
             let good: [SetImageMessage] = [
                 .passthrough, SetImageMessage(image: .data(base64: Self.png)),
                 SetImageMessage(image: .data(base64: Self.png), text: .prompt("anime"), enhance: false),
-                SetImageMessage(image: .reference("stored-1"), text: SetImageMessage.Text.none),
+                SetImageMessage(image: .reference("file_stored-1"), text: SetImageMessage.Text.none),
             ]
             for image in good {
                 try client.send(.setImage(image))
@@ -272,6 +272,23 @@ struct ControlChannelTests {
         }
     }
 
+    /// Only seconds with frames are billed; two without end the generation, and the next frame starts another.
+    @Test func silenceIsNotBilled() throws {
+        try TestServer.run { server in
+            let (client, media) = try server.negotiate()
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            #expect(try client.next() == .message(.generationTick(seconds: 1)))
+            #expect(try client.next() == .message(.generationEnded(seconds: 1, reason: "timeout")))
+            #expect(server.server.sessions.first?.isGenerating == false)
+            _ = media.paint()
+            #expect(try client.next() == .message(.generationStarted))
+            #expect(try client.next() == .message(.generationTick(seconds: 2)))
+            #expect(media.stopCount == 0)
+            client.close()
+        }
+    }
+
     @Test func generationStartsWithTheFirstPictureAndTicksEverySecond() throws {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
@@ -280,6 +297,7 @@ struct ControlChannelTests {
             #expect(try client.next() == .message(.generationStarted))
             _ = media.paint()
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
+            _ = media.paint()
             #expect(try client.next() == .message(.generationTick(seconds: 2)))
             media.onEvent(.failed("the peer is gone"))
             // Another tick may already be in flight on a busy machine.

@@ -403,9 +403,13 @@ struct SessionFaultTests {
                 #expect(media.reported == ["restart \(output.rawValue)", "answer yes"])
                 #expect(server.server.sessions.first?.answerCount == 2)
             } else {
+                // The media are restarted after the message is sent, and before a ping is answered.
+                client.ping([1])
+                #expect(try client.next() == .pong([1]))
                 #expect(media.reported == ["restart \(output.rawValue)"])
             }
             // The tick counter continues across generations.
+            _ = media.paint()
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
             #expect(media.stopCount == 0)
             client.close()

@@ -6,9 +6,9 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct FramePainterTests {
     @Test func picturesStayRawUntilALookIsSet() throws {
-        let counts = Mutex<[Int]>([])
-        let painter = FramePainter(look: nil, carriesLatencyMarker: false) { count in
-            counts.withLock { $0.append(count) }
+        let starts = Mutex<[Bool]>([])
+        let painter = FramePainter(look: nil, carriesLatencyMarker: false) { isFirst in
+            starts.withLock { $0.append(isFirst) }
         }
         let image = TestPicture.gradient()
         let before = image.planes
@@ -19,7 +19,7 @@ struct FramePainterTests {
         #expect(image.planes != before)
         #expect(painter.frameCount == 2)
         #expect(painter.rawFrameCount == 1)
-        #expect(counts.withLock { $0 } == [1, 2])
+        #expect(starts.withLock { $0 } == [true, false])
     }
 
     @Test(arguments: LookTests.prompts)

@@ -107,6 +107,32 @@ struct RoomTests {
         }
     }
 
+    /// The output has trailers if the client announced them for its track and supports them itself, and the server does.
+    @Test(arguments: [(true, true), (false, true), (true, false)])
+    func trailers(client: Bool, server: Bool) throws {
+        var configuration = StandInConfiguration()
+        configuration.carriesTrailers = server
+        try TestServer.run(configuration) { standIn in
+            let (control, info) = try standIn.askForRoom()
+            let room = try standIn.join(info, query: client ? "&capabilities=CAP_X,CAP_PACKET_TRAILER" : "")
+            try room.answer(try room.offer())
+            try room.send {
+                $0.addTrack = .with {
+                    ($0.cid, $0.type, $0.source) = ("camera-1", .video, .camera)
+                    $0.packetTrailerFeatures = [.ptfFrameID, .ptfUserTimestamp, .ptfFrameID]
+                }
+            }
+            let published = try room.next { if case .trackPublished(let answer) = $0 { answer.track } else { nil } }
+            #expect(published.packetTrailerFeatures == (server ? [.ptfFrameID, .ptfUserTimestamp] : []))
+            try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 8) } }
+            let tracks = try room.next { message -> [LiveKitTrackInfo]? in
+                if case .update(let update) = message { update.participants.first?.tracks } else { nil }
+            }
+            #expect(tracks.first?.packetTrailerFeatures == (client && server ? [.ptfFrameID, .ptfUserTimestamp] : []))
+            control.close()
+        }
+    }
+
     /// The initial state may be part of the join; it is then acknowledged before the room info.
     @Test func stateInTheJoin() throws {
         try TestServer.run { server in

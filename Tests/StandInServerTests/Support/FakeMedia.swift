@@ -37,18 +37,20 @@ final class FakeMediaEngine: MediaEngine {
     }
 
     func makeRoomViewer(
-        of viewers: Viewers, msid: String, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
+        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         makeRoom(
             painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in },
-            faults: FaultPlan(), msid: msid, audioMSID: "", isSingle: false, onEvent: onEvent)
+            faults: FaultPlan(), msid: msid, audioMSID: audioMSID, isSingle: false, takesTrailers: takesTrailers,
+            onEvent: onEvent)
     }
 
     private let madeRooms = Mutex<[FakeRoomMedia]>([])
     var rooms: [FakeRoomMedia] { madeRooms.withLock { $0 } }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
         onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
     ) -> any RoomMedia {
         let media = FakeRoomMedia(
@@ -121,6 +123,11 @@ final class FakeRoomMedia: RoomMedia {
     func receive(answer: String) { note("answer " + answer) }
 
     func moveVideo() { note("move") }
+
+    func restartICE(_ tracks: Set<MediaKind>) {
+        note("restart" + (tracks.contains(.video) ? " with video" : ""))
+        onEvent(.offered(sdp: "restarted offer"))
+    }
 
     func offer(_ tracks: Set<MediaKind>) {
         note("track" + (tracks.contains(.audio) ? " and sound" : ""))

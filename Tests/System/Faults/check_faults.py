@@ -21,11 +21,16 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import faults  # noqa: E402, F401 registers its rows
+import browser  # noqa: E402, F401 registers its rows
+import faults  # noqa: E402, F401
+import firewalls  # noqa: E402, F401
 import load  # noqa: E402, F401
 import netlab  # noqa: E402
 import networks  # noqa: E402, F401
+import renewals  # noqa: E402, F401
+import rooms  # noqa: E402, F401
 import session  # noqa: E402
+import standby  # noqa: E402, F401
 
 
 def perform(row, folder):
@@ -96,7 +101,7 @@ def table(rows, done):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--table", help="write the measured recoveries to this file, in Markdown")
-    parser.add_argument("--at-once", type=int, default=5, help="number of rows that run in parallel")
+    parser.add_argument("--at-once", type=int, default=4, help="number of rows that run in parallel")
     parser.add_argument("--keep", action="store_true", help="keep the folder of logs")
     parser.add_argument("--all", action="store_true", help="also run the rows that are known to fail")
     parser.add_argument("--list", action="store_true")

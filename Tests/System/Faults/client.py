@@ -109,7 +109,8 @@ class Client:
     def message(self, _bus, message):
         if message.type == Gst.MessageType.ELEMENT:
             structure = message.get_structure()
-            if structure.get_name() in ("decart-state", "decart-prompt-result"):
+            if structure.get_name() in ("decart-state", "decart-prompt-result", "decart-quality",
+                                        "decart-session-renewed"):
                 report(structure.get_name(), **plain(structure))
         elif message.type in (Gst.MessageType.ERROR, Gst.MessageType.WARNING):
             is_error = message.type == Gst.MessageType.ERROR

@@ -206,11 +206,32 @@ class Lab:
         self.ip(self.client, f"addr add {address}/24 dev c0")
         self.ip(self.client, f"route replace default via {ROUTER_NEAR}")
 
+    def rebind(self, ports):
+        """Maps the client's present UDP ports to others, as a NAT does that has forgotten its mappings: packets to the
+        earlier ports are dropped. Ports that the client opens later stay as they are."""
+        rules = "".join(f"""
+                    ip saddr {CLIENT} udp sport {port} udp sport set {new}
+                    ip daddr {CLIENT} udp dport {port} drop
+                    ip daddr {CLIENT} udp dport {new} udp dport set {port}""" for port, new in ports)
+        self.nft(self.router, f"table ip rebinding {{ chain ports {{ type filter hook forward priority 10; {rules}\n }}; }}")
+
+    def udp_ports(self):
+        """The UDP ports that the client has open."""
+        text = run("ip", "netns", "exec", self.client, "ss", "-Hulna")
+        return sorted({int(line.split()[3].rsplit(":", 1)[1]) for line in text.splitlines()})
+
     def resolve_with(self, server, namespace=None):
         folder = f"/etc/netns/{namespace or self.client}"
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "resolv.conf"), "w", encoding="ascii") as file:
             file.write(f"nameserver {server}\n")
+
+    def name(self, namespace, address, name):
+        """Makes the name known to the programs of the namespace, and to no others."""
+        folder = f"/etc/netns/{namespace}"
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "hosts"), "w", encoding="ascii") as file:
+            file.write(f"127.0.0.1 localhost\n{address} {name}\n")
 
     # Counters
 

@@ -49,6 +49,37 @@ for _name in PRESETS:
         preset(_name))
 
 
+# Networks and the verdict of `connection-quality` and `limiting-factor` on each.
+QUALITIES = {
+    "clean": (dict(), "excellent", "none"),
+    "wifi": (dict(delay=.005, jitter=.002, loss=.004, rate=100e6, queue=200_000), "good", "loss"),
+    "far": (dict(delay=.1), "good", "latency"),
+    "satellite": (dict(delay=.3), "critical", "latency"),
+    "cellular": (PRESETS["cellular"][0], "poor", "loss"),
+    "lossy": (dict(delay=.01, loss=.12), "critical", "loss"),
+    "2 Mbit/s": (dict(delay=.02, rate=2_000_000, queue=50_000), "poor", "bandwidth"),
+    "500 kbit/s": (dict(delay=.02, rate=500_000, queue=50_000), "critical", "bandwidth"),
+}
+
+
+def quality(name):
+    link, wanted, factor = QUALITIES[name]
+
+    def body(run):
+        run.network(link=link, seed=7)
+        client = run.start("latency=500", standin=("--latency", "500"), look=None)
+        time.sleep(25)
+        verdicts = [f"{one['quality']} {one['limiting-factor']}" for one in client.all("decart-quality")]
+        run.note(", ".join(verdicts))
+        run.expect(verdicts and verdicts[-1] == f"{wanted} {factor}", f"{verdicts}, expected {wanted} {factor}")
+        run.finish(gaps=False)
+    return body
+
+
+for _name in QUALITIES:
+    row(f"quality {_name}", 30, f"connection-quality on the network {_name}")(quality(_name))
+
+
 def narrow(pattern, highest):
     capacity = 500_000
 

@@ -313,6 +313,9 @@ class Row:
             client.wait(10, "end of the client", lambda: True if client.messages[-1]["m"] == "end" else None)
             status = client.process.wait(5)
             self.expect(status == 0, f"the client ended with status {status}")
+        for name in ("client.log", "standin.log"):
+            critical = [line.strip() for line in self.log(name) if "-CRITICAL **" in line]
+            self.expect(not critical, f"{len(critical)} criticals in {name}: {critical[:1]}")
         ended = found[0]["t"] if found else since if stop else time.monotonic()
         frames = [frame for frame in list(client.frames) if frame.time <= ended]
         for before, after in zip(frames, frames[1:]):
@@ -328,6 +331,21 @@ class Row:
         first = next((at for at, frame in enumerate(frames) if frame.is_new), 0)
         self.expect(all(frame.kind == "b" for frame in frames[:first]),
                     "a frame that is not black precedes the first transformed frame")
+
+    def log(self, name):
+        with contextlib.suppress(OSError), open(os.path.join(self.folder, name), errors="replace", encoding="utf-8") as log:
+            return log.readlines()
+        return []
+
+    def stop_client(self, seconds):
+        """Stops the client's process (SIGSTOP) for this time, which counts as no gap. Returns when it continued."""
+        begun = time.monotonic()
+        self.client.pause()
+        time.sleep(seconds)
+        self.client.resume()
+        woke = time.monotonic()
+        self.stops.append((begun, woke))
+        return woke
 
     def stopped(self, since, until):
         """Returns the seconds between those times during which the client process was stopped."""

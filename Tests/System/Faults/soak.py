@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import netlab
+import renewals
 import session
 
 MIB = 1 << 20
@@ -33,30 +34,41 @@ class Fault:
         self.name, self.begin, self.end, self.lasts, self.bound, self.same = name, begin, end, lasts, bound, same
 
 
-def choose(rng, lab, service, client):
+def choose(rng, lab, service, client, in_room):
     wait = WAITS[min(client.state().get("retries", 0), len(WAITS) - 1)]
     moment = rng.uniform(0.5, 3)
     code = rng.choice((1001, 1011, 1012, 1013))
     address = f"10.77.1.{rng.randint(10, 250)}"
+    resumes = ("room_cut", "room_cut:for=2", "room_cut:n=5,interval=0.3", "room_leave_resume", "room_leave_migrate")
+    # Half of the faults in a room are resumes.
+    if in_room and rng.random() < 0.5:
+        spec = rng.choice(resumes)
+        return Fault(spec, lambda: service.inject(spec), bound=1, same=True)
     return rng.choice((
         Fault(f"F1 close {code}", lambda: service.control("POST", f"close?code={code}"), bound=wait + CONNECT),
         Fault("F1 reset", lambda: service.control("POST", "drop"), bound=wait + CONNECT),
         Fault("F2 killed", service.kill, service.start, rng.uniform(1, 12), ANY),
         Fault("F6 nothing passes", lab.drop, lab.heal, moment, 1, same=True),
-        Fault("F7 nothing passes", lab.drop, lab.heal, rng.uniform(7, 12), ANY),
-        Fault("F10 TCP dropped", lambda: lab.drop("meta l4proto tcp"), lab.heal, 12, ANY),
-        Fault("F9 UDP dropped", lambda: lab.drop("meta l4proto udp"), lab.heal, rng.uniform(7, 10), ANY),
-        Fault("F11 another address", lambda: lab.move_client(address), bound=5.5 + wait + CONNECT),
+        Fault("F7 nothing passes", lab.drop, lab.heal, rng.uniform(7, 12), ANY, same=None),
+        Fault("F10 TCP dropped", lambda: lab.drop("meta l4proto tcp"), lab.heal, 12, ANY, same=None),
+        Fault("F9 UDP dropped", lambda: lab.drop("meta l4proto udp"), lab.heal, rng.uniform(7, 10), ANY, same=None),
+        Fault("F11 another address", lambda: lab.move_client(address), bound=2 + wait + CONNECT,
+              same=None),
         Fault("F13 stopped", client.pause, client.resume, rng.uniform(2, 10), wait + CONNECT + 1, same=None),
         Fault("media silent", lambda: service.inject("media_silent:at=0"), bound=5.5 + wait + CONNECT),
+        Fault("standby", lambda: client.send("set", name="standby", value=True),
+              lambda: client.send("set", name="standby", value=False), rng.uniform(3, 10), 1, same=True),
         Fault("mute", lambda: service.inject("mute:at=0"), bound=10 + wait + CONNECT),
     ))
 
 
-def soak(run, minutes, rng):
+def soak(run, minutes, rng, in_room):
     # How a dozen threads fill sixteen arenas is random: without this limit RSS grew by 20 MiB here while only 0.8 MiB
     # more were allocated.
-    client = run.start("max-retries=-1", variables={"MALLOC_ARENA_MAX": "2"})
+    room = (["transport=livekit"], ["--transport", "livekit"]) if in_room else ([], [])
+    # Tokens that permit 45 s let renewals meet the faults.
+    client = run.start("max-retries=-1", *renewals.KEYS, *room[0],
+                       standin=("--max-session-duration", "45", *room[1]), variables={"MALLOC_ARENA_MAX": "2"})
     begun, rows, samples = time.monotonic(), [], {}
     early = min(120, minutes * 30)
 
@@ -68,7 +80,7 @@ def soak(run, minutes, rng):
         if not samples and since() >= early:
             samples["early"] = (since(), client.memory())
         client.prompt(f"noir {len(rows)}")
-        fault = choose(rng, run.lab, run.standin, client)
+        fault = choose(rng, run.lab, run.standin, client, in_room)
         old, at = client.session(), time.monotonic()
         fault.begin()
         time.sleep(fault.lasts)
@@ -129,8 +141,9 @@ def tables(run, rows, samples, head):
     for at, held in samples.values():
         lines.append(f"| {at / 60:.1f} min | {held['used'] / MIB:.1f} | {held['rss'] / MIB:.1f} | {held['threads']} "
                      f"| {held['fds']} |")
-    lines += ["", f"{len(run.client.frames)} buffers; the longest gap was {max(gaps) * 1000:.0f} ms, "
-              f"{sum(gap > session.GAP for gap in gaps)} were over {session.GAP * 1000:.0f} ms."]
+    lines += ["", f"{len(run.client.all('decart-session-renewed'))} renewals; {len(run.client.frames)} buffers; the longest "
+              f"gap was {max(gaps) * 1000:.0f} ms, {sum(gap > session.GAP for gap in gaps)} were over "
+              f"{session.GAP * 1000:.0f} ms."]
     return "\n".join(lines) + "\n"
 
 
@@ -138,13 +151,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
+    parser.add_argument("--room", action="store_true", help="run in a LiveKit room, with faults that are resumed")
     parser.add_argument("--table", help="also write the tables to this file")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if (why := netlab.available()):
         sys.exit(f"soak: {why}")
     netlab.sweep()
-    head = f"`scripts/soak --minutes {options.minutes:g} --seed {options.seed}`, {time.strftime('%Y-%m-%d')}."
+    room = " --room" if options.room else ""
+    head = f"`scripts/soak --minutes {options.minutes:g} --seed {options.seed}{room}`, {time.strftime('%Y-%m-%d')}."
     print(head, flush=True)
     folder = tempfile.mkdtemp(prefix="decart-soak-")
     run = None
@@ -153,7 +168,7 @@ def main():
             sys.exit(f"soak: the plugin: {why}")
         run = session.Row("soak", folder, folder)
         try:
-            rows, samples = soak(run, options.minutes, random.Random(options.seed))
+            rows, samples = soak(run, options.minutes, random.Random(options.seed), options.room)
             judge(run, samples)
             text = tables(run, rows, samples, head)
             print("\n" + text)

@@ -3,7 +3,7 @@
 
 live.py, live.c and live.swift get the same commands. Their reports on recordings are compared with the files and
 with a copy of all frames that they displayed. rtsp.py serves two viewers; faults.py, record.sh, outputs.sh,
-two-sessions.sh and watch.sh run as they are.
+two-sessions.sh, standby.sh, rtsp-through.sh and watch.sh run as they are.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
@@ -105,6 +105,9 @@ def decode(path, form="RGB"):
     """Returns all frames of a file."""
     expect(os.path.exists(path), f"there is no {os.path.basename(path)}")
     parse = "pngdec" if path.endswith(".png") else "matroskademux ! vp8dec"
+    if path.endswith(".mp4"):
+        decoder = next(each for each in ("avdec_h264", "openh264dec") if Gst.ElementFactory.find(each))
+        parse = f"qtdemux ! h264parse ! {decoder}"
     pipeline = Gst.parse_launch(f"filesrc name=file ! {parse} ! videoconvert ! video/x-raw,format={form}"
                                 " ! appsink name=out sync=false max-buffers=4")
     pipeline.get_by_name("file").set_property("location", path)
@@ -508,6 +511,29 @@ def check_watch(name):
     report(name)
 
 
+def check_through(name):
+    if not Gst.ElementFactory.find("x264enc"):
+        print(f"skip examples: {name}: no x264enc", flush=True)
+        return
+    out = run_script("rtsp-through.sh")
+    expect("60 frames came through" in out, out[-300:])
+    for number in (0, 1):
+        frames = len(decode(demo(f"through-0{number}.mp4")))
+        expect(frames >= 20, f"through-0{number}.mp4 has {frames} frames")
+    report(name)
+
+
+def check_standby(name):
+    out = run_script("standby.sh")
+    rows = re.findall(r"^ *(\d+) +(yes|no) +\w+ +(\d+) +(\d+) +(\d+)$", out, re.MULTILINE)
+    expect([standby for _, standby, *_ in rows] == 3 * ["yes"] + 4 * ["no"] + 6 * ["yes"] + 3 * ["no"], out[-1500:])
+    counts = [(int(sent), int(billed)) for _, _, sent, _, billed in rows]
+    # The last tick of a generation comes up to a second after its last frame.
+    expect(set(counts[:3]) == {(0, 0)} and len(set(counts[8:13])) == 1, f"frames or seconds in standby: {out[-1500:]}")
+    expect(counts[-1][0] > counts[12][0] > 0 and counts[-1][1] >= 4, f"no frames, or no bill: {out[-1500:]}")
+    report(name)
+
+
 def main():
     work = tempfile.TemporaryDirectory()
     os.environ.pop("DECART_API_KEY", None)
@@ -544,6 +570,8 @@ def main():
     check("outputs.sh: the recording and the picture of one session are transformed", check_outputs)
     check("two-sessions.sh: one capture has two looks side by side", check_two_sessions)
     check("watch.sh: a viewer of a session receives its frames", check_watch)
+    check("standby.sh: standby costs nothing", check_standby)
+    check("rtsp-through.sh: H.264 of a camera comes through and is recorded", check_through)
     work.cleanup()
     sys.exit(failed)
 

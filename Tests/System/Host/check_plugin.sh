@@ -37,7 +37,7 @@ dynamic=$(readelf -dW "$plugin")
 needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
 allowed='libgst[a-z]+-1\.0|libg(lib|object|io|module)-2\.0|libnice|libssl|libcrypto|libsrtp2'
 allowed="^($allowed|libstdc\\+\\+|libm|libc|libgcc_s|libpthread|libdl|librt|ld-linux-[a-z0-9_-]+)\\.so[.0-9]*\$"
-check "needs only what packages.txt installs" "$(grep -vE "$allowed" <<<"$needed" || true)"
+check "needs only what debian/control installs" "$(grep -vE "$allowed" <<<"$needed" || true)"
 check "brings its own Swift" "$(grep -E 'swift|Foundation|dispatch|BlocksRuntime' <<<"$needed" || true)"
 # shellcheck disable=SC2016 # the linker's $ORIGIN
 check "has no search path but its own folder" \
@@ -86,7 +86,11 @@ check "leaks no GStreamer object" \
 
 mkdir -p "$work/plugins"
 ln -s "$plugin" "$work/plugins/libgstdecart.so"
-GST_PLUGIN_SYSTEM_PATH_1_0="$(pkg-config --variable=pluginsdir gstreamer-1.0):$work/plugins"
+system=$(pkg-config --variable=pluginsdir gstreamer-1.0)
+# The order of pipelines/env.sh, which explains it.
+mkdir -p "$work/plugins-bad"
+ln -s "$system/libgstgeometrictransform.so" "$work/plugins-bad"
+GST_PLUGIN_SYSTEM_PATH_1_0="$work/plugins-bad:$work/plugins:$system"
 export GST_PLUGIN_SYSTEM_PATH_1_0
 
 inspect() { timeout 60 env G_DEBUG=fatal-criticals gst-inspect-1.0 --no-colors "$@" 2>"$work/err"; }
@@ -101,12 +105,33 @@ check "inspecting it writes nothing to stderr" "$(cat "$work/err")"
 check "is not on the black list" "$(timeout 60 gst-inspect-1.0 -b 2>/dev/null | grep -i decart || true)"
 licence=$(sed -n 's/^ *License *//p' <<<"$description")
 check "states its licence" "$([ "$licence" = "Apache 2.0" ] || echo "${licence:-none}")"
-for field in Version 'Source module' 'Binary package' 'Origin URL'; do
+for field in Version 'Source module' 'Source release date' 'Binary package' 'Origin URL'; do
     check "states its $field" "$(grep -qE "^ *$field +[^ ]" <<<"$description" || echo missing)"
 done
 # The project has no public address yet: any URL here would belong to another project.
 check "states no origin of another project" "$(grep -E '^ *Origin URL .*://' <<<"$description" || true)"
+# A plain `swift build` does not know the commit.
+named="gst-decart $(sed -n 's/^ *Version *//p' <<<"$description"), (commit [0-9a-f]{12}(\\+changes)?|development build)\$"
+check "names its commit" "$(grep -qE "^ *Binary package +$named" <<<"$description" || echo "not: $named")"
+standin="$release_folder/decart-standin"
+check "decart-standin names its commit" \
+    "$("$standin" --version | grep -qE "^decart-standin ${named#gst-decart }" || "$standin" --version)"
+check "decart-standin brings its own Swift" "$(readelf -dW "$standin" | grep -E 'NEEDED.*(swift|Foundation|dispatch)' || true)"
 check "lists the models" "$(inspect decarttransform | grep -E '^  model ' | grep -q 'lucy-2.6.*lucy-vton-3.6' || echo missing)"
+# In GStreamer's own folder, chance would decide which plugin's `mirror` an application gets.
+mkdir "$work/core"
+ln -s "$system/libgstcoreelements.so" "$system/libgstgeometrictransform.so" "$plugin" "$work/core"
+names=$(GST_PLUGIN_SYSTEM_PATH_1_0="$work/core" GST_REGISTRY_1_0="$work/core.registry" inspect decart |
+    sed -n 's/^  \([a-z]*\): .*/\1/p' | tr '\n' ' ')
+check "leaves out the name mirror beside GStreamer's core elements" \
+    "$([ "$names" = "decartmirror decartsrc decarttransform " ] || echo "it registers: $names")"
+# shellcheck disable=SC2016 # expanded by the inner shell
+seen=$(GST_PLUGIN_SYSTEM_PATH_1_0="$work/core" GST_REGISTRY_1_0="$work/env.registry" bash -c \
+    'source "$1/pipelines/env.sh"; gst-inspect-1.0 --no-colors mirror' bash "$repo" | sed -n 's/^ *Filename *//p')
+check "env.sh prefers the build to an installed package and to plugins-bad" \
+    "$([ "$seen" = "$plugin_folder/libgstdecart.so" ] || echo "${seen:-none}")"
+# It wrote a link to the other plugin of that path.
+(unset GST_PLUGIN_SYSTEM_PATH_1_0; source "$repo/pipelines/env.sh")
 elements=$(sed -n 's/^  \([a-z0-9]*\): .*/\1/p' <<<"$description")
 
 for element in $elements; do

@@ -55,6 +55,8 @@ class Canary:
         forms.update(raw[at:at + 6].hex(" ").encode() for at in range(len(raw) - 5))
         # Room tokens of the stand-in are JSON Web Tokens, which all begin like this.
         forms.update((b"eyJhbGciOi", b"eyJhbGciOi".hex(" ").encode()))
+        # An SDP or a part of one would show the ICE password.
+        forms.add(b"ice-pwd:")
         self.pattern = re.compile(b"|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
 
     def find(self, content):
@@ -306,6 +308,34 @@ def scenarios(folder):
     judge("in clear to another host", run, canary, wants_error=True)
 
 
+def behind_a_proxy(folder):
+    """The password of the HTTP proxy. gst-launch-1.0 would show it, so a program sets the property."""
+    canary = Canary()
+    refusing = Server("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+    place = os.path.join(folder, "proxy")
+    os.makedirs(os.path.join(place, "dots"))
+    environment = dict(
+        os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
+        GST_REGISTRY_1_0=os.path.join(folder, "registry"), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
+        GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
+        PROBE_PROXY=f"http://me:{urllib.parse.quote(canary.key, safe='')}@127.0.0.1:{refusing.port}")
+    probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy_probe.py")
+    with open(os.path.join(place, "output.log"), "wb") as output:
+        done = subprocess.run(["/usr/bin/python3", probe], env=environment, stdout=output, stderr=subprocess.STDOUT,
+                              timeout=60, check=False)
+    refusing.close()
+    report("behind a proxy: the session fails because of it", "" if done.returncode == 0 else f"status {done.returncode}")
+    sent = base64.b64encode(f"me:{canary.key}".encode())
+    report("behind a proxy: the password did go to the proxy", "" if sent in refusing.received else "it was not sent")
+    files = [os.path.join(at, name) for at, _, names in os.walk(place) for name in names]
+    found = [f"{os.path.relpath(path, place)}: {where}" for path in files
+             if (where := search(path, canary)) or contains(path, sent) and (where := "the authorization")]
+    report("behind a proxy: the password is nowhere", "; ".join(found))
+    shown = [path for path in files if contains(path, b"redacted@127.0.0.1")]
+    report("behind a proxy: there was something to search",
+           "" if any(path.endswith(".dot") for path in files) and shown else f"{len(files)} files")
+
+
 def watched(folder):
     """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
     standin, port = start_standin(folder)
@@ -358,6 +388,7 @@ def main():
             sys.exit(1)
         scenarios(folder)
         watched(folder)
+        behind_a_proxy(folder)
     finally:
         # Kept on request only: it contains gigabytes of logs and a key.
         if os.environ.get("DECART_KEEP"):

@@ -1,4 +1,4 @@
-"""Builds GStreamer's search path with the plugin, in users' order: our folder is last (plugins-bad has a `mirror`)."""
+"""Builds GStreamer's search path with the plugin, in the order of pipelines/env.sh, which explains it."""
 
 import os
 import subprocess
@@ -6,10 +6,12 @@ import subprocess
 
 def system_path(plugin, folder):
     """Returns a value for GST_PLUGIN_SYSTEM_PATH_1_0. A folder below `folder` then contains only the plugin."""
-    plugins = os.path.join(folder, "plugins")
-    if not os.path.isdir(plugins):
-        os.makedirs(plugins)
-        os.symlink(plugin, os.path.join(plugins, "libgstdecart.so"))
     system = subprocess.run(["pkg-config", "--variable=pluginsdir", "gstreamer-1.0"], capture_output=True, text=True,
                             check=True).stdout.strip()
-    return f"{system}:{plugins}"
+    folders = []
+    for name, file in (("plugins-bad", os.path.join(system, "libgstgeometrictransform.so")), ("plugins", plugin)):
+        folders.append(os.path.join(folder, name))
+        if not os.path.isdir(folders[-1]):
+            os.makedirs(folders[-1])
+            os.symlink(file, os.path.join(folders[-1], os.path.basename(file)))
+    return ":".join([*folders, system])

@@ -12,6 +12,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "Host"))
+from plugin_path import system_path  # noqa: E402
+
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", "..", ".build", "release"))
 ADDRESS, PORT = "10.111.0.1", 9001
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
@@ -20,6 +23,18 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 def both_streams(log):
     """Returns True if both simulcast layers arrived; the SDK sends two at 640 x 352."""
     return "stream h of a simulcast" in log and "stream q of a simulcast" in log
+
+
+def resumed(report, count):
+    """Returns True if the SDK resumed this often, and joined and published only once."""
+    log = report["log"]
+    return (report.get("reconnected") and log.count("room: resumes at") == count and log.count("room: joined") == 1
+            and report["tracks"] == 1)
+
+
+def all_metadata(report):
+    """Returns True if each frame came back with the time and number of the frame from which it was made."""
+    return report.get("with_metadata") == report["frames"] and "wrong_metadata" not in report
 
 
 # Forces /rtc with two connections: the SDK first tries /rtc/v1, one connection for both directions.
@@ -41,15 +56,36 @@ CHECKS = [
      lambda report: "disconnected" in report and "reconnecting" not in report),
     ("leave with action RECONNECT", ["--fault", "room_leave_reconnect:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
+    # The stand-in closes behind this message, upon which the SDK sometimes joins again.
     ("leave with action RESUME", [*TWO, "--fault", "room_leave_resume:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
+    ("resume", [*TWO, "--fault", "room_cut:at=2"], ["--frames", "120"], True, lambda report: resumed(report, 1)),
+    ("resume of one connection", ["--fault", "room_cut:at=2"], ["--frames", "120"], True,
+     lambda report: resumed(report, 1)),
+    ("three resumes with H.264 and audio", [*TWO, "--fault", "room_cut:at=2,n=3,interval=4"],
+     ["--frames", "240", "--codec", "h264", "--tone", "440"], True,
+     lambda report: resumed(report, 3) and report.get("tone_received")),
+    ("resume refused", [*TWO, "--fault", "room_cut:at=2", "--fault", "room_resume_refused"], ["--frames", "120"], True,
+     lambda report: report.get("reconnected") and "cannot resume" in report["log"] and report["log"].count("room: joined") == 2),
     ("room restarted", ["--fault", "room_restart:at=1"], ["--frames", "120"], True,
      lambda report: report.get("reconnected")),
     ("two viewers", [], ["--frames", "40", "--viewers", "2"], True,
      lambda report: [each["frames"] >= 40 and each["is_grey"] for each in report["viewers"]] == [True, True]),
+    ("the SDK mutes its track", [], ["--frames", "40", "--mute"], True,
+     lambda report: report["mutes"] == [True, False] and report["generations_ended"] == 1
+     and report["frames_after_mute"] > 20),
+    ("frame metadata with VP8", TWO, ["--metadata"], True, all_metadata),
+    ("frame metadata with VP9 by one connection", [], ["--metadata", "--codec", "vp9"], True, all_metadata),
+    ("frame metadata with H.264", TWO, ["--metadata", "--codec", "h264", "--viewers", "1"], True,
+     lambda report: all_metadata(report) and report["viewers"][0]["with_metadata"] == report["viewers"][0]["frames"]),
+    ("frame metadata that the room does not carry", ["--no-packet-trailers"], ["--metadata", "--codec", "vp9"], True,
+     lambda report: "with_metadata" not in report),
     ("token refused", ["--fault", "room_token_refused"], [], False, None),
     ("direct connections only", ["--transport", "webrtc"], [], False, None),
 ]
+
+
+OUR_MUTE = "our standby, seen by a viewer"
 
 
 def enter_namespace():
@@ -97,6 +133,41 @@ def check(standin_options, peer_options, is_good, condition):
         log.close()
 
 
+def check_our_mute():
+    """The SDK, as a viewer, must see that our element mutes its track in standby. Returns the reason of the failure."""
+    element = os.path.join(HERE, "standby_element.py")
+    standin = subprocess.Popen(
+        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), "--quiet"],
+        stdout=subprocess.PIPE, text=True)
+    publisher = viewer = None
+    folder = tempfile.TemporaryDirectory()
+    try:
+        standin.stdout.readline()
+        environment = {**os.environ, "GST_REGISTRY_1_0": os.path.join(folder.name, "registry"),
+                       "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"), folder.name)}
+        publisher = subprocess.Popen(["/usr/bin/python3", element, f"ws://{ADDRESS}:{PORT}"], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True, env=environment)
+        token = publisher.stdout.readline().strip()
+        viewer = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "livekit_peer.py"), f"ws://{ADDRESS}:{PORT}", "--watch", token],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if viewer.stdout.readline().strip() != "watching":
+            return "the viewer cannot join"
+        out, _ = publisher.communicate("begin\n", timeout=30)
+        report = json.loads(viewer.communicate(timeout=30)[0])
+        if report != {"at_first": [False], "changes": [True, False, True, False]} or out.strip() != "good":
+            return f"the viewer saw {report}; the element: {out.strip()}"
+        return None
+    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        for process in (viewer, publisher, standin):
+            if process and process.poll() is None:
+                process.kill()
+                process.wait()
+        folder.cleanup()
+
+
 def main():
     try:
         import livekit.rtc  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
@@ -115,6 +186,10 @@ def main():
         problem = check(standin_options, peer_options, is_good, condition)
         failures += problem is not None
         print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
+    if len(sys.argv) < 2 or sys.argv[1] in OUR_MUTE:
+        problem = check_our_mute()
+        failures += problem is not None
+        print(f"not ok {OUR_MUTE}: {problem}" if problem else f"ok {OUR_MUTE}", flush=True)
     return 1 if failures else 0
 
 

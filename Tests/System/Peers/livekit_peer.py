@@ -6,12 +6,14 @@ the participant `inference-server-...`.
 
 libwebrtc ignores the loopback interface: the stand-in needs another address of this machine.
 
-Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|h264] [--simulcast] [--prompt TEXT]
+Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|vp9|h264] [--simulcast] [--metadata] [--prompt TEXT]
+       livekit_peer.py ws://ADDRESS:PORT --watch TOKEN
 Prints one JSON line; exits with 0 if enough frames arrived and the last one is transformed.
 """
 
 import argparse
 import asyncio
+import base64
 import json
 import sys
 import time
@@ -29,11 +31,15 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("--frames", type=int, default=60)
-    parser.add_argument("--codec", choices=["vp8", "h264"], default="vp8")
+    parser.add_argument("--codec", choices=["vp8", "vp9", "h264"], default="vp8")
+    parser.add_argument("--metadata", action="store_true", help="append a time and a frame number to each frame")
     parser.add_argument("--simulcast", action="store_true")
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
     parser.add_argument("--prompt", default="Noir film")
     parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
+    parser.add_argument("--mute", action="store_true", help="mute the video for 4 s before it leaves, as a viewer sees")
+    parser.add_argument("--watch", metavar="TOKEN", help="only watch the session with this subscribe token, for 12 s, and "
+                        "report when its video is muted")
     parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the frames were counted")
     parser.add_argument("--limit", type=float, default=60, help="maximum duration in seconds")
     return parser.parse_args()
@@ -61,16 +67,21 @@ class Session:
                 self.acknowledged.set_result(message["success"])
 
 
-async def publish(source, until):
-    """Captures blue frames with a moving white bar, 20 a second."""
+async def publish(source, until, sent=None):
+    """Captures blue frames with a moving white bar, 20 a second. `sent` gets the time of each frame's number."""
     number = 0
     while not until.is_set():
         pixels = numpy.empty((HEIGHT, WIDTH, 4), numpy.uint8)
         pixels[...] = (*BLUE, 255)
         left = number * 8 % (WIDTH - 32)
         pixels[HEIGHT - 32:, left:left + 32] = 255
-        source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, pixels.tobytes()))
         number += 1
+        metadata = None
+        if sent is not None:
+            sent[number] = time.time_ns() // 1000
+            metadata = rtc.FrameMetadata(user_timestamp=sent[number], frame_id=number)
+        frame = rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, pixels.tobytes())
+        source.capture_frame(frame, metadata=metadata)
         await asyncio.sleep(0.05)
 
 
@@ -107,16 +118,57 @@ def watch_stream(options, room_name):
         return json.load(answer)
 
 
+def note_mutes(room, changes):
+    """Collects True for each muted video track of the client whose video is transformed, and False for an unmuted one."""
+    def note(participant, is_muted):
+        if participant.identity.startswith("client-"):
+            changes.append(is_muted)
+    room.on("track_muted", lambda participant, _: note(participant, True))
+    room.on("track_unmuted", lambda participant, _: note(participant, False))
+
+
+async def watch_mutes(options):
+    token = json.loads(base64.urlsafe_b64decode(options.watch + "=="))
+    info = await asyncio.to_thread(watch_stream, options, token["room_name"])
+    room, changes = rtc.Room(), []
+    note_mutes(room, changes)
+    await room.connect(info["livekit_url"], info["token"])
+    seen = [track.muted for participant in room.remote_participants.values() if participant.identity.startswith("client-")
+            for track in participant.track_publications.values()]
+    print("watching", flush=True)
+    await asyncio.sleep(12)
+    await room.disconnect()
+    return {"at_first": seen, "changes": changes}
+
+
+async def watch_muted(options, room_name, track):
+    """Mutes the track and unmutes it while a viewer looks. Returns what the viewer saw."""
+    info = await asyncio.to_thread(watch_stream, options, room_name)
+    room, changes = rtc.Room(), []
+    note_mutes(room, changes)
+    await room.connect(info["livekit_url"], info["token"])
+    await asyncio.sleep(1)
+    track.mute()
+    await asyncio.sleep(4)
+    track.unmute()
+    await asyncio.sleep(1)
+    await room.disconnect()
+    return changes
+
+
 async def watch(options, room_name, report):
     """Joins as a viewer, counts frames and reports whether they are grey."""
     room_info = await asyncio.to_thread(watch_stream, options, room_name)
     room = rtc.Room()
     done = asyncio.Event()
     frames = []
+    metadata = []
 
     async def count(track):
         async for event in rtc.VideoStream(track):
             frames.append(mean_colour(event.frame))
+            if event.metadata is not None:
+                metadata.append(event.metadata)
             if len(frames) >= options.frames:
                 done.set()
                 return
@@ -128,14 +180,16 @@ async def watch(options, room_name, report):
         await asyncio.wait_for(done.wait(), options.limit)
     finally:
         colour = frames[-1] if frames else BLUE
-        report["viewers"].append({"frames": len(frames), "is_grey": max(colour) - min(colour) < 12})
+        report["viewers"].append({"frames": len(frames), "with_metadata": len(metadata),
+                                  "is_grey": max(colour) - min(colour) < 12})
         for task in tasks:
             task.cancel()
         await room.disconnect()
 
 
 async def run(options):
-    report = {"frames": 0}
+    # Tracks of the inference server: a resume keeps them.
+    report = {"frames": 0, "tracks": 0}
     room = rtc.Room()
     done = asyncio.Event()
     tasks = []
@@ -152,9 +206,16 @@ async def run(options):
             if all(value and abs(value - options.tone) < 30 for value in pitches[-5:]) and len(pitches) > 5:
                 tone_received.set()
 
+    sent = {} if options.metadata else None
+
     async def count(track):
         async for event in rtc.VideoStream(track):
             report["frames"] += 1
+            if event.metadata is not None and sent is not None:
+                report["with_metadata"] = report.get("with_metadata", 0) + 1
+                # The service returns time and number of the frame from which it made this one.
+                if sent.get(event.metadata.frame_id) != event.metadata.user_timestamp:
+                    report["wrong_metadata"] = report.get("wrong_metadata", 0) + 1
             if report["frames"] == 1:
                 report["first_frame_s"] = round(time.monotonic() - started, 2)
             report["colour"] = mean_colour(event.frame)
@@ -166,6 +227,7 @@ async def run(options):
     def subscribed(track, publication, participant):
         report["from"] = participant.identity
         is_audio = track.kind == rtc.TrackKind.KIND_AUDIO
+        report["tracks"] += not is_audio
         tasks.append(asyncio.ensure_future(measure_pitch(track) if is_audio else count(track)))
 
     @room.on("disconnected")
@@ -192,12 +254,14 @@ async def run(options):
         report["connected_s"] = round(time.monotonic() - started, 2)
         source = rtc.VideoSource(WIDTH, HEIGHT)
         track = rtc.LocalVideoTrack.create_video_track("camera", source)
-        codec = rtc.VideoCodec.H264 if options.codec == "h264" else rtc.VideoCodec.VP8
+        codec = getattr(rtc.VideoCodec, options.codec.upper())
+        features = [rtc.FrameMetadataFeature.FMF_USER_TIMESTAMP, rtc.FrameMetadataFeature.FMF_FRAME_ID]
         await room.local_participant.publish_track(
             track, rtc.TrackPublishOptions(
-                source=rtc.TrackSource.SOURCE_CAMERA, simulcast=options.simulcast, video_codec=codec))
+                source=rtc.TrackSource.SOURCE_CAMERA, simulcast=options.simulcast, video_codec=codec,
+                frame_metadata_features=features if options.metadata else []))
         report["published_s"] = round(time.monotonic() - started, 2)
-        tasks.append(asyncio.ensure_future(publish(source, asyncio.Event())))
+        tasks.append(asyncio.ensure_future(publish(source, asyncio.Event(), sent)))
         if options.tone:
             voice = rtc.AudioSource(48000, 1)
             await room.local_participant.publish_track(
@@ -212,9 +276,17 @@ async def run(options):
             if options.viewers:
                 report["viewers"] = []
                 await asyncio.gather(*(watch(options, info["room_name"], report) for _ in range(options.viewers)))
+            if options.mute:
+                ended = session.seen.count("generation_ended")
+                report["mutes"] = await watch_muted(options, info["room_name"], track)
+                report["generations_ended"] = session.seen.count("generation_ended") - ended
+                before = report["frames"]
+                await asyncio.sleep(2)
+                report["frames_after_mute"] = report["frames"] - before
             await asyncio.sleep(options.stay)
         except asyncio.TimeoutError:
             report["error"] = "too few frames, or no audio"
+        report["captured"] = len(sent or {})
         report["messages"] = sorted(set(session.seen))
         for task in tasks:
             task.cancel()
@@ -224,6 +296,9 @@ async def run(options):
 
 def main():
     options = parse_arguments()
+    if options.watch:
+        print(json.dumps(asyncio.run(watch_mutes(options))))
+        return 0
     try:
         report = asyncio.run(asyncio.wait_for(run(options), options.limit + 40))
     except (Exception, asyncio.TimeoutError) as error:  # pylint: disable=broad-except

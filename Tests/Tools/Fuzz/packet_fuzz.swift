@@ -1,5 +1,5 @@
 // libFuzzer entry point for packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions,
-// and frame headers. The first byte selects the parser, so that one corpus serves all of them.
+// frame headers, and trailers of frames. The first byte selects the parser, so that one corpus serves all of them.
 import DecartProtocol
 import GStreamerKit
 import WebRTCTransport
@@ -39,19 +39,30 @@ private func compound(_ bytes: UnsafeRawBufferPointer, _ demuxer: BundleDemuxer)
     precondition((100_000...2_000_000).contains(controller.target.target))
 }
 
+private func trailer(_ bytes: UnsafeRawBufferPointer) {
+    guard let length = FrameTrailer.length(end: bytes.suffix(FrameTrailer.envelope), frameSize: bytes.count) else {
+        return
+    }
+    precondition(length >= FrameTrailer.envelope && length <= bytes.count)
+    let found = FrameTrailer(reading: bytes.suffix(length))
+    // What can be written reads as the same again.
+    if let again = found.bytes { precondition(FrameTrailer(reading: again) == found) }
+}
+
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     let all = UnsafeRawBufferPointer(start: data, count: count)
     guard let first = all.first else { return 0 }
     // A copy in a separate allocation, so that AddressSanitizer sees its end.
     [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
-        switch first % 5 {
+        switch first % 6 {
         case 0:
             var demuxer = BundleDemuxer()
             packet(bytes, &demuxer)
         case 1: compound(bytes, BundleDemuxer())
+        case 5: trailer(bytes)
         default:
-            let codec = VideoCodec.allCases[Int(first % 5) - 2]
+            let codec = VideoCodec.allCases[Int(first % 6) - 2]
             var gate = FrameGate(codec: codec)
             if gate.judge(bytes) == .pass {
                 precondition(codec.announcedSizes(in: bytes)?.allSatisfy(\.isAcceptable) == true)

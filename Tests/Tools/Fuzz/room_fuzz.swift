@@ -16,8 +16,19 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
         let beginnings = [
             [RoomEvent.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")],
         ]
+        // A connected stay that resumes: after its loss, and after the server's first message.
+        let connected: [RoomEvent] = [
+            .opened,
+            .message(.with { $0.join = .with { ($0.participant.sid, $0.subscriberPrimary) = ("PA_me", true) } }),
+            .message(.with { $0.trackPublished = .with { ($0.cid, $0.track.sid) = ("camera", "TR_in") } }),
+            .offerMade(sdp: "v=0"), .message(.with { $0.answer.sdp = "v=0" }), .peerConnected(.publisher),
+            .peerConnected(.subscriber),
+        ]
+        let resuming = connected + [.pathLost(.publisher), .opened]
+        let stays = [resuming, resuming + [.message(.with { $0.reconnect = .init() }), .offerMade(sdp: "v=0")]]
         let single = beginnings.map { [RoomEvent.open, .offerMade(sdp: "v=0")] + $0 }
-        for (mode, events) in beginnings.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
+        let dual = beginnings + stays
+        for (mode, events) in dual.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
             var machine = RoomMachine(
                 configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: "vp8"),
                 token: Secret("t"), mode: mode)

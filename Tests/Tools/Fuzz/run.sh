@@ -50,6 +50,15 @@ target() {
 }
 sources() { find "$root/Sources/$1" -name '*.swift'; }
 
+# swift-log is a separate package.
+if wanted sdp room packet http; then
+    logging=$root/.build/checkouts/swift-log/Sources/Logging
+    [ -d "$logging" ] || swift package --package-path "$root" resolve
+    # shellcheck disable=SC2046
+    swiftc -O -swift-version 5 -package-name swift_log -parse-as-library -sanitize=fuzzer,address \
+        -module-name Logging -wmo -emit-module -emit-module-path Logging.swiftmodule -emit-object \
+        -o Logging.o $(find "$logging" -name '*.swift')
+fi
 # The modules come in the order of their imports. No name in Sources contains a space.
 # shellcheck disable=SC2046
 module DecartProtocol $(sources DecartProtocol)
@@ -59,7 +68,7 @@ if wanted sdp room packet; then
     # shellcheck disable=SC2046
     for name in GStreamerKit ICE MediaSecurity WebRTCTransport; do module $name $(sources $name); done
 fi
-transport="GStreamerKit.o ICE.o MediaSecurity.o WebRTCTransport.o"
+transport="Logging.o GStreamerKit.o ICE.o MediaSecurity.o WebRTCTransport.o"
 # shellcheck disable=SC2046
 if wanted room http; then module DecartSession $(sources DecartSession); fi
 
@@ -81,7 +90,7 @@ if wanted room; then
     module LiveKitProtocol $(sources LiveKitProtocol)
     room=$root/Sources/LiveKitTransport
     module LiveKitTransport "$room/RoomMachine.swift" "$room/RoomConfiguration.swift" "$room/RoomEvent.swift" \
-        "$room/RoomPublisher.swift" "$room/RoomKeepalive.swift" "$room/RoomSubscriptions.swift" \
+        "$room/RoomPublisher.swift" "$room/RoomResume.swift" "$room/RoomKeepalive.swift" "$room/RoomSubscriptions.swift" \
         "$room/PeerConnectionMode.swift" "$room/CandidateText.swift"
     # shellcheck disable=SC2086
     target room SwiftProtobuf.o LiveKitProtocol.o LiveKitTransport.o DecartSession.o DecartProtocol.o $transport $libraries
@@ -101,14 +110,20 @@ if wanted http; then
         "$nio"/InternalCollectionsUtilities.build "$nio"/ContainersPreview.build -name '*.o' -print0 | xargs -0 ar qcs nio.a
     # shellcheck disable=SC2046,SC2086
     swiftc $flags -I "$nio/Modules" $maps -module-name Signalling -wmo -o http_fuzz "$root/Tests/Tools/Fuzz/http_fuzz.swift" \
-        $(sources Signalling) DecartSession.o DecartProtocol.o nio.a -lstdc++ -lz
+        $(sources Signalling) DecartSession.o DecartProtocol.o Logging.o nio.a -lstdc++ -lz
 fi
 
-# The seeds are a complete description, an almost empty one, one with simulcast, and a message of every type.
+# The seeds are a complete description, an almost empty one, one with simulcast, one of an ICE restart, and a message of
+# every type.
 printf 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96 97\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:SAMP\r\na=ice-pwd:0123456789abcdefghijklmn\r\na=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08\r\na=setup:active\r\na=mid:0\r\na=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\na=sendrecv\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n' >sdp/offer
 printf 'v=0\r\nm=video 9 X 1\r\n' >sdp/short
 sed 's/a=sendrecv/a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\na=rid:f send\r\na=rid:q send\r\na=simulcast:send f;~h,q;q recv x\r\na=sendonly/' \
     sdp/offer >sdp/simulcast
+{
+    sed 's/SAMP/NEXT/; s/0123456789/abcdefghij/' sdp/offer
+    printf 'a=candidate:1 1 UDP 2130706431 127.0.0.1 40000 typ host ufrag %s\r\n' NEXT SAMP
+    printf 'a=end-of-candidates\r\n'
+} >sdp/restart
 number=0
 grep -ohE '\{"type":[^#]*\}' "$root/Tests/DecartProtocolTests/ServerMessageTests.swift" | sort -u | while read -r message; do
     number=$((number + 1))

@@ -21,6 +21,14 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
         precondition(remote.kinds.indices.contains(video.mediaIndex))
         _ = HeaderExtensionWriter(ids: video.extensions, mid: video.mid)
     }
+    // The candidates of two sessions, as during an ICE restart.
+    var router = CandidateRouter()
+    for line in text.split(whereSeparator: \.isNewline) where line.contains("candidate:") {
+        let candidate = ICECandidate(candidate: String(line), sdpMid: nil, sdpMLineIndex: nil)
+        precondition((router.route(candidate, remotes: ["SAMP", nil]) ?? 0) < 2)
+    }
+    router.ended("SAMP")
+    precondition(router.takeEarly().count <= 128)
     if let sdp = try? SDPDescription(parsing: text) { _ = sdp.text(sessionID: 1, version: 1) }
     return 0
 }

@@ -67,6 +67,9 @@ def packets():
     yield b"\x03" + bytes.fromhex("82498342104ff01600") + bytes(8)
     yield b"\x03" + bytes.fromhex("86" "00" "4008") + bytes(8) + b"\xc1\x02\x02\xc1"
     yield b"\x04" + bytes.fromhex("000000016764002 8acd940780227e5c0440000030004000003 00f03c60c658".replace(" ", ""))
+    # Frames of the LiveKit SDK with time and number, and one with bytes of the application.
+    yield b"\x05" + bytes.fromhex("0000000161e0007e408e0328e89c10e128fef7fff99f1813b28ff9fdfbfffffff6ea4c4b5453")
+    yield b"\x05" + bytes.fromhex("00fcfcfefdfcf54c4b5453")
     yield b"\x04" + bytes.fromhex("0000016742c015d90141fb016a0c0c0d4a00000165888400")
 
 

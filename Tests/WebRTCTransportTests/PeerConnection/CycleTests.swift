@@ -41,6 +41,7 @@ extension Transport {
             let witness = try Element(factory: "fakesink")
             #expect(Footprint.now.objects["GstFakeSink"] == 1, "the tracer does not count")
             for _ in 0..<10 { try cycle() }
+            try restartInARow()
             let before = Footprint.now
             for _ in 10..<Self.cycles { try cycle() }
             var after = Footprint.now
@@ -56,6 +57,39 @@ extension Transport {
             // Only the witness and its pad are left: no object, event, buffer or caps of the peers.
             #expect(after.objects == ["GstFakeSink": 1, "GstPad": 1])
             #expect(witness.name.hasPrefix("fakesink"))
+        }
+
+        /// 20 ICE restarts of one connection: each leaves one ICE session, as before.
+        private func restartInARow() throws {
+            let (a, b) = (try TestPeer(), try TestPeer())
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            #expect(a.waitForConnected() && b.waitForConnected())
+            var before = Footprint()
+            for count in 1...22 {
+                let answer = try b.connection.createAnswer(to: a.connection.createOffer(restartsICE: true))
+                try a.connection.setAnswer(answer)
+                for peer in [a, b] { #expect(peer.seen.wait(.seconds(10)) { $0.restarts.count == count }) }
+                if count == 2 { before = settled(below: nil) }
+            }
+            let after = settled(below: before)
+            print("20 ICE restarts: before \(before.files) files, after \(after.files)")
+            #expect(after.files <= before.files && after.threads <= before.threads)
+            #expect(after.objects == before.objects)
+        }
+
+        /// The footprint once the session before a restart has been closed, which takes 2 s.
+        private func settled(below bound: Footprint?) -> Footprint {
+            var (last, lowest) = (Footprint.now, Footprint.now)
+            _ = settles(within: .seconds(4)) {
+                last = .now
+                if last.files < lowest.files { lowest = last }
+                return bound.map { last.files <= $0.files && last.threads <= $0.threads } ?? false
+            }
+            return lowest.files < last.files ? lowest : last
         }
 
         private func cycle() throws {

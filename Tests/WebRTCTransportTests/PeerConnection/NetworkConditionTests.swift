@@ -95,7 +95,7 @@ extension Transport {
             }
         }
 
-        /// The last DTLS flight arrives after ICE has failed, which takes 50 s: no keys are set and nothing is sent.
+        /// The last DTLS flight arrives after the path has failed, which takes 30 s: no keys are set and nothing is sent.
         @Test func aHandshakeThatEndsAfterTheFailure() throws {
             let path = try LossyPath(seed: 5)
             try withPair { a, b in
@@ -104,7 +104,7 @@ extension Transport {
                 #expect(a.waitForConnected(), "the server's handshake does not end")
                 #expect(b.seen.value.iceConnected != nil && b.seen.value.connected == nil)
                 path.setLoss(1)
-                try #require(b.seen.wait(.seconds(80)) { $0.failed != nil }, "the network path is not given up")
+                try #require(b.seen.wait(.seconds(45)) { $0.failed != nil }, "the network path is not given up")
                 path.releaseLastFlight()
                 #expect(b.seen.staysFalse(.seconds(1)) { $0.bitrateTargets > 0 || $0.connected != nil })
             }

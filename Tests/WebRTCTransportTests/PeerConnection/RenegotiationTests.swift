@@ -65,18 +65,12 @@ extension Transport {
             }
         }
 
-        @Test func anotherVideoOrTransportIsAnError() throws {
-            let changes = [
-                ("a=ice-ufrag:SAMP", "a=ice-ufrag:OTHR"),
-                ("m=video 9 UDP/TLS/RTP/SAVPF 96 97", "m=video 9 UDP/TLS/RTP/SAVPF 98"),
-            ]
-            for (old, new) in changes {
-                try withAnswerer { connection in
-                    _ = try answer(connection, withVideo)
-                    #expect(throws: PeerConnectionError.self) {
-                        try connection.createAnswer(to: withVideo.replacing(old, with: new))
-                    }
-                }
+        @Test func anotherVideoIsAnError() throws {
+            let changed = withVideo.replacing(
+                "m=video 9 UDP/TLS/RTP/SAVPF 96 97", with: "m=video 9 UDP/TLS/RTP/SAVPF 98")
+            try withAnswerer { connection in
+                _ = try answer(connection, withVideo)
+                #expect(throws: PeerConnectionError.self) { try connection.createAnswer(to: changed) }
             }
         }
 
@@ -202,7 +196,6 @@ extension Transport {
         /// A refused offer changes nothing.
         @Test func anOfferThatCannotBeTaken() throws {
             let bad = [
-                service("0", "sendrecv").replacing("a=ice-ufrag:SAMP", with: "a=ice-ufrag:OTHR"),
                 service("0", "sendrecv").replacing(
                     "m=video 9 UDP/TLS/RTP/SAVPF 96 97", with: "m=video 9 UDP/TLS/RTP/SAVPF"),
                 service("0", "sendrecv").replacing("m=video 9 ", with: "m=video 0 "), "",

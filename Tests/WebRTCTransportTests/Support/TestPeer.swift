@@ -49,9 +49,11 @@ final class TestPeer: @unchecked Sendable {
         var estimate: Int?
         var keyFramesSent = 0
         var keyFramesReceived = 0
-        var warnings: [String] = []
         var streams: [String] = []
         var bitrateTargets = 0
+        var disconnections = 0
+        var reconnections = 0
+        var restarts: [Bool] = []
     }
     let seen = Watched(Seen())
     let received = Watched(Heard())
@@ -84,12 +86,14 @@ final class TestPeer: @unchecked Sendable {
                 seen.candidates.append(nil)
                 candidate = .some(nil)
             case .iceConnected: seen.iceConnected = .now
+            case .disconnected: seen.disconnections += 1
+            case .reconnected: seen.reconnections += 1
+            case .iceRestarted(let succeeded): seen.restarts.append(succeeded)
             case .stateChanged(let state):
                 seen.state = state
                 if state == .connected { seen.connected = .now }
                 if case .failed(let error) = state { (seen.failed, seen.error) = (.now, error) }
             case .remoteBitrateEstimate(let bitrate): seen.estimate = bitrate
-            case .warning(let text): seen.warnings.append(text)
             case .streamArrived(let rid): seen.streams.append(rid)
             case .bitrateTarget: seen.bitrateTargets += 1
             }

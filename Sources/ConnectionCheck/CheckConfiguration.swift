@@ -1,0 +1,41 @@
+package import DecartProtocol
+package import ICE
+package import Signalling
+
+/// Everything that a check needs, validated.
+package struct CheckConfiguration: Sendable {
+    package static let defaultSTUNServer = "stun://stun.l.google.com:19302"
+
+    /// URL of the service without a key.
+    package var base: ServiceURL
+    package var model: DecartModel
+    /// nil: the key is not checked.
+    package var key: APIKey?
+    /// Authorities for the service.
+    package var trust = TLSTrust.system
+    /// Authorities for TURN servers: those of the system count too, as in the element.
+    package var serverTrust = TLSTrust.system
+    /// The way of TCP connections; its local address holds for STUN over UDP too.
+    package var route = NetworkRoute()
+    /// nil: none.
+    package var stun: ICEServer?
+    package var turn: [ICEServer] = []
+    /// True if rooms may be unencrypted on another machine.
+    package var isInsecure = false
+    /// Limit of each probe.
+    package var limit = Duration.seconds(3)
+    package var userAgent = "decart-check"
+
+    package init(base: ServiceURL, model: DecartModel) {
+        self.base = base
+        self.model = model
+    }
+}
+
+extension APIKey {
+    /// True for a short-lived client token: `ek_…`, or a JSON Web Token.
+    package var isClientToken: Bool {
+        let text = reveal()
+        return text.hasPrefix("ek_") || (text.hasPrefix("eyJ") && text.split(separator: ".").count == 3)
+    }
+}

@@ -1,0 +1,173 @@
+// A session with synthetic frames through the element decarttransform, which GStreamer loads as in any application.
+package import DecartProtocol
+import GStreamerKit
+
+package struct DeepSession: Sendable {
+    package struct Settings: Sendable {
+        package var baseURL: String
+        package var key: APIKey
+        package var model: String
+        package var insecure = false
+        package var caFile: String?
+        /// Empty: none.
+        package var stunServer = ""
+        package var turnServers: [String] = []
+        /// May contain a password.
+        package var httpProxy: String?
+        package var localAddress: String?
+        package var duration = Duration.seconds(12)
+
+        package init(baseURL: String, key: APIKey, model: String) {
+            self.baseURL = baseURL
+            self.key = key
+            self.model = model
+        }
+    }
+
+    /// The prompt of the session; the stand-in has an effect for it.
+    package static let prompt = "Lego World"
+    private static let interval = Duration.milliseconds(500)
+
+    private let settings: Settings
+
+    package init(_ settings: Settings) { self.settings = settings }
+
+    package struct Failure: Error, Sendable {
+        package let message: String
+    }
+
+    /// Runs the session; blocks until it ends. Throws if GStreamer lacks an element.
+    package func run() throws(Failure) -> SessionSummary {
+        GStreamerRuntime.initialise()
+        guard GStreamerRuntime.hasElement("decarttransform") else {
+            throw Failure(
+                message: "GStreamer finds no element decarttransform. Install the plugin, or name its folder in "
+                    + "GST_PLUGIN_PATH (pipelines/env.sh does so).")
+        }
+        let pipeline: Pipeline
+        do throws(GStreamerError) {
+            pipeline = try Pipeline(
+                description: "videotestsrc is-live=true pattern=ball ! video/x-raw,width=640,height=360,framerate=30/1 "
+                    + "! decarttransform name=session ! fakesink")
+        } catch {
+            throw Failure(message: "GStreamer cannot build the pipeline: \(error.message).")
+        }
+        guard let element = pipeline.child(named: "session") else {
+            throw Failure(message: "GStreamer cannot build the pipeline.")
+        }
+        set(element)
+        return observe(pipeline, element)
+    }
+
+    private func set(_ element: Element) {
+        // As values: gst_util_set_object_arg would interpret quotes and backslashes in texts.
+        element.set("base-url", GValueBox(settings.baseURL))
+        element.set("api-key", GValueBox(settings.key.reveal()))
+        element.set("model", GValueBox(settings.model))
+        element.set("insecure", GValueBox(settings.insecure))
+        if let caFile = settings.caFile { element.set("ca-file", GValueBox(caFile)) }
+        element.set("stun-server", GValueBox(settings.stunServer))
+        if !settings.turnServers.isEmpty { element.set("turn-servers", GValueBox(strings: settings.turnServers)) }
+        if let proxy = settings.httpProxy { element.set("http-proxy", GValueBox(proxy)) }
+        if let address = settings.localAddress { element.set("local-address", GValueBox(address)) }
+        element.set("prompt", GValueBox(Self.prompt))
+        // The report names the limit instead of waiting.
+        element.set("limit-wait", GValueBox(int: 0))
+    }
+
+    private func observe(_ pipeline: Pipeline, _ element: Element) -> SessionSummary {
+        var summary = SessionSummary()
+        var window = RateWindow()
+        let begun = ContinuousClock.now
+        var elapsed: Duration { begun.duration(to: .now) }
+        pipeline.setState(.playing)
+        defer { pipeline.setState(.null) }
+        let bus = pipeline.bus
+        var nextReading = Self.interval
+        while summary.error == nil, elapsed < settings.duration {
+            let wait = max(.zero, min(nextReading, settings.duration) - elapsed)
+            if let message = bus.next(timeout: wait) { summary.note(message, at: elapsed.milliseconds) }
+            guard elapsed >= nextReading else { continue }
+            nextReading += Self.interval
+            element.structure("stats").map { window.add(Reading($0), at: elapsed) }
+        }
+        summary.duration = elapsed.milliseconds
+        if let stats = element.structure("stats") { summary.note(stats, window) }
+        return summary
+    }
+}
+
+/// Counters at one moment.
+private struct Reading {
+    var frames: Int
+    var bytesSent: Int
+    var bytesReceived: Int
+
+    init(_ stats: Structure) {
+        frames = stats.int("frames-received") ?? 0
+        bytesSent = stats.int("bytes-sent") ?? 0
+        bytesReceived = stats.int("bytes-received") ?? 0
+    }
+}
+
+/// Rates since the first frame. A reconnect, which starts the byte counters over, starts the window over too.
+private struct RateWindow {
+    private var first: (time: Duration, reading: Reading)?
+    private var last: (time: Duration, reading: Reading)?
+
+    mutating func add(_ reading: Reading, at time: Duration) {
+        guard reading.frames > 0 else { return }
+        if let last, reading.bytesReceived < last.reading.bytesReceived { first = nil }
+        if first == nil { first = (time, reading) }
+        last = (time, reading)
+    }
+
+    func rate(_ path: KeyPath<Reading, Int>) -> Double? {
+        guard let first, let last else { return nil }
+        let milliseconds = (last.time - first.time).milliseconds
+        guard milliseconds >= 1000 else { return nil }
+        return Double(last.reading[keyPath: path] - first.reading[keyPath: path]) * 1000 / Double(milliseconds)
+    }
+}
+
+extension SessionSummary {
+    fileprivate mutating func note(_ message: GStreamerKit.Message, at time: Int) {
+        if let problem = message.problem {
+            let details = problem.details
+            messages.append(
+                Message(
+                    isError: message.kind == .error, time: time,
+                    code: details?.string("code") ?? "\(problem.domain) \(problem.code)",
+                    stage: details?.string("stage"), httpStatus: details?.int("http-status"),
+                    text: problem.text.printable(limit: 500)))
+        } else if message.kind == .element, let structure = message.structure, structure.name == "decart-state",
+            let state = structure.string("state"), state != states.last?.name
+        {
+            states.append(State(time: time, name: state))
+        }
+    }
+
+    fileprivate mutating func note(_ stats: Structure, _ window: RateWindow) {
+        func duration(_ field: String) -> Duration? {
+            stats.int(field).flatMap { $0 >= 0 ? .nanoseconds($0) : nil }
+        }
+        transport = stats.string("transport")
+        connectTime = duration("connect-time")
+        firstFrameTime = duration("time-to-first-frame")
+        framesSent = stats.int("frames-sent") ?? 0
+        framesReceived = stats.int("frames-received") ?? 0
+        framesPerSecond = window.rate(\.frames)
+        bitrateSent = window.rate(\.bytesSent).map { Int($0 * 8) }
+        bitrateReceived = window.rate(\.bytesReceived).map { Int($0 * 8) }
+        roundTripTime = duration("round-trip-time")
+        packetsLost = stats.int("packets-lost").flatMap { $0 >= 0 ? $0 : nil }
+        packetsReceived = stats.int("packets-received") ?? 0
+        if let width = stats.int("received-width"), let height = stats.int("received-height"), width > 0 {
+            receivedSize = "\(width) x \(height)"
+        }
+        let types = [stats.string("local-candidate-type"), stats.string("remote-candidate-type")].compactMap(\.self)
+        if types.count == 2 { candidateTypes = types.joined(separator: " and ") }
+        isRelayed = connectTime == nil ? nil : stats["relayed"]?.bool
+        retries = stats.int("retries") ?? 0
+    }
+}

@@ -1,0 +1,99 @@
+// The results for people and for programs.
+
+package struct CheckOutput: Sendable {
+    package var service: String
+    package var model: String
+    package var results: [ProbeResult]
+    /// nil without --deep and --report.
+    package var session: SessionSummary?
+
+    package init(service: String, model: String, results: [ProbeResult], session: SessionSummary? = nil) {
+        self.service = service
+        self.model = model
+        self.results = results
+        self.session = session
+    }
+
+    /// nil: everything that was tried is fine.
+    package var cause: Cause? { results.cause }
+
+    // MARK: Table
+
+    /// The table, in lines of at most `width` characters where words permit it.
+    package func table(width: Int = 110) -> String {
+        let rows = results.map { (Self.mark($0.outcome), $0.kind.title, Self.time($0.duration), $0) }
+        let indent = String(repeating: " ", count: 28)
+        var lines = ["decart-check \(service), model \(model)", ""]
+        for (mark, title, time, result) in rows {
+            let head = "  \(Self.padded(mark, 8))\(Self.padded(title, 8))\(Self.padded(time, 8, right: true))  "
+            // The first line names the service.
+            let target = [.stun, .turn].contains(result.kind) && !result.target.isEmpty ? "\(result.target): " : ""
+            let words = Self.wrapped(target + result.message, width: width - indent.count)
+            for (index, line) in words.enumerated() { lines.append((index == 0 ? head : indent) + line) }
+        }
+        if let session { lines += ["", "Session"] + session.lines.map { "  " + $0 } }
+        lines += ["", verdict]
+        return lines.joined(separator: "\n")
+    }
+
+    private var verdict: String {
+        guard let cause else {
+            return results.contains { $0.outcome == .ok } ? "Everything that was tried works." : "Nothing was tried."
+        }
+        return "The first failing cause is \(cause.name) (exit code \(cause.rawValue))."
+    }
+
+    private static func mark(_ outcome: ProbeResult.Outcome) -> String {
+        switch outcome {
+        case .ok: "ok"
+        case .failed: "FAILED"
+        case .notTried: "-"
+        }
+    }
+
+    private static func time(_ duration: Duration?) -> String { duration.map { "\($0.milliseconds) ms" } ?? "" }
+
+    private static func padded(_ text: String, _ width: Int, right: Bool = false) -> String {
+        let space = String(repeating: " ", count: max(0, width - text.count))
+        return right ? space + text : text + space
+    }
+
+    private static func wrapped(_ text: String, width: Int) -> [String] {
+        var lines: [String] = []
+        var line = ""
+        for word in text.split(separator: " ") {
+            if !line.isEmpty, line.count + 1 + word.count > width {
+                lines.append(line)
+                line = ""
+            }
+            line += (line.isEmpty ? "" : " ") + word
+        }
+        return lines + [line]
+    }
+
+    // MARK: JSON
+
+    package var json: JSONValue {
+        .fields([
+            "format": .integer(1), "service": .string(service), "model": .string(model),
+            "exit-code": .integer(Int(cause?.rawValue ?? 0)), "cause": cause.map { .string($0.name) } ?? .null,
+            "probes": .array(results.map(\.json)), "session": session?.json,
+        ])
+    }
+}
+
+extension ProbeResult {
+    package var json: JSONValue {
+        let outcome: JSONValue =
+            switch outcome {
+            case .ok: "ok"
+            case .failed: "failed"
+            case .notTried: "not-tried"
+            }
+        return .fields([
+            "probe": .string(kind.rawValue), "target": .string(target), "outcome": outcome,
+            "cause": failure.map { .string($0.name) },
+            "duration-ms": duration.map { .integer($0.milliseconds) }, "message": .string(message),
+        ])
+    }
+}

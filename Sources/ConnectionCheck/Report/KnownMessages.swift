@@ -1,0 +1,75 @@
+// The messages that DecartProtocol knows, as types and paths of fields. A test compares this table with what
+// DecartProtocol encodes.
+
+package enum KnownMessages {
+    /// Messages from the service: the fields of each type, without `type`. Nested fields have their path.
+    package static let fromService: [String: Set<String>] = [
+        "status": ["status"],
+        "queue_position": ["position", "queue_position", "queue_size"],
+        "ready": [],
+        "session_id": ["session_id", "sessionId", "server_ip", "server_port"],
+        "prompt_ack": ["prompt", "success", "error"],
+        "set_image_ack": ["success", "error"],
+        "offer": ["sdp"],
+        "answer": ["sdp"],
+        "ice-candidate": ["candidate", "candidate.candidate", "candidate.sdpMid", "candidate.sdpMLineIndex"],
+        "turn_config": ["urls", "urls[]", "username", "credential"],
+        "livekit_room_info": ["livekit_url", "token", "room_name", "session_id", "sessionId"],
+        "generation_started": [],
+        "generation_tick": ["seconds"],
+        "generation_ended": ["seconds", "reason"],
+        "error": ["error", "error.message", "message"],
+    ]
+
+    /// All names of types and fields in the protocol, and paths of fields.
+    static let names: Set<String> = {
+        var names: Set<String> = [
+            "prompt", "set_image", "livekit_join", "enhance_prompt", "image_data", "image_ref", "passthrough",
+            "initial_state", "client_capabilities", "api_key", "model", "livekit_early_room_info", "malformed",
+        ]
+        for (type, paths) in fromService {
+            names.insert(type)
+            names.formUnion(paths)
+            for path in paths { names.formUnion(path.split(separator: ".").map { String($0) }) }
+        }
+        return names
+    }()
+
+    /// Texts for people, whose words a report shows: a path is `type.field`.
+    static let shownTexts: Set<String> = [
+        "status.status", "generation_ended.reason", "prompt_ack.error", "set_image_ack.error", "error.error",
+        "error.error.message", "error.message",
+    ]
+}
+
+/// The messages of decart-standin in a session of `--report`, with which the service is compared. The system test of
+/// the report compares this table with the stand-in.
+package struct StandInBaseline: Sendable {
+    package var fields: [String: Set<String>]
+    /// The first message of each type, in order.
+    package var order: [String]
+
+    package static func of(transport: String?) -> StandInBaseline { transport == "webrtc" ? direct : room }
+
+    static let room = StandInBaseline(
+        fields: [
+            "livekit_room_info": ["livekit_url", "token", "room_name", "session_id"],
+            "prompt_ack": ["prompt", "success", "error"], "generation_started": [], "generation_tick": ["seconds"],
+        ],
+        order: [
+            "received livekit_room_info", "received prompt_ack", "received generation_started",
+            "received generation_tick",
+        ])
+
+    /// The error answers `livekit_join`, with which the element finds out that the service has no rooms.
+    static let direct = StandInBaseline(
+        fields: [
+            "status": ["status"], "session_id": ["session_id", "server_ip", "server_port"], "error": ["error"],
+            "prompt_ack": ["prompt", "success", "error"], "answer": ["sdp"], "generation_started": [],
+            "generation_tick": ["seconds"],
+        ],
+        order: [
+            "received status", "received session_id", "received error", "received prompt_ack", "received answer",
+            "received generation_started", "received generation_tick",
+        ])
+}

@@ -1,0 +1,91 @@
+// Counters over the life of an element, whose media paths come and go.
+import Synchronization
+import WebRTCTransport
+
+/// Counters of one media path.
+struct PathCounters: Sendable {
+    var packetsSent: UInt64 = 0
+    var bytesSent: UInt64 = 0
+    var packetsReceived: UInt64 = 0
+    var bytesReceived: UInt64 = 0
+    var packetsRefused: UInt64 = 0
+    var nacksSent: UInt64 = 0
+    var nacksReceived: UInt64 = 0
+    var plisSent: UInt64 = 0
+    var plisReceived: UInt64 = 0
+    var iceRestarts: UInt64 = 0
+    var encoding = CodingTime()
+    var decoding = CodingTime()
+
+    init() {}
+
+    /// - Parameter connections: the first one sends; all receive.
+    init(_ connections: [PeerConnectionStatistics], _ codecs: CodecStatistics) {
+        for (index, connection) in connections.enumerated() {
+            if index == 0 {
+                (packetsSent, bytesSent) = (connection.packetsSent, connection.bytesSent)
+                (nacksReceived, plisReceived) = (connection.nacksReceived, connection.plisReceived)
+            }
+            packetsReceived &+= connection.packetsReceived
+            bytesReceived &+= connection.bytesReceived
+            packetsRefused &+= connection.packetsRefused
+            nacksSent &+= connection.nacksSent
+            plisSent &+= connection.plisSent
+            iceRestarts &+= UInt64(clamping: connection.iceRestarts)
+        }
+        (encoding, decoding) = (codecs.encoding, codecs.decoding)
+    }
+
+    private static let fields: [any WritableKeyPath<PathCounters, UInt64> & Sendable] = [
+        \.packetsSent, \.bytesSent, \.packetsReceived, \.bytesReceived, \.packetsRefused, \.nacksSent,
+        \.nacksReceived, \.plisSent, \.plisReceived, \.iceRestarts, \.encoding.frames, \.decoding.frames,
+    ]
+    private static let times: [any WritableKeyPath<PathCounters, Duration> & Sendable] = [
+        \.encoding.total, \.decoding.total,
+    ]
+
+    static func + (left: PathCounters, right: PathCounters) -> PathCounters {
+        var sum = left
+        for field in fields { sum[keyPath: field] &+= right[keyPath: field] }
+        for time in times { sum[keyPath: time] += right[keyPath: time] }
+        return sum
+    }
+
+    /// Takes the larger value of each counter: one may fall when a source of the RTP session is forgotten.
+    mutating func raise(to other: PathCounters) {
+        for field in Self.fields { self[keyPath: field] = max(self[keyPath: field], other[keyPath: field]) }
+        for time in Self.times { self[keyPath: time] = max(self[keyPath: time], other[keyPath: time]) }
+    }
+}
+
+/// The sum over all media paths of an element. No counter ever falls.
+final class ElementTotals: Sendable {
+    private struct State {
+        var ended = PathCounters()
+        /// Keyed by the number of the path.
+        var current: [Int: PathCounters] = [:]
+        var resumes: UInt64 = 0
+    }
+    private let state = Mutex(State())
+
+    /// - Parameter isLast: the path ends; no call for it follows.
+    func count(_ attempt: Int, _ counters: PathCounters, isLast: Bool) {
+        state.withLock { state in
+            var latest = state.current[attempt] ?? PathCounters()
+            latest.raise(to: counters)
+            if isLast {
+                state.current[attempt] = nil
+                state.ended = state.ended + latest
+            } else {
+                state.current[attempt] = latest
+            }
+        }
+    }
+
+    /// A stay in a room continued after a loss of its signalling connection or of a media path.
+    func countResume() { state.withLock { $0.resumes &+= 1 } }
+
+    var resumes: UInt64 { state.withLock { $0.resumes } }
+
+    var sum: PathCounters { state.withLock { state in state.current.values.reduce(state.ended, +) } }
+}

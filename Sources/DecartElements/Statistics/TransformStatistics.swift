@@ -1,0 +1,192 @@
+// The `stats` property: all parts in one structure. In the flat fields -1 means unknown, times are in nanoseconds and
+// rates in bit/s; `connections` has names and units of webrtc-stats. No field has a secret, a prompt or an address.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import ICE
+import MediaPipeline
+import WebRTCTransport
+
+enum TransformStatistics {
+    static let name = "application/x-decarttransform-stats"
+
+    /// The parts that are combined.
+    struct Sources {
+        var input: InputCounters
+        var processor: ProcessorStage.Condition
+        var output: OutputCounters
+        var audio: (input: InputCounters, output: AudioOutputCounters)
+        /// nil while the element does not run.
+        var snapshot: SessionSnapshot?
+        var history: SessionHistory
+        var totals: PathCounters
+        /// Resumed stays in a room.
+        var resumes: UInt64
+        /// Connections of the newest media path, the sending one first.
+        var connections: [ConnectionStatistics]
+        var codecs: CodecStatistics
+        var receivedSize: (width: Int, height: Int)?
+        var timing: CaptureTiming?
+        var track: VideoTrackStats.Reading
+        var label: TrackLabel
+        var publication: VideoTrackStats.Publication
+        var sid: String?
+        var layers: [String]
+        var now: Duration
+    }
+
+    static func structure(_ from: Sources) -> Structure {
+        let stats = Structure(name)
+        frames(from, stats)
+        audio(from, stats)
+        video(from, stats)
+        session(from, stats)
+        track(from, stats)
+        let all = Structure("connections")
+        for connection in from.connections {
+            all[connection.name] = GValueBox(structure: ConnectionStructure.make(connection, from.codecs.codec))
+        }
+        stats["connections"] = GValueBox(structure: all)
+        return stats
+    }
+
+    // MARK: Element
+
+    private static func frames(_ from: Sources, _ stats: Structure) {
+        let (input, output) = (from.input, from.output)
+        stats["frames-in"] = GValueBox(uint64: input.framesIn)
+        stats["frames-dropped"] = GValueBox(uint64: input.framesDropped)
+        let causes = Structure("frames-dropped-by-cause")
+        causes["no-session"] = GValueBox(uint64: input.droppedWithoutSession)
+        causes["not-playing"] = GValueBox(uint64: input.droppedNotPlaying)
+        causes["busy"] = GValueBox(uint64: input.droppedBusy)
+        causes["to-keyframe"] = GValueBox(uint64: input.droppedToKeyframe)
+        stats["frames-dropped-by-cause"] = GValueBox(structure: causes)
+        stats["frames-skipped"] = GValueBox(uint64: input.framesRateLimited)
+        stats["frames-sent"] = GValueBox(uint64: input.framesSent)
+        stats["processor"] = GValueBox(from.processor.rawValue)
+        stats["frames-received"] = GValueBox(uint64: output.received)
+        stats["frames-out"] = GValueBox(uint64: output.pushed)
+        stats["frames-fallback"] = GValueBox(uint64: output.fallbackFrames)
+        stats["frames-late"] = GValueBox(uint64: output.droppedLate)
+        stats["frames-per-second-sent"] = GValueBox(double: Double(from.track.sentRate))
+        stats["frames-per-second-received"] = GValueBox(double: Double(from.track.receivedRate))
+        stats["freeze-count"] = GValueBox(uint64: from.track.freezes.count)
+        stats["total-freezes-duration"] = GValueBox(double: from.track.freezes.total.inSeconds)
+        stats["encoder"] = GValueBox(from.codecs.encoder)
+        stats["decoder"] = GValueBox(from.codecs.decoder)
+        stats["frames-encoded"] = GValueBox(uint64: from.totals.encoding.frames)
+        stats["total-encode-time"] = GValueBox(double: from.totals.encoding.total.inSeconds)
+        stats["frames-decoded"] = GValueBox(uint64: from.totals.decoding.frames)
+        stats["total-decode-time"] = GValueBox(double: from.totals.decoding.total.inSeconds)
+    }
+
+    private static func audio(_ from: Sources, _ stats: Structure) {
+        let audio = from.audio
+        stats["audio-buffers-in"] = GValueBox(uint64: audio.input.framesIn)
+        stats["audio-buffers-dropped"] = GValueBox(uint64: audio.input.framesDropped)
+        stats["audio-buffers-sent"] = GValueBox(uint64: audio.input.framesSent)
+        stats["audio-buffers-received"] = GValueBox(uint64: audio.output.received)
+        stats["audio-buffers-out"] = GValueBox(uint64: audio.output.pushed)
+        stats["audio-buffers-silence"] = GValueBox(uint64: audio.output.silence)
+        stats["audio-buffers-late"] = GValueBox(uint64: audio.output.late)
+    }
+
+    // MARK: Media connection
+
+    private static func video(_ from: Sources, _ stats: Structure) {
+        let totals = from.totals
+        stats["packets-sent"] = GValueBox(uint64: totals.packetsSent)
+        stats["bytes-sent"] = GValueBox(uint64: totals.bytesSent)
+        stats["packets-received"] = GValueBox(uint64: totals.packetsReceived)
+        stats["bytes-received"] = GValueBox(uint64: totals.bytesReceived)
+        stats["packets-refused"] = GValueBox(uint64: totals.packetsRefused)
+        stats["nacks-sent"] = GValueBox(uint64: totals.nacksSent)
+        stats["nacks-received"] = GValueBox(uint64: totals.nacksReceived)
+        stats["plis-sent"] = GValueBox(uint64: totals.plisSent)
+        stats["plis-received"] = GValueBox(uint64: totals.plisReceived)
+
+        let sending = from.connections.first?.statistics
+        let receiving = from.connections.last?.statistics
+        let rate = sending?.bitrateTarget
+        stats["codec"] = GValueBox(from.codecs.codec?.encodingName)
+        stats["target-bitrate"] = GValueBox(int64: rate?.target ?? -1)
+        stats["estimated-bitrate"] = GValueBox(int64: rate?.estimate ?? -1)
+        stats["bitrate-reason"] = GValueBox(rate?.reason.rawValue)
+        stats["remote-bitrate-estimate"] = GValueBox(int64: sending?.remoteBitrateEstimate ?? -1)
+        stats["round-trip-time"] = nanoseconds(sending?.roundTripTime)
+        stats["fraction-lost"] = GValueBox(double: sending?.fractionLost ?? -1)
+        stats["remote-packets-lost"] = GValueBox(int64: sending?.remotePacketsLost.map { max($0, 0) } ?? -1)
+        stats["packets-lost"] = GValueBox(int64: receiving?.packetsLost.map { max($0, 0) } ?? -1)
+        stats["jitter"] = nanoseconds(receiving?.jitter)
+        stats["received-width"] = GValueBox(int: from.receivedSize?.width ?? -1)
+        stats["received-height"] = GValueBox(int: from.receivedSize?.height ?? -1)
+
+        let pair = sending?.selectedPair
+        stats["local-candidate-type"] = GValueBox(pair?.local.type)
+        stats["remote-candidate-type"] = GValueBox(pair?.remote.type)
+        stats["relayed"] = GValueBox(pair?.isRelayed ?? false)
+        stats["receive-relayed"] = GValueBox((receiving?.selectedPair ?? pair)?.isRelayed ?? false)
+    }
+
+    // MARK: Session
+
+    private static func session(_ from: Sources, _ stats: Structure) {
+        let snapshot = from.snapshot
+        let sending = from.connections.first?.statistics
+        stats["session-id"] = GValueBox(snapshot?.sessionID)
+        stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
+        let phases = snapshot?.phases
+        stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
+        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: from.timing?.glassToGlassTime ?? -1))
+        let delays = from.timing?.glassToGlassPercentiles
+        stats["glass-to-glass-p50"] = GValueBox(int64: Int(clamping: delays?.p50 ?? -1))
+        stats["glass-to-glass-p90"] = GValueBox(int64: Int(clamping: delays?.p90 ?? -1))
+        stats["connect-time"] = nanoseconds(phases?.connected)
+        stats["connect-open-time"] = nanoseconds(phases?.transport)
+        stats["connect-upgrade-time"] = nanoseconds(phases?.upgrade)
+        stats["connect-ack-time"] = nanoseconds(phases?.initialAck)
+        stats["connect-ice-time"] = nanoseconds(phases?.ice ?? sending?.iceTime)
+        stats["connect-dtls-time"] = nanoseconds(phases?.dtls ?? sending?.dtlsTime)
+        stats["retries"] = GValueBox(uint64: UInt64(clamping: snapshot?.retries ?? 0))
+        stats["reconnects"] = GValueBox(uint64: from.history.reconnects)
+        stats["last-reconnect-reason"] = GValueBox(from.history.lastReason?.rawValue)
+        stats["resumes"] = GValueBox(uint64: from.resumes)
+        stats["ice-restarts"] = GValueBox(uint64: from.totals.iceRestarts)
+        stats["renewals"] = GValueBox(uint64: from.history.renewals)
+        let times = Structure("time-in-state")
+        for state in SessionState.allCases {
+            times[state.rawValue] = GValueBox(uint64: UInt64(from.history.time(in: state, now: from.now).clockTime))
+        }
+        stats["time-in-state"] = GValueBox(structure: times)
+    }
+
+    private static func track(_ from: Sources, _ stats: Structure) {
+        let track = from.track
+        stats["track-name"] = GValueBox(from.label.roomName)
+        stats["track-source"] = GValueBox(from.label.source == .screen ? "screen" : "camera")
+        stats["track-state"] = GValueBox(from.publication.rawValue)
+        stats["track-sid"] = GValueBox(from.sid)
+        stats["track-width"] = GValueBox(int: track.size?.width ?? -1)
+        stats["track-height"] = GValueBox(int: track.size?.height ?? -1)
+        stats["track-bitrate"] = GValueBox(int64: from.connections.isEmpty ? 0 : track.bitrate ?? -1)
+        stats["track-layers"] = GValueBox(from.layers.joined(separator: " "))
+        stats["last-sent-time"] = GValueBox(int64: track.lastSent.map { Int(clamping: $0) } ?? -1)
+        // Former names, until the next minor version.
+        stats["last-sample"] = stats["last-sent-time"]
+        stats["last-sample-received"] = GValueBox(int64: track.lastReceived.map { Int(clamping: $0) } ?? -1)
+        stats["last-received-time"] = GValueBox(int64: track.lastReceived.map { Int(clamping: $0) } ?? -1)
+    }
+
+    private static func nanoseconds(_ duration: Duration?) -> GValueBox {
+        guard let duration else { return GValueBox(int64: -1) }
+        return GValueBox(int64: Int(clamping: duration.clockTime))
+    }
+}
+
+extension Duration {
+    /// As webrtc-stats counts time.
+    var inSeconds: Double {
+        self / .seconds(1)
+    }
+}

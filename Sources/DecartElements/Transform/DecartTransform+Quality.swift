@@ -1,0 +1,103 @@
+// `connection-quality` and `limiting-factor`: a judgement once a second, on the session's queue.
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import ICE
+import MediaPipeline
+import Synchronization
+import WebRTCTransport
+
+extension DecartTransform {
+    /// Judges the session each second until it ends.
+    func watchQuality(of session: ElementSession) {
+        session.after(.seconds(1)) { [weak self, weak session] in
+            guard let self, let session, self.state.withLock({ $0.run?.session === session }) else { return }
+            self.judge(session)
+            self.watchQuality(of: session)
+        }
+    }
+
+    private func judge(_ session: ElementSession) {
+        let reading = state.withLock(\.snapshot.state.isConnected) ? self.reading(of: session) : nil
+        let (verdict, isOther) = state.withLock { state in
+            let before = state.quality.verdict
+            if let reading { _ = state.quality.add(reading) } else { state.quality.reset() }
+            return (state.quality.verdict, state.quality.verdict != before)
+        }
+        guard isOther else { return }
+        let element = handle.unowned
+        LogCategories.session(
+            .info, element,
+            "connection quality: \(verdict.quality.rawValue), limiting factor: \(verdict.factor.rawValue)")
+        element.post(Message.element(element, SessionMessages.quality(verdict)))
+        // The application may end the session in each of these calls.
+        for name in QualityJudge.Verdict.properties.specs.map(\.name)
+        where state.withLock({ $0.run?.session === session }) {
+            element.notify(name)
+        }
+    }
+
+    private func reading(of session: ElementSession) -> QualityReading? {
+        let connections = session.readConnections()
+        guard let sending = connections.first?.statistics, let receiving = connections.last?.statistics else {
+            return nil
+        }
+        let (input, output, run) = state.withLock { ($0.input, $0.output, $0.run) }
+        guard let input, let output else { return nil }
+        var reading = QualityReading()
+        let counters = input.gate.counters
+        (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
+        (reading.framesBusy, reading.framesReceived) = (counters.droppedBusy, output.counters.received)
+        (reading.packetsReceived, reading.packetsLost) = (receiving.packetsReceived, receiving.packetsLost)
+        (reading.packetsSent, reading.remotePacketsLost) = (sending.packetsSent, sending.remotePacketsLost)
+        reading.roundTrip = sending.roundTripTime
+        reading.isRelayed = sending.selectedPair?.isRelayed ?? false
+        reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
+        if let rate = sending.bitrateTarget {
+            let highest = max(sending.maximumBitrate ?? rate.sustained, 1)
+            reading.bandwidthRatio = rate.isLimitedByNetwork ? Double(rate.sustained) / Double(highest) : 1
+        }
+        return reading
+    }
+}
+
+extension QualityJudge.Verdict: PropertyStorage {
+    static let properties = PropertyTable<QualityJudge.Verdict>([
+        .enumeration(
+            "connection-quality", nick: "Connection quality",
+            blurb: "Verdict on the running session; notify is emitted on change", \.quality),
+        .enumeration(
+            "limiting-factor", nick: "Limiting factor",
+            blurb: "What keeps connection-quality from being excellent; notify is emitted on change", \.factor),
+    ])
+}
+
+extension ConnectionQuality: PropertyEnumeration {
+    package static let typeName = "GstDecartConnectionQuality"
+
+    package var blurb: String {
+        switch self {
+        case .unknown: "No session, or too short to judge"
+        case .excellent: "Nothing limits the session"
+        case .good: "Small limits"
+        case .poor: "Visible limits"
+        case .critical: "Hardly usable"
+        }
+    }
+}
+
+extension LimitingFactor: PropertyEnumeration {
+    package static let typeName = "GstDecartLimitingFactor"
+
+    package var blurb: String {
+        switch self {
+        case .none: "Nothing"
+        case .bandwidth: "The network carries less than max-bitrate"
+        case .latency: "Round trip or glass to glass"
+        case .loss: "Lost packets"
+        case .stall: "No frames arrive"
+        case .cpu: "This machine loses frames before the encoder"
+        case .service: "The service returns too few frames"
+        }
+    }
+}

@@ -1,0 +1,34 @@
+// Properties that act on raw frames, and so on no side that is encoded: docs/ENCODED.md has the table.
+import DecartProtocol
+import MediaPipeline
+import WebRTCTransport
+
+extension TransformSettings {
+    /// A sentence about the first property that an encoded input rules out; nil: there is none.
+    func conflict(withInput codec: VideoCodec) -> String? {
+        let rows: [(name: String, isSet: Bool)] = [
+            ("processor", processor?.contains { !$0.isWhitespace } ?? false), ("fit=\(fit.rawValue)", fit != .crop),
+            ("encoder", !encoder.isEmpty), ("simulcast", simulcast),
+            ("timestamps=capture", timestamps == .capture),
+            ("fallback=passthrough", fallback == .passthrough),
+        ]
+        if let row = rows.first(where: \.isSet) {
+            return
+                "\(row.name) needs raw video, but the input is \(codec.encodingName). Unset it, or decode in front of the "
+                + "element."
+        }
+        guard self.codec != .auto, videoCodec(.webrtc) != codec else { return nil }
+        return "codec=\(self.codec.rawValue) is set, but the input is \(codec.encodingName). Unset codec."
+    }
+
+    /// The same for an encoded output.
+    var conflictWithEncodedOutput: String? {
+        let rows: [(name: String, isSet: Bool)] = [
+            ("fallback=\(fallback.rawValue)", fallback == .black || fallback == .passthrough),
+            ("timestamps=capture", timestamps == .capture),
+        ]
+        return rows.first(where: \.isSet).map {
+            "\($0.name) needs raw video, but downstream takes encoded video only. Unset it, or decode behind the element."
+        }
+    }
+}

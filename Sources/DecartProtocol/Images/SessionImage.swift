@@ -1,0 +1,36 @@
+/// The reference image of a session: an image to send, or one that the service has already.
+package enum SessionImage: Sendable, Equatable {
+    case image(ReferenceImage)
+    /// An uploaded file, by its ID.
+    case file(id: String)
+
+    /// - Parameter text: the path of a file, a `data:` URL, or the ID of an uploaded file (`file_` with letters, digits,
+    ///   `-` and `_`). A file whose name looks like an ID needs a path with a slash.
+    package init(_ text: String) throws(ProtocolError) {
+        if Self.isFileID(text) {
+            self = .file(id: text)
+        } else if DataURL.isDataURL(text) {
+            self = .image(try ReferenceImage(bytes: DataURL(text).bytes))
+        } else {
+            self = .image(try ReferenceImage(path: text))
+        }
+    }
+
+    private static func isFileID(_ text: String) -> Bool {
+        guard text.hasPrefix("file_"), (6...256).contains(text.utf8.count) else { return false }
+        return text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
+    }
+
+    /// As `set_image` carries it.
+    package var message: SetImageMessage.Image {
+        switch self {
+        case .image(let image): .data(base64: image.base64)
+        case .file(let id): .reference(id)
+        }
+    }
+}

@@ -1,0 +1,60 @@
+// The URL of an HTTP proxy. `init` validates it once. Its description hides user name and password.
+
+/// An HTTP proxy that opens tunnels with CONNECT (RFC 9110 §9.3.6).
+package struct ProxyURL: Sendable, Equatable {
+    /// Host name or IP address, in lower case and without brackets.
+    package let host: String
+    package let port: Int
+    /// **Secret.** Value of `Proxy-Authorization`, for Basic authentication (RFC 7617); nil without a user name.
+    package let authorization: Secret?
+
+    /// Accepts `http://[user:password@]host[:port]`, user name and password percent-encoded. Throws `INVALID_OPTIONS`,
+    /// without any part of the text.
+    package init(_ text: String) throws(ProtocolError) {
+        func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidOptions, "http-proxy \(reason)") }
+
+        let scheme = "http://"
+        guard text.prefix(scheme.count).lowercased() == scheme else {
+            throw refuse("must begin with http://, as http://user:password@proxy.example:3128.")
+        }
+        var rest = text.dropFirst(scheme.count)
+        var credentials: String?
+        // The last "@" ends the user part, because a password typed without percent-encoding may contain one.
+        if let at = rest.lastIndex(of: "@") {
+            let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            rest = rest[rest.index(after: at)...]
+            guard let user = parts.first.flatMap({ PercentEncoding.decode($0) }),
+                let password = PercentEncoding.decode(parts.count > 1 ? parts[1] : ""),
+                !user.isEmpty, !user.contains(":"), !user.hasControlCharacters, !password.hasControlCharacters
+            else {
+                throw refuse("has an unusable user name or password. Percent-encode them, as in us%3Aer:pass%40word.")
+            }
+            credentials = "\(user):\(password)"
+        }
+        let parts: URLParts
+        do {
+            parts = try URLParts(
+                scheme + rest, property: "http-proxy", schemes: [("http", false)], reserved: [])
+        } catch {
+            throw ProtocolError(.invalidOptions, error.message)
+        }
+        guard parts.path.isEmpty || parts.path == "/", parts.query.isEmpty else {
+            throw refuse("must not have a path or a query.")
+        }
+        host = parts.host
+        port = parts.port ?? 80
+        authorization = credentials.map { Secret("Basic " + Base64.encode(Array($0.utf8))) }
+    }
+
+    /// The proxy's own loopback addresses are not this machine's, so those of this machine are reached without it.
+    package func applies(to host: String) -> Bool { !ServiceURL.isLoopback(host: host) }
+
+    /// "proxy.example:3128", for messages.
+    package var place: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+}
+
+extension ProxyURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "http://\(authorization == nil ? "" : "<redacted>@")\(place)" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
+}

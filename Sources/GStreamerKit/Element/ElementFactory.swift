@@ -1,0 +1,58 @@
+internal import CGStreamer
+
+/// An installed element factory, from the registry; nothing is loaded.
+// @unchecked: factories are immutable once they are registered, apart from their rank.
+package final class ElementFactory: @unchecked Sendable {
+    private let pointer: UnsafeMutablePointer<GstObject>
+    private var factory: OpaquePointer { OpaquePointer(pointer) }
+
+    private init(taking factory: OpaquePointer) {
+        pointer = UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self)
+    }
+    deinit { gst_object_unref(pointer) }
+
+    package static func named(_ name: String) -> ElementFactory? {
+        gst_element_factory_find(name).map { ElementFactory(taking: $0) }
+    }
+
+    /// Installed decoders of video, with GStreamer's rank at least MARGINAL: `GST_PLUGIN_FEATURE_RANK` counts.
+    package static var videoDecoders: [ElementFactory] {
+        guard let list = gst_element_factory_list_get_elements(decart_video_decoder_type(), GST_RANK_MARGINAL) else {
+            return []
+        }
+        defer { gst_plugin_feature_list_free(list) }
+        return sequence(first: list) { $0.pointee.next }.compactMap {
+            $0.pointee.data.map { ElementFactory(taking: OpaquePointer(gst_object_ref($0))) }
+        }
+    }
+
+    package var name: String {
+        guard let text = gst_object_get_name(pointer) else { return "" }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    package var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
+
+    package var isVideoDecoder: Bool {
+        gst_element_factory_list_is_type(factory, decart_video_decoder_type()) != 0
+    }
+
+    /// True if a sink pad of the element takes all of these caps.
+    package func accepts(_ caps: Caps) -> Bool { gst_element_factory_can_sink_all_caps(factory, caps.pointer) != 0 }
+
+    /// Caps of the sink pads' templates.
+    package var sinkCaps: Caps {
+        var caps = Caps(taking: gst_caps_new_empty())
+        var next = gst_element_factory_get_static_pad_templates(factory).map { UnsafePointer($0) }
+        while let item = next {
+            next = item.pointee.next.map { UnsafePointer($0) }
+            guard let data = item.pointee.data else { continue }
+            let template = data.assumingMemoryBound(to: GstStaticPadTemplate.self)
+            guard template.pointee.direction == GST_PAD_SINK, let own = gst_static_pad_template_get_caps(template)
+            else { continue }
+            caps = caps.followed(by: Caps(taking: own))
+        }
+        return caps
+    }
+}

@@ -1,0 +1,127 @@
+// Reports changes of this host's addresses and routes: a netlink route socket on the network thread.
+private import CNice
+private import Synchronization
+
+/// One instance for the process. It opens its socket with the first observer, and closes it with the last.
+package final class AddressMonitor: Sendable {
+    package static let shared = AddressMonitor(network: .shared)
+
+    /// A change comes as several messages: addresses, links, routes.
+    private static let settling = Duration.milliseconds(50)
+
+    private struct Observer: Sendable {
+        let endpoint: LocalEndpoint?
+        let onChange: @Sendable (Set<String>) -> Void
+    }
+
+    private let network: NetworkThread
+    private struct State: Sendable {
+        var observers: [Int: Observer] = [:]
+        var lastNumber = 0
+        var watch: SocketWatch?
+        var descriptor: CInt = -1
+        var timer: NetworkTimer?
+    }
+    private let state = Mutex(State())
+
+    package init(network: NetworkThread) { self.network = network }
+
+    /// Ends its observation when it is released.
+    package final class Observation: Sendable {
+        private let end: @Sendable () -> Void
+        fileprivate init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+        deinit { end() }
+    }
+
+    /// - Parameters:
+    ///   - endpoint: limits the addresses; nil: all of this host.
+    ///   - onChange: called on the network thread with the addresses that candidates can have now, after addresses or
+    ///     routes have changed.
+    package func observe(
+        _ endpoint: LocalEndpoint? = nil, _ onChange: @escaping @Sendable (_ addresses: Set<String>) -> Void
+    ) -> Observation {
+        let number = state.withLock { state in
+            state.lastNumber &+= 1
+            state.observers[state.lastNumber] = Observer(endpoint: endpoint, onChange: onChange)
+            return state.lastNumber
+        }
+        network.async { [self] in
+            guard state.withLock({ $0.watch == nil && !$0.observers.isEmpty }) else { return }
+            let descriptor = gst_decart_open_route_socket()
+            let watch = SocketWatch(descriptor, network) { [weak self] in
+                if gst_decart_drain_socket(descriptor) != 0 { self?.changed() }
+            }
+            state.withLock { ($0.watch, $0.descriptor) = (watch, descriptor) }
+        }
+        return Observation { [self] in
+            // Released outside the lock, because the closure may hold the last reference to its owner.
+            let ended = state.withLock { $0.observers.removeValue(forKey: number) }
+            withExtendedLifetime(ended) {}
+            network.async { [self] in
+                let ended = state.withLock { state -> (watch: SocketWatch, descriptor: CInt)? in
+                    guard state.observers.isEmpty, let watch = state.watch else { return nil }
+                    state.watch = nil
+                    state.timer?.cancel()
+                    state.timer = nil
+                    return (watch, state.descriptor)
+                }
+                guard let ended else { return }
+                ended.watch.close()
+                if ended.descriptor >= 0 { gst_decart_close_socket(ended.descriptor) }
+            }
+        }
+    }
+
+    private func changed() {
+        let previous = state.withLock { state in
+            defer {
+                state.timer = network.schedule(after: Self.settling) { [weak self] in self?.notify() }
+            }
+            return state.timer
+        }
+        previous?.cancel()
+    }
+
+    private func notify() {
+        let observers = state.withLock { Array($0.observers.values) }
+        guard !observers.isEmpty else { return }
+        let addresses = Set(LocalAddresses.all())
+        for observer in observers {
+            observer.onChange(observer.endpoint.map { Set($0.addresses()) } ?? addresses)
+        }
+    }
+}
+
+/// Calls a closure on the network thread while a socket is readable.
+// @unchecked: constant, or used on the network thread only.
+final class SocketWatch: @unchecked Sendable {
+    private let onInput: () -> Void
+    /// A `GSource`; untyped as in `ConsentChecks`.
+    private var source: UnsafeMutableRawPointer?
+
+    /// - Parameter comesFirst: before the sources of normal priority, such as libnice's; these wait meanwhile.
+    init(_ descriptor: CInt, _ network: NetworkThread, comesFirst: Bool = false, _ onInput: @escaping () -> Void) {
+        self.onInput = onInput
+        guard descriptor >= 0 else { return }
+        let source = gst_decart_watch_socket(
+            descriptor, comesFirst ? G_PRIORITY_HIGH : G_PRIORITY_DEFAULT, network.context.pointer,
+            { _, _, data in
+                guard let data else { return 0 }
+                let watch = Unmanaged<SocketWatch>.fromOpaque(data).takeUnretainedValue()
+                watch.onInput()
+                return 1
+            }, Unmanaged.passRetained(self).toOpaque(),
+            { data in
+                guard let data else { return }
+                Unmanaged<SocketWatch>.fromOpaque(data).release()
+            })
+        self.source = UnsafeMutableRawPointer(source)
+    }
+
+    func close() {
+        guard let source = source?.assumingMemoryBound(to: GSource.self) else { return }
+        self.source = nil
+        g_source_destroy(source)
+        g_source_unref(source)
+    }
+}

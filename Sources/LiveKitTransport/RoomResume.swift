@@ -1,0 +1,112 @@
+// One resume of a stay in a room, as a value: the signalling connection or a media path was lost, and the same
+// participant opens another signalling connection while its media continue.
+//
+//   waiting ─retry→ opening ─opened→ joining ─first message→ restoring ─offers answered, paths restored→ done
+//      ↑                                                       │ lost again
+//      └───────────────────────────────────────────────────────┘
+package import LiveKitProtocol
+import SwiftProtobuf
+
+struct RoomResume: Sendable, Equatable {
+    enum Step: Int, Sendable, Comparable {
+        /// The next attempt waits for its time.
+        case waiting
+        case opening
+        /// The signalling connection is open; the server's first message accepts or refuses.
+        case joining
+        /// The server has our state; ICE restarts where that is needed.
+        case restoring
+
+        static func < (left: Step, right: Step) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    let cause: String
+    let reason: LiveKitReconnectReason
+    let startedAt: Duration
+    /// The server reports that its side of the media paths has failed or moves.
+    private(set) var restartsICE: Bool
+    var step = Step.waiting
+    private(set) var attempts = 0
+    /// Requests that wait for the end of the resume.
+    private(set) var held: [LiveKitSignalRequest.OneOf_Message] = []
+    /// Other URLs of the room, the nearest first.
+    private let regions: [String]
+
+    /// Beyond this time the session joins a new room instead. It also reconnects as soon as no media arrive.
+    static let limit: Duration = .seconds(30)
+    static let openTimeout: Duration = .seconds(5)
+    /// Limits the wait for the server's first message.
+    static let answerTimeout: Duration = .seconds(5)
+    /// Limits the restart of ICE.
+    static let restoreTimeout: Duration = .seconds(10)
+    private static let maximumHeldCount = 256
+    private static let maximumRegionCount = 4
+    /// Waits before the attempts; the last one repeats. A jitter of 1 shortens a wait by a fifth.
+    private static let waits: [Duration] = [
+        .zero, .milliseconds(250), .milliseconds(500), .seconds(1), .seconds(2),
+    ]
+    /// Limits the waits while no media pass: the first attempt that gets through ends an outage.
+    private static let maximumWaitWithoutMedia: Duration = .milliseconds(500)
+
+    init(
+        cause: String, reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = [],
+        now: Duration
+    ) {
+        (self.cause, self.reason, self.restartsICE, startedAt) = (cause, reason, restartsICE, now)
+        self.regions = Array(regions.prefix(Self.maximumRegionCount))
+    }
+
+    /// Begins the next attempt.
+    /// - Returns: the wait before it; nil: too much time has passed.
+    mutating func nextWait(mediaPass: Bool, now: Duration, jitter: Double) -> Duration? {
+        let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
+        var wait = Self.waits[min(attempts, Self.waits.count - 1)] * (1 - 0.2 * share)
+        if !mediaPass { wait = min(wait, Self.maximumWaitWithoutMedia) }
+        guard now + wait - startedAt < Self.limit else { return nil }
+        attempts += 1
+        step = .waiting
+        return wait
+    }
+
+    /// The URL of the present attempt: the regions in turn, then the room's own, which is nil.
+    var url: String? {
+        let index = max(attempts - 1, 0) % (regions.count + 1)
+        return regions.indices.contains(index) ? regions[index] : nil
+    }
+
+    /// Another leave request of the server during the resume.
+    mutating func demandICERestart() { restartsICE = true }
+
+    mutating func offered() { restartsICE = false }
+
+    /// True if the request goes out at once. SyncState comes before all others.
+    func passes(_ message: LiveKitSignalRequest.OneOf_Message) -> Bool {
+        switch message {
+        case .leave: step >= .joining
+        case .syncState, .trickle, .offer, .answer: step == .restoring
+        case .addTrack, .mute, .subscription, .trackSetting, .ping, .pingReq: false
+        }
+    }
+
+    /// Keeps a request for the end of the resume, which sends pings and tracks without an answer by itself.
+    mutating func hold(_ message: LiveKitSignalRequest.OneOf_Message) {
+        switch message {
+        case .mute, .subscription, .trackSetting, .trickle:
+            if held.count < Self.maximumHeldCount { held.append(message) }
+        case .leave, .syncState, .offer, .answer, .addTrack, .ping, .pingReq: break
+        }
+    }
+}
+
+/// The parameters of the request that resumes a stay.
+package struct RoomResumeRequest: Sendable, Equatable {
+    /// The participant's SID.
+    package var sid: String
+    package var reason: LiveKitReconnectReason
+    /// Another URL of the room; nil: the one used last.
+    package var url: String?
+
+    package init(sid: String, reason: LiveKitReconnectReason, url: String? = nil) {
+        (self.sid, self.reason, self.url) = (sid, reason, url)
+    }
+}

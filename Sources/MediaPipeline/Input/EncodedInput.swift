@@ -1,0 +1,123 @@
+// The input's encoded frames: reads their format, repairs them, and carries keyframe requests back. Nothing here decodes
+// or waits; the frames go on on upstream's thread.
+import Dispatch
+package import GStreamerKit
+import Synchronization
+package import WebRTCTransport
+
+/// Facts of an encoded frame on its way to the connections.
+package struct EncodedFrameInfo: Sendable {
+    package let codec: VideoCodec
+    package let isKeyframe: Bool
+    /// Counts the input's frames, so that a consumer sees if one is missing.
+    package let sequence: UInt64
+}
+
+// @unchecked: the pad is thread-safe; mutable state is in the mutex.
+package final class EncodedInput: @unchecked Sendable {
+    package static let caps =
+        "video/x-h264, stream-format=(string){ byte-stream, avc }, alignment=(string)au; video/x-vp8"
+
+    package enum Reading: Sendable {
+        /// - Parameter isNew: the format differs from that of the last keyframe.
+        case frame(EncoderFrame, isNew: Bool)
+        /// A sentence for the user: the stream cannot be sent.
+        case unusable(String)
+        case ignored
+    }
+
+    private struct State {
+        var reader: EncodedVideoReader?
+        var format: EncodedVideoFormat?
+        var sequence: UInt64 = 0
+        /// An error was reported; the rest of the stream is dropped.
+        var hasFailed = false
+    }
+    private let state = Mutex(State())
+    private let sink: Pad
+    /// Upstream's handler of a request may block, and requests come on the network thread.
+    private let requests = DispatchQueue(label: "decart-keyframes")
+
+    /// - Parameter sink: the element's sink pad.
+    init(sink: Pad) { self.sink = sink }
+
+    /// The input is encoded now.
+    package var isOn: Bool { state.withLock { $0.reader != nil } }
+    /// Format of the last keyframe; nil before the first one, and for a raw input.
+    package var format: EncodedVideoFormat? { state.withLock(\.format) }
+
+    /// True if upstream will send encoded video and no other, as far as its caps show before the first frame.
+    package var isExpected: Bool {
+        guard sink.isLinked else { return false }
+        let possible = sink.queryPeerCaps(filter: nil)
+        return !possible.isEmpty && !possible.isAny
+            && possible.structures.allSatisfy { VideoCodec(capsName: $0.name) != nil }
+    }
+
+    /// Called on upstream's thread.
+    /// - Returns: true if the caps are encoded.
+    package func take(caps: Caps) -> Bool {
+        let structure = caps.first
+        let codec = structure.flatMap { VideoCodec(capsName: $0.name) }
+        // An AVC stream without its record has parameter sets in the frames (avc3); they are found there.
+        let record = structure?["codec_data"]?.buffer.flatMap { $0.withBytes { Array($0) } }
+        state.withLock { state in
+            guard let codec else {
+                (state.reader, state.format) = (nil, nil)
+                return
+            }
+            state.reader = EncodedVideoReader(codec: codec, configuration: record) ?? EncodedVideoReader(codec: codec)
+        }
+        return codec != nil
+    }
+
+    /// Reads a frame, on upstream's thread.
+    package func read(_ buffer: Buffer, runningTime: ClockTime?) -> Reading {
+        state.withLock { state in
+            guard !state.hasFailed, let codec = state.reader?.codec,
+                let frame = buffer.withBytes({ state.reader?.read($0) }) ?? nil
+            else { return .ignored }
+            let read = state.reader?.format
+            if frame.isReordered {
+                state.hasFailed = true
+                return .unusable(
+                    "The H.264 input has B-frames, which WebRTC cannot carry. Encode without them, "
+                        + "for example with x264enc bframes=0.")
+            }
+            let isNew = frame.isKeyframe && read != state.format
+            if frame.isKeyframe { state.format = read }
+            state.sequence &+= 1
+            let size = state.format.map { ($0.size.width, $0.size.height) } ?? (0, 0)
+            let rewritten = frame.rewritten.map { $0.withUnsafeBytes(Buffer.init(copying:)) }
+            rewritten?.isDeltaUnit = !frame.isKeyframe
+            return .frame(
+                EncoderFrame(
+                    buffer: rewritten ?? buffer, size: size, runningTime: runningTime,
+                    encoded: EncodedFrameInfo(
+                        codec: codec, isKeyframe: frame.isKeyframe, sequence: state.sequence)),
+                isNew: isNew)
+        }
+    }
+
+    /// Drops the rest of the stream.
+    package func fail() { state.withLock { $0.hasFailed = true } }
+
+    /// Asks upstream for a keyframe. Any thread.
+    func requestKeyframe() {
+        requests.async { [sink] in sink.push(Event.forceKeyUnitUpstream()) }
+    }
+
+    /// Called after a stop.
+    func reset() { state.withLock { $0 = State() } }
+}
+
+extension VideoCodec {
+    /// The codecs that pass without being decoded.
+    package init?(capsName: String) {
+        switch capsName {
+        case "video/x-h264": self = .h264
+        case "video/x-vp8": self = .vp8
+        default: return nil
+        }
+    }
+}

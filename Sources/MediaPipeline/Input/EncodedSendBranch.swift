@@ -1,0 +1,127 @@
+// The payloader of one media path for an encoded input; there is no encoder. It knows RTP; it must not know how
+// connections are established.
+package import GStreamerKit
+import Logging
+import Synchronization
+package import WebRTCTransport
+
+package final class EncodedSendBranch: SendBranch {
+    private let attempt: Int
+    private let input: InputChain
+    private let codec: VideoCodec
+    private let onOverload: @Sendable (EncodedOverload) -> Void
+
+    private struct State {
+        /// In front of the payloader.
+        var entry: Pad?
+        var flow: EncodedFlow
+    }
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - framerate: frames per second that the model takes.
+    ///   - onOverload: called on upstream's thread.
+    package init(
+        attempt: Int, input: InputChain, codec: VideoCodec, framerate: Int,
+        onOverload: @escaping @Sendable (EncodedOverload) -> Void
+    ) {
+        self.attempt = attempt
+        self.input = input
+        self.codec = codec
+        self.onOverload = onOverload
+        state = Mutex(State(flow: EncodedFlow(framerate: framerate)))
+    }
+
+    package func take(_ target: BitrateTarget) { state.withLock { $0.flow.target = target.target } }
+
+    package func requestKeyframe() {
+        state.withLock { $0.flow.restart() }
+        input.encoded.requestKeyframe()
+    }
+
+    package func start(
+        _ parameters: RTPSendParameters, to sink: Pad, in bin: Bin, markers: LatencyMarkers?,
+        onEncoder: (_ encoder: Element, _ followsBitrate: Bool) -> Void,
+        onFrame: @escaping @Sendable (_ size: (width: Int, height: Int)) -> Void
+    ) throws {
+        let sender = try EncodedVideoBin.makeSender(parameters)
+        bin.add(sender)
+        guard let senderSink = sender.staticPad("sink"), let senderSource = sender.staticPad("src") else { return }
+        try senderSource.link(sink)
+        let entry = Pad(name: "encoded_in", direction: .source)
+        entry.setEventFunction { [weak self] event in
+            if event.isForceKeyUnit { self?.remoteWantsKeyframe() }
+            return .handled(true)
+        }
+        entry.setActive(true)
+        try entry.link(senderSink)
+        state.withLock { $0.entry = entry }
+        sender.syncStateWithParent()
+        entry.push(Event.streamStart(id: "decart/encoded", groupID: Event.nextGroupID()))
+        entry.push(Event.caps(try Caps(EncodedVideoBin.senderCaps(codec))))
+        entry.push(Event.timeSegment())
+        input.addDelivery(attempt: attempt) { [weak self] frame in
+            if self?.deliver(frame, to: entry) == true { onFrame(frame.size) }
+        }
+    }
+
+    /// - Returns: true if the frame was sent.
+    private func deliver(_ frame: EncoderFrame, to entry: Pad) -> Bool {
+        guard let info = frame.encoded, info.codec == codec else { return false }
+        let decision = state.withLock {
+            $0.flow.frame(
+                bytes: frame.buffer.size, isKeyframe: info.isKeyframe, sequence: info.sequence, now: MonotonicTime.now)
+        }
+        if decision.requestsKeyframe { input.encoded.requestKeyframe() }
+        if let overload = decision.overload {
+            input.encoded.requestKeyframe()
+            onOverload(overload)
+        }
+        guard decision.isSent, let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else {
+            input.gate.countDroppedToKeyframe()
+            return false
+        }
+        input.gate.countSent()
+        buffer.pts = time
+        buffer.dts = nil
+        _ = entry.push(buffer)
+        return true
+    }
+
+    /// Called on the network thread.
+    private func remoteWantsKeyframe() {
+        if state.withLock({ $0.flow.keyframeRequested(now: MonotonicTime.now) }) { input.encoded.requestKeyframe() }
+    }
+
+    package func stop() { input.removeDelivery(attempt: attempt) }
+
+    package func close() {
+        let entry = state.withLock { state in
+            defer { state.entry = nil }
+            return state.entry
+        }
+        entry?.setActive(false)
+    }
+}
+
+/// The sending half of a media path: encoder or not, and payloader. Any thread may call what `VideoSendBranch` says so of.
+package protocol SendBranch: Sendable {
+    var sentLayers: [String] { get }
+    var encoderName: String? { get }
+    var codingTime: CodingTime { get }
+    func take(_ target: BitrateTarget)
+    func requestKeyframe()
+    func start(
+        _ parameters: RTPSendParameters, to sink: Pad, in bin: Bin, markers: LatencyMarkers?,
+        onEncoder: (_ encoder: Element, _ followsBitrate: Bool) -> Void,
+        onFrame: @escaping @Sendable (_ size: (width: Int, height: Int)) -> Void
+    ) throws
+    func stop()
+    func close()
+}
+
+extension EncodedSendBranch {
+    package var sentLayers: [String] { [] }
+    package var encoderName: String? { nil }
+    package var codingTime: CodingTime { CodingTime() }
+}

@@ -1,0 +1,101 @@
+// Frames in memory other than the system's: fetches them in front of the input chain, by elements that exist only while
+// such frames come. It knows pads and caps; it must not know sessions.
+package import GStreamerKit
+import Synchronization
+import WebRTCTransport
+
+// @unchecked: pads and elements are thread-safe; mutable state is in the mutex, and only the streaming thread of the sink
+// pad, or the thread that stops the element, changes the elements.
+package final class InputMemory: @unchecked Sendable {
+    private let sink: GhostPad
+    /// First pad of the input chain, which takes the system's memory.
+    private let entry: Pad
+
+    private struct State {
+        var memory: VideoMemory?
+        var elements: [Element] = []
+        /// The last caps could not be used: their frames are dropped.
+        var isUnusable = false
+    }
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - sink: the element's sink pad, whose target is `entry`. Its probes hold this object, so this one holds the pad
+    ///     without a reference.
+    package init(sink: GhostPad, entry: Pad) {
+        self.sink = sink.unownedGhost
+        self.entry = entry
+    }
+
+    /// Caps of the sink pad's template besides the system's memory.
+    package static let templateCaps = VideoMemory.all.map(\.caps).joined(separator: "; ")
+
+    package var isUnusable: Bool { state.withLock(\.isUnusable) }
+
+    /// Prepares for the frames of a CAPS event, before it passes the sink pad. Called on upstream's thread.
+    /// - Throws: an error for the user if nothing that fetches the frames is installed.
+    package func prepare(for caps: Caps, in bin: Bin) throws(GStreamerError) {
+        let memory = VideoMemory.named(caps.memory)
+        let (current, wasUnusable) = state.withLock { ($0.memory, $0.isUnusable) }
+        guard memory != current || wasUnusable else { return }
+        remove(from: bin)
+        guard let memory else { return }
+        do throws(GStreamerError) {
+            let elements = try memory.makeFetcher(for: "the input")
+            bin.add(elements)
+            try bin.linkChain(elements)
+            guard let first = elements.first?.staticPad("sink"), let last = elements.last?.staticPad("src") else {
+                throw GStreamerError(.linkFailed, "the elements that fetch \(memory.feature) have no pads")
+            }
+            sink.setTarget(nil)
+            state.withLock { ($0.memory, $0.elements) = (memory, elements) }
+            try last.link(entry)
+            sink.setTarget(first)
+            for element in elements.reversed() { element.syncStateWithParent() }
+        } catch {
+            state.withLock { $0.isUnusable = true }
+            throw error
+        }
+    }
+
+    /// Called on upstream's thread, or after a stop.
+    package func remove(from bin: Bin) {
+        let elements = state.withLock { state in
+            defer { state = State() }
+            return state.elements
+        }
+        guard let last = elements.last?.staticPad("src") else { return }
+        sink.setTarget(nil)
+        last.unlink(entry)
+        for element in elements {
+            element.setLockedState(true)
+            element.setState(.null)
+            bin.remove(element)
+        }
+        sink.setTarget(entry)
+    }
+
+    /// Raw caps that can come: the system's memory first, which costs nothing to take.
+    package func rawCaps(for filter: Caps?) -> Caps? {
+        // Converters pass frames in any memory on, so their own answer names each of them.
+        guard let system = try? Caps("video/x-raw") else { return nil }
+        var caps = entry.queryCaps().intersection(system)
+        for memory in VideoMemory.all { if let own = Self.takenCaps(memory) { caps = caps.followed(by: own) } }
+        // Upstream that has nothing else gets an error that names the missing package, instead of one about links.
+        if filter.map({ !$0.canIntersect(caps) }) ?? true, let all = try? Caps(Self.templateCaps) {
+            caps = caps.followed(by: all)
+        }
+        return caps
+    }
+
+    package func accepts(_ caps: Caps) -> Bool {
+        guard let memory = VideoMemory.named(caps.memory) else { return caps.memory == nil && entry.accepts(caps) }
+        return Self.takenCaps(memory).map { caps.canIntersect($0) } ?? true
+    }
+
+    /// Caps of a memory that the installed elements take; nil if there are none.
+    private static func takenCaps(_ memory: VideoMemory) -> Caps? {
+        guard let first = memory.installedFetcher?.first, let own = try? Caps(memory.caps) else { return nil }
+        return ElementFactory.named(first).map { $0.sinkCaps.intersection(own) }
+    }
+}

@@ -1,0 +1,58 @@
+// Remembers the frames that were sent with a trailer, and recognises their trailers when they come back. A value without
+// a clock.
+package import GStreamerKit
+package import WebRTCTransport
+
+package struct FrameTrailerLedger: Sendable {
+    package struct Entry: Sendable, Equatable {
+        /// When the frame was captured: running time, and ns since 1970.
+        package var time: ClockTime
+        package var unixTime: ClockTime
+        var id: UInt32
+        var isAnswered = false
+    }
+    /// Half a minute at 30 frames a second: a model may take long for its first frame.
+    private static let capacity = 1024
+    /// Received frames without a trailer of ours after which none is expected.
+    package static let maximumUnmarked = 10
+
+    private var entries: [Entry] = []
+    private var nextID: UInt32 = 1
+    private var delays = DelayFilter(window: LatencyMarkerScheduler.burst)
+    private var framesWithoutTrailer = 0
+
+    package init() {}
+
+    /// Returns the trailer of a frame that is being sent; nil if this frame gets none.
+    package mutating func trailer(time: ClockTime, unixTime: ClockTime) -> [UInt8]? {
+        let id = nextID
+        // LiveKit takes 0 for none.
+        nextID = nextID == .max ? 1 : nextID + 1
+        guard let bytes = FrameTrailer(timestamp: unixTime / 1000, frameID: id).bytes else { return nil }
+        let entry = Entry(time: time, unixTime: unixTime, id: id)
+        let index = Int(id) % Self.capacity
+        // The first entry has the index 1, and a frame without a trailer leaves a hole.
+        while entries.count <= index { entries.append(Entry(time: 0, unixTime: 0, id: 0)) }
+        entries[index] = entry
+        return bytes
+    }
+
+    /// Returns the sent frame from which the service made a frame with this trailer, and whether it is its first one.
+    package mutating func answer(_ trailer: FrameTrailer) -> (entry: Entry, isFirst: Bool)? {
+        guard let id = trailer.frameID, id != 0, case let index = Int(id) % Self.capacity, index < entries.count,
+            entries[index].id == id, trailer.timestamp == entries[index].unixTime / 1000
+        else { return nil }
+        defer { entries[index].isAnswered = true }
+        return (entries[index], !entries[index].isAnswered)
+    }
+
+    /// Takes the delay of an answered frame. Returns the filtered delay.
+    package mutating func measured(_ delay: Int64) -> Int64 { delays.add(delay) }
+
+    /// Called for each received frame without a trailer of ours. Returns true when no trailer is to be expected any more.
+    package mutating func frameWithoutTrailer() -> Bool {
+        guard delays.value == nil else { return false }
+        framesWithoutTrailer += 1
+        return framesWithoutTrailer >= Self.maximumUnmarked
+    }
+}

@@ -1,0 +1,294 @@
+// One connection to one port, to find out how far it gets: name lookup, TCP or UDP, TLS, and then bytes in both
+// directions. It knows no protocol above that.
+import DecartProtocol
+package import DecartSession
+import Dispatch
+import Glibc
+import NIOCore
+import NIOPosix
+import NIOSSL
+import NIOTLS
+
+/// A connection for a diagnosis. It ends with its first failure, with `close()`, or when the limit expires before
+/// `connected`.
+package final class ProbeConnection: Sendable {
+    package enum Transport: Sendable {
+        case udp, tcp
+        /// TLS over TCP.
+        /// - Parameter protocols: the protocols to offer by ALPN.
+        case tls(TLSTrust, protocols: [String])
+    }
+
+    package struct Connected: Sendable, Equatable {
+        /// The remote address without the port.
+        package var address: String
+        /// Such as "TLS 1.3"; nil without TLS.
+        package var tlsVersion: String?
+        /// Seconds since 1970; nil without TLS.
+        package var certificateExpiry: Int?
+    }
+
+    package enum Event: Sendable {
+        /// The socket is connected; with TLS, the handshake is complete and the server is verified.
+        case connected(Connected)
+        case received([UInt8])
+        /// The last event.
+        case failed(SessionError)
+    }
+
+    private let link: Link
+
+    /// - Parameters:
+    ///   - host: a host name or an address literal; IPv6 without brackets.
+    ///   - route: its proxy does not apply to UDP.
+    ///   - limit: timeout for everything up to `connected`.
+    ///   - onEvent: called on the network thread; must not block.
+    package init(
+        host: String, port: Int, transport: Transport, route: NetworkRoute = NetworkRoute(), limit: Duration,
+        onEvent: @escaping @Sendable (Event) -> Void
+    ) {
+        link = Link(
+            host: host, port: port, transport: transport, route: route, limit: TimeAmount(limit),
+            loop: EventLoops.group.next(), onEvent: onEvent)
+    }
+
+    deinit { close() }
+
+    package func open() {
+        // Reading the root certificates blocks.
+        DispatchQueue.global().async { [link] in
+            let context = Result { () throws(SessionError) -> NIOSSLContext? in
+                guard case .tls(let trust, let protocols) = link.transport else { return nil }
+                return try trust.makeContext(protocols: protocols)
+            }
+            link.loop.execute { link.open(context) }
+        }
+    }
+
+    /// Sends bytes; with UDP, one datagram. Does nothing before `connected`.
+    package func send(_ bytes: [UInt8]) { link.loop.execute { [link] in link.send(bytes) } }
+
+    package func close() { link.loop.execute { [link] in link.close() } }
+}
+
+/// The lookup of a name alone.
+package enum NameLookup {
+    /// Returns the distinct addresses of a host, in the system's order of preference. Blocks as long as the system's
+    /// resolver does, which can be half a minute.
+    package static func addresses(of host: String) -> Result<[String], SessionError> {
+        do {
+            var seen: [String] = []
+            for address in try NameResolver.lookUp(host: host, port: 0) {
+                if let text = address.ipAddress, !seen.contains(text) { seen.append(text) }
+            }
+            return .success(seen)
+        } catch {
+            return .failure(ConnectFailure.error(error, host: host, port: 0))
+        }
+    }
+
+    /// The error of a lookup that took too long.
+    package static func timeout(of host: String) -> SessionError {
+        ConnectFailure.error(ResolveError(reason: .timeout), host: host, port: 0)
+    }
+}
+
+/// The connection, on its event loop.
+// @unchecked: after init, used only on `loop`, except the constants.
+private final class Link: @unchecked Sendable {
+    let loop: any EventLoop
+    let transport: ProbeConnection.Transport
+    private let host: String
+    private let port: Int
+    private let route: NetworkRoute
+    private let limit: TimeAmount
+    private var onEvent: (@Sendable (ProbeConnection.Event) -> Void)?
+    private var channel: (any Channel)?
+    private var timer: Scheduled<Void>?
+    private var isOpen = false
+
+    init(
+        host: String, port: Int, transport: ProbeConnection.Transport, route: NetworkRoute, limit: TimeAmount,
+        loop: any EventLoop, onEvent: @escaping @Sendable (ProbeConnection.Event) -> Void
+    ) {
+        self.host = host
+        self.port = port
+        self.transport = transport
+        self.route = route
+        self.limit = limit
+        self.loop = loop
+        self.onEvent = onEvent
+    }
+
+    func open(_ context: Result<NIOSSLContext?, SessionError>) {
+        guard onEvent != nil else { return }
+        timer = loop.scheduleTask(in: limit) { self.timedOut() }
+        let tls: NIOSSLContext?
+        switch context {
+        case .success(let made): tls = made
+        case .failure(let error): return fail(error)
+        }
+        if case .udp = transport { connectUDP() } else { connectTCP(tls) }
+    }
+
+    private func connectTCP(_ tls: NIOSSLContext?) {
+        let connector = ServerConnector(host: host, port: port, route: route, limit: limit, resolveLimit: limit)
+        connector.connect(on: loop) { channel in
+            if let tls { try connector.addTLS(tls, to: channel) }
+            try channel.pipeline.syncOperations.addHandler(StreamEnd(waitsForTLS: tls != nil, link: self))
+        }.whenComplete { result in
+            switch result {
+            case .success(let channel): self.keep(channel)
+            case .failure(let error): self.failed(error, nil)
+            }
+        }
+    }
+
+    /// A connected UDP socket reports a closed port, which arrives as ICMP, as an error.
+    private func connectUDP() {
+        let answer = loop.makePromise(of: [SocketAddress].self)
+        DispatchQueue.global().async { [host, port] in
+            answer.completeWith(Result { try NameResolver.lookUp(host: host, port: port) })
+        }
+        answer.futureResult.whenComplete { result in
+            guard self.onEvent != nil else { return }
+            switch result {
+            case .failure(let error): self.failed(error, nil)
+            case .success(let addresses):
+                // `lookUp` throws rather than return an empty list.
+                guard let address = addresses.first else { return }
+                let source = self.route.source(to: self.host)
+                DatagramBootstrap(group: self.loop)
+                    .channelInitializer { channel in
+                        channel.keepFromChildren()
+                        return channel.eventLoop.makeCompletedFuture {
+                            try source?.bind(channel)
+                            try channel.pipeline.syncOperations.addHandler(DatagramEnd(link: self))
+                        }
+                    }
+                    .connect(to: address)
+                    .whenComplete { result in
+                        switch result {
+                        case .success(let channel):
+                            self.keep(channel)
+                            self.connected(channel, nil)
+                        case .failure(let error): self.failed(error, nil)
+                        }
+                    }
+            }
+        }
+    }
+
+    private func keep(_ channel: any Channel) {
+        // It may have been closed or have timed out meanwhile.
+        if onEvent == nil { channel.close(promise: nil) } else { self.channel = channel }
+    }
+
+    // MARK: Events of the channel
+
+    func connected(_ channel: any Channel, _ tls: NIOSSLClientHandler?) {
+        guard !isOpen, let onEvent else { return }
+        isOpen = true
+        self.channel = channel
+        timer?.cancel()
+        var facts = ProbeConnection.Connected(address: channel.remoteAddress?.ipAddress ?? host)
+        if let tls {
+            facts.tlsVersion = tls.tlsVersion.map { $0 == .tlsv13 ? "TLS 1.3" : "TLS 1.2" }
+            facts.certificateExpiry = tls.peerCertificate.map { Int($0.notValidAfter) }
+        }
+        onEvent(.connected(facts))
+    }
+
+    func received(_ buffer: ByteBuffer) { onEvent?(.received([UInt8](buffer.readableBytesView))) }
+
+    func failed(_ error: any Error, _ certificate: NIOSSLCertificate?) {
+        fail(
+            TLSFailure.error(error, host: host, certificate: certificate)
+                ?? ConnectFailure.error(error, host: host, port: port))
+    }
+
+    // MARK: The end
+
+    private func timedOut() {
+        guard case .tls = transport, channel != nil else {
+            return fail(ConnectFailure.timeout(host: host, port: port))
+        }
+        fail(
+            SessionError(
+                .connectionTimeout,
+                "\(host):\(port) accepted the connection and did not answer the TLS handshake in time. "
+                    + "Check that the port is one for TLS, and proxies.", stage: .tls))
+    }
+
+    private func fail(_ error: SessionError) {
+        let onEvent = onEvent
+        close()
+        onEvent?(.failed(error))
+    }
+
+    func send(_ bytes: [UInt8]) {
+        guard isOpen, let channel else { return }
+        let buffer = ByteBuffer(bytes: bytes)
+        if case .udp = transport, let remote = channel.remoteAddress {
+            channel.writeAndFlush(AddressedEnvelope(remoteAddress: remote, data: buffer), promise: nil)
+        } else {
+            channel.writeAndFlush(buffer, promise: nil)
+        }
+    }
+
+    func close() {
+        onEvent = nil
+        timer?.cancel()
+        timer = nil
+        channel?.close(promise: nil)
+        channel = nil
+    }
+}
+
+/// The end of a stream's pipeline.
+private final class StreamEnd: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let waitsForTLS: Bool
+    private let link: Link
+
+    init(waitsForTLS: Bool, link: Link) {
+        self.waitsForTLS = waitsForTLS
+        self.link = link
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        if !waitsForTLS { link.connected(context.channel, nil) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard let event = event as? TLSUserEvent, case .handshakeCompleted = event else { return }
+        link.connected(context.channel, tls(context))
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data)) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        link.failed(error, tls(context)?.peerCertificate)
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { link.failed(ChannelError.eof, nil) }
+
+    private func tls(_ context: ChannelHandlerContext) -> NIOSSLClientHandler? {
+        try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+    }
+}
+
+/// The end of a UDP socket's pipeline.
+private final class DatagramEnd: ChannelInboundHandler {
+    typealias InboundIn = AddressedEnvelope<ByteBuffer>
+
+    private let link: Link
+
+    init(link: Link) { self.link = link }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data).data) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { link.failed(error, nil) }
+}

@@ -1,0 +1,65 @@
+// Returns encoded frames as they came: nothing is decoded. For clients whose frames must come back bit by bit.
+import GStreamerKit
+import WebRTCTransport
+
+/// Frames pass two pads that belong to no element, as those of `PaintingBin` do.
+struct EncodedEcho {
+    private let bin: Bin
+    private let end: Pad
+    /// Drops frames until `send`; passes keyframe requests to the client.
+    private let echoed: Pad
+
+    /// The echo takes each profile, whatever is installed, because nothing is decoded.
+    static func prepare(_ configuration: inout PeerConnectionConfiguration) {
+        (configuration.usableCodecs, configuration.h264) = ([.h264, .vp8], .any)
+    }
+
+    init(_ codec: VideoCodec, painter: FramePainter, faults: MediaFaults) throws {
+        bin = try EncodedVideoBin.makeReceiver(codec)
+        let end = Pad(name: "echo", direction: .sink)
+        let echoed = Pad(name: "echoed", direction: .source)
+        end.setEventFunction { event in
+            if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
+            return .handled(true)
+        }
+        end.setChainFunction { frame in
+            guard !painter.isPaused else { return .ok }
+            faults.frameArrived()
+            painter.pass()
+            if !faults.isOn(.silent) {
+                painter.noteSent()
+                _ = echoed.push(frame)
+            }
+            return .ok
+        }
+        echoed.setEventFunction { [end = end.unowned] event in
+            // A new event: that of the sending RTP session has its SSRC.
+            .handled(event.isForceKeyUnit && end.push(Event.forceKeyUnitUpstream()))
+        }
+        end.setActive(true)
+        echoed.setActive(true)
+        (self.end, self.echoed) = (end, echoed)
+    }
+
+    func receive(from connection: PeerConnection, _ life: MediaLifecycle) throws {
+        [end, echoed].forEach(life.own)
+        life.pipeline.add([bin])
+        guard let source = bin.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "the receiver has no source pad")
+        }
+        try source.link(end)
+        try connection.bin.link("rtp_src", to: bin, "sink")
+        bin.syncStateWithParent()
+    }
+
+    func send(_ parameters: RTPSendParameters, to connection: PeerConnection, _ life: MediaLifecycle) throws {
+        let sender = try EncodedVideoBin.makeSender(parameters)
+        life.pipeline.add([sender])
+        try sender.link("src", to: connection.bin, "rtp_sink")
+        sender.syncStateWithParent()
+        guard let sink = sender.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the sender has no sink pad")
+        }
+        try echoed.link(sink)
+    }
+}

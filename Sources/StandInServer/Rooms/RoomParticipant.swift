@@ -1,0 +1,291 @@
+// One participant of a room: its `RoomStateMachine` and its media. Both outlive the connection that it signals over, so
+// that it can resume with another one. Everything here runs on the stand-in's only event loop; media events hop onto it.
+import DecartProtocol
+import Dispatch
+import LiveKitProtocol
+import NIOCore
+import SwiftProtobuf
+import Synchronization
+import WebRTCTransport
+
+// @unchecked: used on the event loop only.
+final class RoomParticipant: @unchecked Sendable {
+    private static let refreshInterval = TimeAmount.minutes(5)
+    /// As with LiveKit's servers, for a participant whose media path has failed. One whose media path lives may resume
+    /// at any time.
+    private static let resumeTimeout = TimeAmount.seconds(5)
+
+    let identity: String
+    private let room: Room
+    private let services: ConnectionServices
+    private let eventLoop: any EventLoop
+    private let isViewer: Bool
+    private let isSingle: Bool
+    private let takesTrailers: Bool
+    private var machine: RoomStateMachine
+    private var media: (any RoomMedia)?
+    /// Nil while the signalling connection is lost.
+    private var connection: RoomHandler?
+    private var refresh: RepeatedTask?
+    private var removal: Scheduled<Void>?
+    private var faultTimers = FaultTimers()
+    private var isRemoved = false
+
+    init(room: Room, join: RoomAdmission.RoomJoin, services: ConnectionServices, eventLoop: any EventLoop) {
+        identity = room.identity(of: join)
+        self.room = room
+        self.services = services
+        self.eventLoop = eventLoop
+        isViewer = join.viewer != nil
+        isSingle = join.single != nil
+        takesTrailers = join.takesTrailers && services.carriesTrailers
+        machine = RoomStateMachine(
+            room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe, isViewer: isViewer,
+            isSingle: isSingle, ice: services.roomICE, carriesTrailers: services.carriesTrailers,
+            takesTrailers: join.takesTrailers, watchedTrailers: room.trailers.withLock { $0 },
+            watchesAudio: room.painter.viewers.hasAudio)
+    }
+
+    // MARK: Connections
+
+    func join(over connection: RoomHandler, _ request: LiveKitJoinRequest?) {
+        self.connection = connection
+        services.board.update(room.number) {
+            if isViewer {
+                $0.viewerCount += 1
+            } else {
+                $0.roomJoinCount += 1
+                if isSingle { $0.singleJoinCount += 1 }
+            }
+        }
+        refresh = eventLoop.scheduleRepeatedTask(initialDelay: Self.refreshInterval, delay: Self.refreshInterval) {
+            [weak self] _ in
+            if let self, let token = self.token {
+                self.perform([.send(.with { $0.refreshToken = token.reveal() })])
+            }
+        }
+        let owner = isViewer ? room.owner.withLock { $0 } : nil
+        perform(machine.opened(token: token?.reveal() ?? "", owner: owner))
+        if let request { perform(machine.joined(request)) }
+        for fault in faults.faults { begin(fault, at: fault.at ?? 5) }
+    }
+
+    /// The participant signals over another connection from now on.
+    func resume(over connection: RoomHandler, _ state: LiveKitSyncState?) {
+        let former = self.connection
+        self.connection = connection
+        former?.reset()
+        removal?.cancel()
+        if !isViewer { services.board.update(room.number) { $0.roomResumeCount += 1 } }
+        perform(machine.resumed(token: token?.reveal() ?? ""))
+        if let state {
+            perform(machine.received(.with { $0.syncState = state }, now: WallClock.milliseconds))
+        }
+    }
+
+    func lost(_ connection: RoomHandler) {
+        guard self.connection === connection else { return }
+        self.connection = nil
+        machine.signallingLost()
+        // A participant whose media have never connected cannot resume.
+        guard !machine.isOver, machine.hasBeenConnected else { return remove() }
+        log("has lost its signalling connection, and may resume")
+    }
+
+    func received(_ request: LiveKitSignalRequest) {
+        if case .offer = request.message, !isViewer { services.board.update(room.number) { $0.roomOfferCount += 1 } }
+        perform(machine.received(request, now: WallClock.milliseconds))
+    }
+
+    func notify(_ notice: RoomNotice) {
+        switch notice {
+        case .replaced: leave(.disconnect, .duplicateIdentity)
+        case .closed: leave(.disconnect, .roomDeleted)
+        case .audio(let isThere): perform(machine.audioChanged(isThere))
+        case .withdrawOutput: perform(machine.withdrawOutput())
+        case .restartOutput(let output): perform(machine.restartOutput(output))
+        case .ownerChanged(let owner): if isViewer { perform(machine.ownerChanged(to: owner)) }
+        }
+    }
+
+    func resetConnection() { connection?.reset() }
+
+    func shutDown() { leave(.reconnect, .serverShutdown) }
+
+    private func leave(_ action: LiveKitLeaveRequest.Action, _ reason: LiveKitDisconnectReason) {
+        perform(machine.leave(action, reason: reason))
+    }
+
+    private func remove() {
+        guard !isRemoved else { return }
+        isRemoved = true
+        room.leave(self)
+        if isViewer { services.board.update(room.number) { $0.viewerCount -= 1 } }
+        refresh?.cancel()
+        removal?.cancel()
+        faultTimers.cancelAll()
+        stopMedia()
+        log("left")
+    }
+
+    private func removeUnlessResumed() {
+        removal?.cancel()
+        removal = eventLoop.scheduleTask(in: Self.resumeTimeout) { [weak self] in self?.remove() }
+    }
+
+    private var token: Secret? { services.rooms.token(for: room, identity: identity, isViewer: isViewer) }
+
+    // MARK: Actions
+
+    private func perform(_ actions: [RoomStateMachine.Action]) {
+        for action in actions { perform(action) }
+    }
+
+    private func perform(_ action: RoomStateMachine.Action) {
+        switch action {
+        case .send(let response):
+            if case .trackPublished(let published) = response.message {
+                let track = published.track
+                if track.type == .video { room.trailers.withLock { $0 = track.packetTrailerFeatures } }
+                services.board.update(room.number) { $0.note(track: "\(track.source) \(track.name) \(track.sid)") }
+            }
+            connection?.send(response)
+        case .startMedia: startMedia()
+        case .receiveOffer(let sdp): media?.receive(offer: sdp)
+        case .receiveAnswer(let sdp): media?.receive(answer: sdp)
+        case .addCandidate(let candidate, let side):
+            if !hasFault(.noCandidates) { media?.addRemoteCandidate(candidate, side) }
+        case .moveVideo: media?.moveVideo()
+        case .ownerChanged(let owner):
+            room.change(owner: owner)
+            let muted = owner.tracks.filter(\.muted)
+            room.painter.setMuted(muted.contains { $0.type == .video })
+            services.board.update(room.number) { $0.mutedTracks = muted.map(\.sid) }
+        case .offer(let tracks): media?.offer(tracks)
+        case .restartICE(let tracks): media?.restartICE(tracks)
+        case .awaitResume: removeUnlessResumed()
+        case .close:
+            guard let connection else { return remove() }
+            connection.closeSoon()
+        }
+    }
+
+    // MARK: Media
+
+    private func startMedia() {
+        services.mediaGroup.enter()
+        let msid = "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
+        // Audio and video share a stream ID, so that the client synchronises them.
+        let audioMSID = "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)"
+        let onEvent = { @Sendable [weak self, eventLoop] (event: RoomMediaEvent) in
+            eventLoop.execute { [weak self] in
+                if let self, self.media != nil { self.received(event) }
+            }
+        }
+        media =
+            isViewer
+            ? services.engine.makeRoomViewer(
+                of: room.painter.viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
+                onEvent: onEvent)
+            : services.engine.makeRoom(
+                painter: room.painter, faults: faults, msid: msid, audioMSID: audioMSID, isSingle: isSingle,
+                takesTrailers: takesTrailers, onEvent: onEvent)
+    }
+
+    private func received(_ event: RoomMediaEvent) {
+        switch event {
+        case .answered(let sdp, let lines):
+            perform(machine.mediaAnswered(sdp, lines))
+            let hasAudio = lines.receiving.contains(.audio)
+            if !isViewer, room.painter.viewers.set(hasAudio: hasAudio) { room.notify(.audio(hasAudio)) }
+        case .offered(let sdp):
+            perform(machine.mediaOffered(sdp))
+        case .localCandidate(let candidate, let side):
+            if !hasFault(.noCandidates) { perform(machine.mediaFound(candidate, side)) }
+        case .logged(let line):
+            log(line)
+        case .connected(let side):
+            log("\(side) connected")
+            perform(machine.mediaConnected(side))
+        case .streamArrived(let rid):
+            log("stream \(rid) of a simulcast")
+            services.board.update(room.number) { $0.note(stream: rid) }
+        case .failed(let words):
+            log("media failed: \(LogText.clean(words))")
+            if !isViewer { services.board.update(room.number) { $0.mediaFailure = words } }
+            perform(machine.mediaFailed())
+        }
+    }
+
+    private func stopMedia() {
+        guard let media else { return }
+        self.media = nil
+        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+    }
+
+    // MARK: Faults
+
+    /// The session's faults; a viewer has none.
+    private var faults: FaultPlan { isViewer ? FaultPlan() : room.faults.withLock { $0 } }
+
+    private func hasFault(_ kind: FaultKind.Room) -> Bool { faults.contains(.room(kind)) }
+
+    func take(_ notice: FaultNotice) {
+        guard !isViewer, notice.sessionID.map({ $0 == room.sessionID }) ?? true else { return }
+        media?.add(notice.faults)
+        for fault in notice.faults { begin(fault, at: fault.at ?? 0) }
+    }
+
+    private func begin(_ fault: Fault, at seconds: Double) {
+        guard case .room(let kind) = fault.kind, kind.actsByTheClock else { return }
+        let number = faultTimers.number()
+        let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
+            self.faultTimers.fired(number)
+            self.commit(kind, fault)
+        }
+        faultTimers.add(timer, number)
+    }
+
+    private func commit(_ kind: FaultKind.Room, _ fault: Fault) {
+        log("fault: \(FaultKind.room(kind).name)")
+        // Remove the fault: it acts once, and the participant reconnects.
+        room.faults.withLock { plan in plan.faults.removeAll { $0.kind == .room(kind) } }
+        switch kind {
+        case .leaveDisconnect: leave(.disconnect, .participantRemoved)
+        case .leaveResume: leave(.resume, .connectionTimeout)
+        case .leaveReconnect: leave(.reconnect, .serverShutdown)
+        case .leaveMigrate:
+            let region = LiveKitRegionInfo.with { ($0.region, $0.url) = ("region-2", room.url + "/region-2") }
+            perform(machine.leave(.resume, reason: .migration, regions: [region]))
+        case .muteVideo:
+            perform(machine.muteVideo(true))
+            guard let seconds = fault.for else { return }
+            let number = faultTimers.number()
+            let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
+                self.faultTimers.fired(number)
+                self.perform(self.machine.muteVideo(false))
+            }
+            faultTimers.add(timer, number)
+        case .restart:
+            let connection = connection
+            remove()
+            connection?.reset()
+        case .cut: cut(fault)
+        case .slowInfo, .tokenRefused, .noCandidates, .resumeRefused, .resumeSilent: break
+        }
+    }
+
+    /// Cuts the signalling connections of the client and the viewers, `n` times; the media continue.
+    private func cut(_ fault: Fault) {
+        if let time = fault.for { room.close(for: TimeAmount(seconds: time)) }
+        room.resetConnections()
+        guard let count = fault.n, count > 1 else { return }
+        var next = fault
+        next.n = count - 1
+        begin(next, at: fault.interval ?? 1)
+    }
+
+    private func log(_ words: String) {
+        services.log("session \(room.number), room: \(words)")
+    }
+}

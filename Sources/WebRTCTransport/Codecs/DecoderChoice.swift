@@ -1,0 +1,124 @@
+// The choice of a decoder: the one that the user names, else by GStreamer's ranks among those that accept the stream.
+package import GStreamerKit
+
+/// A factory that decodes a codec.
+package struct DecoderChoice: Sendable, Equatable {
+    package let factory: String
+    /// Element between depayloader and decoder, for caps that only a parser knows.
+    let parser: String?
+}
+
+extension VideoCodec {
+    /// Caps as the depayloader makes them.
+    private var depayloadedCaps: String {
+        switch self {
+        case .vp8: "video/x-vp8, width=(int)1280, height=(int)704, framerate=(fraction)0/1, profile=(string)0"
+        case .vp9: "video/x-vp9, width=(int)1280, height=(int)704, framerate=(fraction)0/1"
+        case .h264: "video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"
+        }
+    }
+
+    /// The parser, and the caps that it can make of them.
+    private var parsed: (parser: String, caps: [String])? {
+        switch self {
+        case .vp8: return nil
+        case .vp9:
+            let common = """
+                video/x-vp9, width=(int)1280, height=(int)704, framerate=(fraction)30/1, profile=(string)0, \
+                chroma-format=(string)4:2:0, bit-depth-luma=(uint)8, bit-depth-chroma=(uint)8, parsed=(boolean)true
+                """
+            return ("vp9parse", ["super-frame", "frame"].map { "\(common), alignment=(string)\($0)" })
+        case .h264:
+            return (
+                "h264parse",
+                [
+                    """
+                    video/x-h264, stream-format=(string)byte-stream, alignment=(string)au, width=(int)1280, \
+                    height=(int)704, framerate=(fraction)30/1, profile=(string)constrained-baseline, level=(string)3.1, \
+                    chroma-format=(string)4:2:0, bit-depth-luma=(uint)8, bit-depth-chroma=(uint)8, \
+                    interlace-mode=(string)progressive, parsed=(boolean)true
+                    """
+                ]
+            )
+        }
+    }
+
+    /// The factory as a decoder of this codec; nil if it does not decode it.
+    private func choice(_ factory: ElementFactory) -> DecoderChoice? {
+        if let caps = try? Caps(depayloadedCaps), factory.accepts(caps) {
+            return DecoderChoice(factory: factory.name, parser: nil)
+        }
+        guard let parsed, GStreamerRuntime.hasElement(parsed.parser),
+            parsed.caps.contains(where: { (try? Caps($0)).map(factory.accepts) ?? false })
+        else { return nil }
+        return DecoderChoice(factory: factory.name, parser: parsed.parser)
+    }
+
+    /// Installed decoders, best first: by rank, then our own order, then name.
+    package var decoderChoices: [DecoderChoice] {
+        let own = decoders
+        func order(_ name: String) -> Int { own.firstIndex(of: name) ?? own.count }
+        return ElementFactory.videoDecoders
+            .compactMap { factory in choice(factory).map { (choice: $0, rank: factory.rank) } }
+            .sorted {
+                ($1.rank, order($0.choice.factory), $0.choice.factory)
+                    < ($0.rank, order($1.choice.factory), $1.choice.factory)
+            }
+            .map(\.choice)
+    }
+
+    /// The first installed one of Debian's decoders.
+    package var standardDecoder: DecoderChoice {
+        get throws(GStreamerError) {
+            guard let name = decoders.first(where: GStreamerRuntime.hasElement) else { throw noDecoder }
+            return try decoder(named: name)
+        }
+    }
+
+    private var noDecoder: GStreamerError {
+        let names = decoders.joined(separator: " or ")
+        return GStreamerError(
+            .missingElement(names), "no \(encodingName) decoder that starts is installed: install \(names)")
+    }
+
+    /// The decoder that the user names.
+    package func decoder(named name: String) throws(GStreamerError) -> DecoderChoice {
+        guard let factory = ElementFactory.named(name) else {
+            throw GStreamerError(
+                .missingElement(name),
+                "the decoder '\(name)' is not installed; install it, or leave the property decoder empty")
+        }
+        guard factory.isVideoDecoder, let choice = choice(factory) else {
+            throw GStreamerError(
+                .badProperty,
+                "the decoder '\(name)' does not decode \(encodingName), which the service sends; set decoder to a "
+                    + "decoder of \(encodingName), or leave it empty")
+        }
+        return choice
+    }
+
+    /// The decoder to use: the named one, or the best one that starts. Opening a device is what fails most often.
+    /// - Parameters:
+    ///   - failed: factories that have failed before.
+    ///   - onFailure: called with each factory that does not start.
+    package func startableDecoder(
+        named name: String?, besides failed: Set<String>, onFailure: (String) -> Void
+    ) throws(GStreamerError) -> DecoderChoice {
+        if let name { return try decoder(named: name) }
+        for choice in decoderChoices where !failed.contains(choice.factory) {
+            if choice.starts { return choice }
+            onFailure(choice.factory)
+        }
+        throw noDecoder
+    }
+}
+
+extension DecoderChoice {
+    fileprivate var starts: Bool {
+        guard let element = try? Element(factory: factory), element.staticPad("sink") != nil,
+            element.staticPad("src") != nil
+        else { return false }
+        defer { element.setState(.null) }
+        return element.setState(.ready) != .failure
+    }
+}

@@ -1,0 +1,52 @@
+// The ends of a connection for video that is neither encoded nor decoded here.
+package import GStreamerKit
+
+package enum EncodedVideoBin {
+    /// Encoded frames in ("sink"; H.264 as a byte-stream of access units), RTP out ("src"). A remote peer's keyframe
+    /// request leaves "sink" as a force-key-unit event.
+    package static func makeSender(_ parameters: RTPSendParameters) throws(GStreamerError) -> Bin {
+        let bin = Bin()
+        let payloader = try VideoPayloader.make(parameters)
+        // The sender of the frames repeats the parameter sets.
+        payloader.set("config-interval", 0)
+        try bin.hold([payloader])
+        return bin
+    }
+
+    /// RTP in ("sink"), encoded frames out ("src"). The first frame, and the first one after a loss, is a keyframe; the
+    /// bin requests it.
+    /// - Parameter h264Format: `stream-format` of H.264 frames, which then have parameter sets in front of each keyframe
+    ///   and caps with profile and size; nil: a byte-stream, unparsed.
+    package static func makeReceiver(_ codec: VideoCodec, h264Format: String? = nil) throws(GStreamerError) -> Bin {
+        let bin = Bin()
+        let depayloader = try VideoDecoderBin.makeDepayloader(codec)
+        var elements = [depayloader]
+        if codec == .h264 {
+            VideoDecoderBin.requestMissingKeyframe(depayloader)
+            elements.append(try filter("byte-stream"))
+            if let h264Format {
+                let parser = try Element(factory: "h264parse")
+                parser.set("config-interval", "-1")
+                elements += [parser, try filter(h264Format)]
+            }
+        }
+        try bin.hold(elements)
+        VideoDecoderBin.limitFrames(codec, depayloader)
+        return bin
+    }
+
+    private static func filter(_ h264Format: String) throws(GStreamerError) -> Element {
+        let filter = try Element(factory: "capsfilter")
+        filter.set("caps", caps: try Caps(h264Caps(h264Format)))
+        return filter
+    }
+
+    private static func h264Caps(_ format: String) -> String {
+        "video/x-h264, stream-format=(string)\(format), alignment=(string)au"
+    }
+
+    /// Caps of the frames that `makeSender` takes.
+    package static func senderCaps(_ codec: VideoCodec) -> String {
+        codec == .h264 ? h264Caps("byte-stream") : "video/x-\(codec.rawValue)"
+    }
+}

@@ -1,0 +1,263 @@
+// The log of a peer connection. INFO has one line for each phase, with its duration; DEBUG has negotiated parameters and
+// each change; TRACE has single packets. No line contains an address, ICE credentials, fingerprints or keys.
+import ICE
+package import Logging
+import MediaSecurity
+
+/// The loggers of the layers of a peer connection.
+package struct TransportLoggers: Sendable {
+    package var ice, dtls, rtp, congestion: Logger
+
+    package init(ice: Logger, dtls: Logger, rtp: Logger, congestion: Logger) {
+        (self.ice, self.dtls, self.rtp, self.congestion) = (ice, dtls, rtp, congestion)
+    }
+
+    /// Discards everything.
+    package static let none = {
+        let none = Logger(label: "none") { _ in SwiftLogNoOpLogHandler() }
+        return TransportLoggers(ice: none, dtls: none, rtp: none, congestion: none)
+    }()
+
+    /// Returns loggers whose messages name the connection, if a session has several.
+    package func naming(_ connection: String) -> TransportLoggers {
+        var all = self
+        for path in [\TransportLoggers.ice, \.dtls, \.rtp, \.congestion] {
+            all[keyPath: path][metadataKey: "connection"] = "\(connection)"
+        }
+        return all
+    }
+}
+
+/// The log of one connection; used on the network thread only.
+struct ConnectionLog {
+    /// Silence after which the log says that nothing arrives.
+    static let silence = Duration.seconds(2)
+    /// Wait for the DTLS handshake after which the log says so.
+    static let handshakeWait = Duration.seconds(3)
+    /// A TURN server that answers does so within this time; libnice gives up later.
+    private static let answerTime = Duration.seconds(2)
+    private static let (highLoss, lowLoss) = (0.1, 0.02)
+    private static let lossInterval = Duration.seconds(2)
+
+    private let loggers: TransportLoggers
+    private var startedAt: ContinuousClock.Instant?
+    private var relayServers = 0
+    private var localTypes: [String: Int] = [:]
+    private var remoteTypes: [String: Int] = [:]
+    private var isUp = false
+    private var hasKeys = false
+    private var handshakeStartedAt: ContinuousClock.Instant?
+    private var lastRTP: Duration?
+    private var lastDatagram = Duration.zero
+    private var isSilent = false
+    private var target: BitrateTarget?
+    private var hasHighLoss = false
+    /// The report at the start of the interval over which loss is measured.
+    private var lossWindow: (since: Duration, report: ReceptionReport)?
+
+    init(_ loggers: TransportLoggers) { self.loggers = loggers }
+
+    // MARK: ICE
+
+    mutating func gatheringStarts(_ servers: [ICEServer]) {
+        startedAt = .now
+        relayServers = servers.count { $0.kind == .turn }
+    }
+
+    mutating func gathered(local candidate: String) {
+        let (type, text) = Self.describe(candidate)
+        localTypes[type, default: 0] += 1
+        loggers.ice.debug("local candidate: \(text)")
+    }
+
+    mutating func received(remote candidate: String) {
+        let (type, text) = Self.describe(candidate)
+        remoteTypes[type, default: 0] += 1
+        loggers.ice.debug("remote candidate: \(text)")
+    }
+
+    func gatheringEnded() {
+        let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
+        loggers.ice.info("gathered candidates in \(time.milliseconds): \(Self.list(localTypes))")
+        let missing = relayServers - localTypes["relay", default: 0]
+        guard relayServers > 0, missing > 0 else { return }
+        let servers = relayServers == 1 ? "the TURN server" : "\(missing) of \(relayServers) TURN servers"
+        if time < Self.answerTime {
+            loggers.ice.warning("\(servers) refused the connection or the allocation; check address, user and password")
+        } else {
+            loggers.ice.warning("\(servers) did not answer within \(time.milliseconds)")
+        }
+    }
+
+    mutating func iceConnected(_ pair: ICECandidatePair?) {
+        isUp = true
+        let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
+        loggers.ice.info("connected after \(time.milliseconds): \(Self.describe(pair))")
+        handshakeStartedAt = .now
+    }
+
+    func iceFailed() {
+        guard isUp else { return logNoPath("failed") }
+        loggers.ice.info("failed: nothing has arrived for 30 s, also no answer to consent checks")
+    }
+
+    private func logNoPath(_ what: String) {
+        guard let startedAt else { return }
+        let time = ContinuousClock.now - startedAt
+        let reason = time < .seconds(3) ? "no pair so far" : "no answer to the connectivity checks"
+        loggers.ice.info(
+            """
+            \(what) after \(time.milliseconds), \(reason); local candidates: \(Self.list(localTypes)); \
+            remote candidates: \(Self.list(remoteTypes))
+            """)
+    }
+
+    func pathIsLost() { loggers.ice.info("disconnected: nothing arrives, also no answer to consent checks") }
+
+    func pathReturns() { loggers.ice.info("connected again: packets arrive") }
+
+    mutating func restartBegins(_ reason: String?) {
+        (localTypes, remoteTypes) = ([:], [:])
+        loggers.ice.info("ICE restarts: \(reason ?? "the owner of the connection restarts it")")
+    }
+
+    func restartEnds(_ pair: ICECandidatePair?, after time: Duration) {
+        loggers.ice.info("ICE restarted after \(time.milliseconds): \(Self.describe(pair))")
+    }
+
+    func restartFails(_ cause: String, after time: Duration) {
+        loggers.ice.info("the ICE restart failed after \(time.milliseconds): \(cause); the previous path stays")
+    }
+
+    func warning(_ text: String) { loggers.ice.warning("\(text)") }
+
+    // MARK: DTLS
+
+    mutating func established(_ dtls: DTLSConnection) {
+        hasKeys = true
+        let time = handshakeStartedAt.map { ContinuousClock.now - $0 } ?? .zero
+        loggers.dtls.info("connected after \(time.milliseconds)")
+        loggers.dtls.debug(
+            """
+            \(dtls.parameters.version), \(dtls.parameters.cipher), \(dtls.role == .client ? "client" : "server"), \
+            \(dtls.parameters.profile), \(dtls.counters.retransmissions) retransmissions
+            """)
+    }
+
+    func handshakeFailed(_ error: DTLSError) { loggers.dtls.info("failed: \(error.description)") }
+
+    /// Call some time after ICE has connected.
+    func checkHandshake() {
+        guard !hasKeys, let handshakeStartedAt else { return }
+        loggers.dtls.info(
+            "no answer to the DTLS handshake for \((ContinuousClock.now - handshakeStartedAt).milliseconds)")
+    }
+
+    // MARK: RTP
+
+    mutating func arrived(isRTP: Bool, now: Duration) {
+        lastDatagram = now
+        guard isRTP else { return }
+        if lastRTP == nil { loggers.rtp.info("the first RTP packet arrived") }
+        if isSilent, let lastRTP {
+            isSilent = false
+            loggers.rtp.info("RTP arrives again after \((now - lastRTP).milliseconds)")
+        }
+        lastRTP = now
+    }
+
+    /// Call it from time to time while connected. Silence is worth a line only once RTP has arrived.
+    mutating func checkSilence(now: Duration) {
+        guard !isSilent, let lastRTP, now - lastRTP >= Self.silence else { return }
+        isSilent = true
+        let time = (now - lastRTP).milliseconds
+        // Transport-cc feedback arrives many times a second as long as the path lives and we send.
+        if now - lastDatagram >= Self.silence / 2 {
+            loggers.rtp.info("nothing has arrived for \(time), neither RTP nor RTCP")
+        } else {
+            loggers.rtp.info("no RTP has arrived for \(time); RTCP still arrives")
+        }
+    }
+
+    // MARK: Congestion control
+
+    mutating func changed(_ next: BitrateTarget) {
+        let last = target
+        target = next
+        guard let last else {
+            return loggers.congestion.info("starts at \(next.target.kilobits) kbit/s")
+        }
+        guard last.target != next.target || last.reason != next.reason else { return }
+        loggers.congestion.debug(
+            """
+            target \(last.target.kilobits) → \(next.target.kilobits) kbit/s, reason \(next.reason.rawValue), \
+            estimate \(next.estimate.kilobits) kbit/s
+            """)
+    }
+
+    /// Call it from time to time while connected. A single report covers too few packets.
+    /// - Parameter report: the remote peer's latest report about our packets.
+    mutating func checkLoss(_ report: ReceptionReport, now: Duration) {
+        guard let last = lossWindow, report.highestSequence >= last.report.highestSequence else {
+            lossWindow = (now, report)
+            return
+        }
+        let expected = report.highestSequence - last.report.highestSequence
+        guard now - last.since >= Self.lossInterval, expected >= 50 else { return }
+        lossWindow = (now, report)
+        let fraction = Double(max(0, report.packetsLost - last.report.packetsLost)) / Double(expected)
+        if !hasHighLoss, fraction >= Self.highLoss {
+            hasHighLoss = true
+            loggers.congestion.info("the remote peer reports \(Int(fraction * 100)) % loss of our packets")
+        } else if hasHighLoss, fraction <= Self.lowLoss {
+            hasHighLoss = false
+            loggers.congestion.info("the remote peer reports no more loss of our packets")
+        }
+    }
+
+    // MARK: End
+
+    func closes() {
+        if !isUp { logNoPath("closed") }
+    }
+
+    // MARK: Words
+
+    private static func describe(_ pair: ICECandidatePair?) -> String {
+        pair.map { "\($0.local.type) to \($0.remote.type), \($0.family), \($0.transport)" } ?? "unknown pair"
+    }
+
+    /// Returns type and description of a candidate, without its address.
+    private static func describe(_ candidate: String) -> (type: String, text: String) {
+        do throws(CandidateLine.Rejection) {
+            let line = try CandidateLine.parse(candidate)
+            return (line.type, "\(line.type), \(line.address.contains(":") ? "IPv6" : "IPv4"), udp")
+        } catch {
+            switch error {
+            case .malformed: return ("malformed", "malformed")
+            case .mdns: return ("mDNS", "mDNS name")
+            case .unusable: return ("unusable", "unusable: TCP, a host name, or an address that must not be contacted")
+            }
+        }
+    }
+
+    private static func list(_ types: [String: Int]) -> String {
+        types.isEmpty
+            ? "none" : types.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+    }
+}
+
+extension ICECandidatePair {
+    fileprivate var family: String { local.address.hasPrefix("[") ? "IPv6" : "IPv4" }
+}
+
+extension Duration {
+    /// In milliseconds: `12.3 ms`.
+    fileprivate var milliseconds: String {
+        "\((self / .milliseconds(1) * 10).rounded() / 10) ms"
+    }
+}
+
+extension Int {
+    fileprivate var kilobits: Int { self / 1000 }
+}

@@ -1,0 +1,310 @@
+import ArgumentParser
+import CRelease
+import ConnectionCheck
+import DecartProtocol
+import Glibc
+import ICE
+import Signalling
+
+struct CheckCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "decart-check",
+        abstract: "Checks the way to Decart's realtime service: name, TCP, TLS, key, STUN and TURN.",
+        discussion: """
+            All probes run at the same time, each for 3 s at most. Nothing is installed and no frame is sent without \
+            --deep.
+
+            KEY
+              The environment variable DECART_API_KEY or --api-key-file names it; the command line has no option for it, \
+            because other users can read a command line. For a permanent key the program requests a client token (POST \
+            /v1/client/tokens), which opens no session, and discards it. A client token (ek_...) can only be checked by \
+            opening the control channel and closing it at once; the program says so.
+
+            EXIT CODE
+              The first failing cause, in this order:
+               0  everything that was tried works
+               1  wrong arguments, or a file that cannot be read or written
+               2  dns      the name of the service is not resolved
+               3  tcp      the port does not accept connections
+               4  tls      the certificate is not accepted, or the handshake fails
+               5  service  the server answers, but not as the service does
+               6  key      the key is rejected
+               7  limit    all sessions of the account are in use, or too many requests (HTTP 429 or 503)
+               8  udp      the STUN server does not answer over UDP
+               9  turn     a TURN server does not answer or rejects the credentials
+              10  session  --deep: the session failed, or no transformed frame arrived
+
+            EXAMPLES
+              decart-check
+              decart-check --json --turn-servers-file turn.txt
+              decart-standin & decart-check --base-url ws://127.0.0.1:9001 --deep
+            docs/CHECK.md describes the probes, the JSON and the report.
+            """,
+        version: "decart-check \(DECART_VERSION), " + String(cString: decart_build_name()))
+
+    @Option(
+        help: ArgumentHelp(
+            "URL of the service, as the element's base-url. Without it, the environment variable DECART_BASE_URL, else "
+                + "\(ServiceURL.defaultBase).", valueName: "url"))
+    var baseUrl: String?
+
+    @Option(help: ArgumentHelp("File that holds the API key, if DECART_API_KEY is not set.", valueName: "file"))
+    var apiKeyFile: String?
+
+    @Option(help: ArgumentHelp("Model of a session.", valueName: "name"))
+    var model = DecartModel.defaultName
+
+    @Option(
+        help: ArgumentHelp(
+            "STUN server; empty: none. The default is not used if the service is on this machine.", valueName: "url"))
+    var stunServer = CheckConfiguration.defaultSTUNServer
+
+    @Option(
+        help: ArgumentHelp(
+            "TURN server, turn://user:password@host:port?transport=udp|tcp or turns:// (TLS). May be given more than "
+                + "once. Other users can read the password on the command line: see --turn-servers-file.",
+            valueName: "url"))
+    var turnServers: [String] = []
+
+    @Option(help: ArgumentHelp("File with TURN servers, one URL a line.", valueName: "file"))
+    var turnServersFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "PEM file with certificate authorities for the service and turns: servers.", valueName: "file"))
+    var caFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "HTTP proxy for everything but UDP, http://host:port, as the element's http-proxy. See --http-proxy-file "
+                + "for one with a password.", valueName: "url"))
+    var httpProxy: String?
+
+    @Option(
+        help: ArgumentHelp("File with the proxy, http://user:password@host:port.", valueName: "file"))
+    var httpProxyFile: String?
+
+    @Option(
+        help: ArgumentHelp("Address or interface to use, as the element's local-address.", valueName: "name"))
+    var localAddress: String?
+
+    @Flag(help: "Allow an unencrypted base-url to another machine; the key travels in clear.")
+    var insecure = false
+
+    @Option(help: ArgumentHelp("Limit of each probe in seconds, from 0.1 to 60.", valueName: "seconds"))
+    var timeout = 3.0
+
+    @Flag(help: "Also run a session of 12 s with synthetic frames through the element decarttransform. It is billed.")
+    var deep = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Also run a session of 12 s (billed) and write what the service sends to this file, without secrets.",
+            valueName: "file"))
+    var report: String?
+
+    @Flag(help: "Print JSON instead of a table.")
+    var json = false
+
+    func validate() throws {
+        guard (0.1...60).contains(timeout) else { throw ValidationError("--timeout is a number from 0.1 to 60.") }
+        guard turnServers.count <= 16 else { throw ValidationError("--turn-servers: at most 16 servers.") }
+        _ = try checkConfiguration()
+    }
+
+    func run() throws {
+        // A closed reader of our output must not end the program without its exit code.
+        signal(SIGPIPE, SIG_IGN)
+        let configuration = try checkConfiguration()
+        var output = CheckOutput(
+            service: "\(configuration.base)", model: configuration.model.name,
+            results: ConnectionCheck(configuration).run())
+        // Opened first: a session is billed, and must not run for a report that cannot be written.
+        let file = try report.map { try ReportFile($0) }
+        let recording = report == nil ? nil : SessionRecording()
+        if deep || report != nil { runSession(configuration, recording, &output) }
+        if let file, let recording {
+            let secrets = [configuration.key?.reveal() ?? ""] + configuration.turn.compactMap(\.credential)
+            try file.write(SessionReport(output, recording.entries, secrets: secrets).json.text + "\n")
+        }
+        Output.line(json ? output.json.text : output.table())
+        if let cause = output.cause { throw ExitCode(cause.rawValue) }
+    }
+
+    /// - Parameter recording: nil: the element connects to the service itself.
+    private func runSession(
+        _ configuration: CheckConfiguration, _ recording: SessionRecording?, _ output: inout CheckOutput
+    ) {
+        let host = configuration.base.host
+        guard let key = configuration.key else {
+            output.results.append(.notTried(.session, host, "Not tried: there is no key."))
+            return
+        }
+        if let cause = output.cause, cause.rawValue < Cause.udp.rawValue {
+            output.results.append(.notTried(.session, host, "Not tried: \(cause.name) failed."))
+            return
+        }
+        var settings = DeepSession.Settings(baseURL: serviceURL, key: key, model: configuration.model.name)
+        settings.insecure = insecure
+        settings.caFile = caFile
+        settings.stunServer = stunServer
+        settings.httpProxy = try? proxy()
+        settings.localAddress = localAddress
+        settings.turnServers = (try? turnServers + turnServersInFile()) ?? turnServers
+        do {
+            let relay = try recording.map { try RecordingRelay(to: configuration, key: key, recording: $0) }
+            defer { relay?.close() }
+            if let relay {
+                (settings.baseURL, settings.key) = (relay.url, relay.localKey)
+                // The element uses its default server only for a service on another machine, which the relay is not.
+                if let stun = configuration.stun { settings.stunServer = "stun:\(hostAndPort(stun))" }
+            }
+            let summary = try DeepSession(settings).run()
+            output.session = summary
+            output.results.append(summary.result(host))
+        } catch {
+            let message = (error as? DeepSession.Failure)?.message ?? "The relay of the report cannot listen."
+            output.results.append(ProbeResult(.session, host, .failed(.session), nil, message))
+        }
+    }
+
+    private func hostAndPort(_ server: ICEServer) -> String {
+        "\(server.host.contains(":") ? "[\(server.host)]" : server.host):\(server.port)"
+    }
+
+    // MARK: Settings
+
+    private func checkConfiguration() throws -> CheckConfiguration {
+        do throws(ProtocolError) {
+            var configuration = CheckConfiguration(
+                base: try ServiceURL(base: serviceURL, allowInsecure: insecure), model: try DecartModel(named: model))
+            configuration.key = try key()
+            configuration.isInsecure = insecure
+            configuration.limit = .milliseconds(Int(timeout * 1000))
+            if let caFile {
+                configuration.trust = .only(file: caFile)
+                configuration.serverTrust = .systemAnd(file: caFile)
+            }
+            configuration.route = try route()
+            let usesStun = !(configuration.base.isLoopback && stunServer == CheckConfiguration.defaultSTUNServer)
+            if !stunServer.isEmpty, usesStun { configuration.stun = try server(stunServer, "--stun-server", .stun) }
+            for url in try turnServers + turnServersInFile() {
+                configuration.turn.append(try server(url, "--turn-servers", .turn))
+            }
+            return configuration
+        } catch {
+            throw ValidationError(error.message)
+        }
+    }
+
+    private var serviceURL: String {
+        if let baseUrl { return baseUrl }
+        let named = getenv("DECART_BASE_URL").map { String(cString: $0) } ?? ""
+        return named.isEmpty ? ServiceURL.defaultBase : named
+    }
+
+    private func proxy() throws(ProtocolError) -> String? {
+        guard let httpProxyFile else { return httpProxy }
+        return try text(of: httpProxyFile, "--http-proxy-file", maximumSize: 4096).filter { !$0.isWhitespace }
+    }
+
+    private func route() throws(ProtocolError) -> NetworkRoute {
+        var route = NetworkRoute()
+        route.proxy = try proxy().map { text throws(ProtocolError) in try ProxyURL(text) }
+        if let localAddress {
+            guard let endpoint = LocalEndpoint(localAddress) else {
+                throw ProtocolError(
+                    .invalidOptions, "--local-address is neither an address nor the name of an interface.")
+            }
+            route.source = NetworkRoute.Source(absence: endpoint.absence) { endpoint.addresses() }
+        }
+        return route
+    }
+
+    private func server(_ url: String, _ option: String, _ kind: ICEServer.Kind) throws(ProtocolError) -> ICEServer {
+        do throws(ICEServerError) {
+            let server = try ICEServer(url: url)
+            guard server.kind == kind else { throw ICEServerError.unsupportedScheme }
+            return server
+        } catch {
+            throw ProtocolError(.invalidOptions, "\(option): \(error).")
+        }
+    }
+
+    /// Reads the key from the environment, else from the file; nil without both.
+    private func key() throws(ProtocolError) -> APIKey? {
+        if let text = getenv("DECART_API_KEY").map({ String(cString: $0) }), !text.isEmpty { return try APIKey(text) }
+        guard let apiKeyFile else { return nil }
+        return try APIKey(try text(of: apiKeyFile, "--api-key-file", maximumSize: 4096).filter { !$0.isNewline })
+    }
+
+    private func turnServersInFile() throws(ProtocolError) -> [String] {
+        guard let turnServersFile else { return [] }
+        let lines = try text(of: turnServersFile, "--turn-servers-file", maximumSize: 64 << 10)
+            .split(whereSeparator: \.isNewline).map { $0.filter { !$0.isWhitespace } }
+        return lines.filter { !$0.isEmpty && !$0.hasPrefix("#") }
+    }
+
+    private func text(of path: String, _ option: String, maximumSize: Int) throws(ProtocolError) -> String {
+        do {
+            return String(decoding: try BoundedFile.read(path: path, maximumSize: maximumSize), as: UTF8.self)
+        } catch {
+            throw ProtocolError(.invalidOptions, "\(option): the file \(path) cannot be read (\(error)).")
+        }
+    }
+}
+
+/// swift-argument-parser exits with 64 for wrong arguments; this program's exit codes are causes, and 1 is that of
+/// wrong arguments.
+@main
+enum Main {
+    static func main() {
+        do {
+            var command = try CheckCommand.parseAsRoot()
+            try command.run()
+        } catch {
+            let code = CheckCommand.exitCode(for: error)
+            if code.isSuccess || error is ExitCode { CheckCommand.exit(withError: error) }
+            Output.write(CheckCommand.fullMessage(for: error) + "\n", to: STDERR_FILENO)
+            exit(1)
+        }
+    }
+}
+
+/// The file of a report, readable by its owner only.
+struct ReportFile {
+    private let descriptor: Int32
+    private let path: String
+
+    init(_ path: String) throws {
+        self.path = path
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0o600)
+        guard descriptor >= 0 else { throw Self.failure(path) }
+    }
+
+    /// Writes the text and closes the file.
+    func write(_ text: String) throws {
+        defer { close(descriptor) }
+        guard Output.write(text, to: descriptor) else { throw Self.failure(path) }
+    }
+
+    private static func failure(_ path: String) -> ValidationError {
+        ValidationError("--report: the file \(path) cannot be written: \(String(cString: strerror(errno))).")
+    }
+}
+
+enum Output {
+    static func line(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
+
+    /// Returns false after an error, which is in `errno`.
+    @discardableResult
+    static func write(_ text: String, to descriptor: Int32) -> Bool {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+}

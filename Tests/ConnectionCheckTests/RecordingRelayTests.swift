@@ -1,0 +1,155 @@
+import ConnectionCheck
+import DecartProtocol
+import DecartSession
+import Dispatch
+import Signalling
+import StandInServer
+import Synchronization
+import Testing
+
+/// The relay between a client and a stand-in, without media.
+@Suite(.timeLimit(.minutes(1)))
+struct RecordingRelayTests {
+    private final class Log: Sendable {
+        private let events = Mutex([SignallingEvent]())
+        private let arrived = DispatchSemaphore(value: 0)
+
+        func add(_ event: SignallingEvent) {
+            events.withLock { $0.append(event) }
+            arrived.signal()
+        }
+
+        /// Waits until an event gives a value.
+        func wait<Value>(for find: (SignallingEvent) -> Value?) throws -> Value {
+            while true {
+                let all = events.withLock { $0 }
+                if let found = all.lazy.compactMap(find).first { return found }
+                try #require(arrived.wait(timeout: .now() + 20) == .success)
+            }
+        }
+    }
+
+    /// A channel to the relay, and what it delivered.
+    private final class Client: Sendable {
+        private let log = Log()
+        private let channel: WebSocketChannel
+
+        init(_ relay: RecordingRelay, key: APIKey) throws {
+            let url = try ServiceURL(base: relay.url).stream(
+                key: key, model: try DecartModel(named: "lucy-latest"), options: [("livekit_early_room_info", "true")])
+            channel = WebSocketChannel(url: url) { [log] event in log.add(event) }
+            channel.open(timeout: .seconds(20))
+        }
+
+        func send(_ message: ClientMessage) throws {
+            let bytes = try message.encoded()
+            channel.send(bytes)
+        }
+
+        func close() { channel.close() }
+
+        func wait<Value>(for find: (SignallingEvent) -> Value?) throws -> Value { try log.wait(for: find) }
+
+        func message(_ type: String) throws -> ServerMessage {
+            try wait { event in
+                guard case .text(let bytes) = event, let message = try? ServerMessage(decoding: bytes) else {
+                    return nil
+                }
+                return message.type == type ? message : nil
+            }
+        }
+
+        func error() throws -> SessionError {
+            try wait { if case .failed(let error) = $0 { error } else { nil } }
+        }
+    }
+
+    private func run(query: String = "", _ body: (RecordingRelay) throws -> Void) throws {
+        var standIn = StandInConfiguration()
+        standIn.port = 0
+        standIn.keys = KeyPolicy(accepted: ["the-real-key"])
+        let server = StandInServer(configuration: standIn)
+        let port = try server.start()
+        defer { server.stop() }
+        let configuration = CheckConfiguration(
+            base: try ServiceURL(base: "ws://127.0.0.1:\(port)/\(query)"), model: try DecartModel(named: "lucy-latest"))
+        let relay = try RecordingRelay(
+            to: configuration, key: try APIKey("the-real-key"), recording: SessionRecording())
+        defer { relay.close() }
+        try body(relay)
+    }
+
+    @Test func messagesPassInBothDirections() throws {
+        try run { relay in
+            let client = try Client(relay, key: relay.localKey)
+            _ = try client.wait { if case .opened = $0 { true } else { nil } }
+            try client.send(.livekitJoin(LiveKitJoin()))
+            guard case .livekitRoomInfo(let info) = try client.message("livekit_room_info") else { return }
+            // The room's signalling passes through the relay too.
+            #expect(info.url == relay.url + "/room/0")
+            try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+            guard case .promptAck(let ack) = try client.message("prompt_ack") else { return }
+            #expect(ack.success && ack.prompt == "lego")
+
+            let token = try APIKey(info.token.reveal())
+            let log = Log()
+            var configuration = WebSocketChannel.Configuration()
+            configuration.messages = .binary
+            let room = WebSocketChannel(
+                url: try ServiceURL(room: info.url, token: token, options: [("protocol", "16")]),
+                configuration: configuration
+            ) { event in log.add(event) }
+            room.open(timeout: .seconds(20))
+            let first = try log.wait {
+                if case .binary(let bytes) = $0 { RoomMessage(bytes, isSent: false) } else { nil }
+            }
+            #expect(first.kind == "join")
+            room.close()
+            client.close()
+            relay.close()
+            let events = relay.recording.entries.map(\.event)
+            #expect(events.first == .requested(items: ["api_key", "model", "livekit_early_room_info"]))
+            #expect(events.contains(.left))
+            #expect(
+                events.contains { if case .room(false, let message) = $0 { message.kind == "join" } else { false } })
+            #expect(events.contains { if case .sent = $0 { true } else { false } })
+        }
+    }
+
+    @Test func onlyTheElementMayUseTheRelay() throws {
+        try run { relay in
+            for key in ["the-real-key", "relay-", "x"] {
+                try #expect(Client(relay, key: try APIKey(key)).error().httpStatus == 401)
+            }
+            #expect(relay.recording.entries.isEmpty)
+            let url = try ServiceURL(room: relay.url + "/room/0", token: try APIKey("no token"))
+            let ended = DispatchSemaphore(value: 0)
+            let channel = WebSocketChannel(url: url) { event in if case .failed = event { ended.signal() } }
+            channel.open(timeout: .seconds(20))
+            #expect(ended.wait(timeout: .now() + 20) == .success)
+            #expect(relay.recording.entries.isEmpty)
+        }
+    }
+
+    @Test(arguments: [("http_503", 503), ("http_401", 401), ("http_302", 302)])
+    func refusalsPass(fault: String, status: Int) throws {
+        try run(query: "?fault=\(fault)") { relay in
+            try #expect(Client(relay, key: relay.localKey).error().httpStatus == status)
+            #expect(
+                relay.recording.entries.contains {
+                    if case .failed(_, _, status, _) = $0.event { true } else { false }
+                })
+        }
+    }
+
+    @Test func closesPass() throws {
+        try run(query: "?fault=close_1013_at_join") { relay in
+            let client = try Client(relay, key: relay.localKey)
+            try #expect(client.wait { if case .closed(let code, _) = $0 { code } else { nil } } == 1013)
+            #expect(
+                relay.recording.entries.contains {
+                    if case .closed(1013, _) = $0.event { true } else { false }
+                })
+        }
+    }
+}

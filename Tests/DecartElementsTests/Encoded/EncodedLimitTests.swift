@@ -1,0 +1,138 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// What an encoded side cannot do: each has one sentence, or an equivalent.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct EncodedLimitTests {
+        private var tests: EncodedTests { EncodedTests() }
+
+        /// Rows of the table in docs/ENCODED.md.
+        @Test(arguments: [
+            ("processor=identity", "processor needs raw video"), ("fit=letterbox", "fit=letterbox needs raw video"),
+            ("fit=stretch", "fit=stretch needs raw video"), ("encoder=x264enc", "encoder needs raw video"),
+            ("simulcast=true", "simulcast needs raw video"),
+            ("timestamps=capture", "timestamps=capture needs raw video"),
+            ("fallback=passthrough", "fallback=passthrough needs raw video"),
+            ("codec=vp9", "codec=vp9 is set, but the input is H264"),
+            ("width=640 height=352", "The input has 320x176 pixels, but the model takes 640x352"),
+        ]) func anEncodedInputIsRefused(_ properties: String, _ text: String) throws {
+            try tests.run(EncodedTests.h264(), "", properties) { run in
+                run.pipeline.play()
+                let error = run.pipeline.waitForError()
+                #expect(error?.text.hasPrefix(text) == true, "\(error?.text ?? "no error")")
+                #expect(error?.name == "resource 13")
+                #expect(run.pipeline.collect(milliseconds: 200).count { $0.kind == .error } == 1)
+                #expect(run.standIn.sessions.isEmpty)
+            }
+        }
+
+        @Test(arguments: ["fallback=black", "fallback=passthrough", "timestamps=capture"])
+        func anEncodedOutputIsRefused(_ property: String) throws {
+            try tests.run(EncodedTests.raw, "capsfilter caps=video/x-h264", property) { run in
+                #expect(run.pipeline.play() == .failure)
+                let error = run.pipeline.waitForError()
+                #expect(error?.text.hasPrefix("\(property) needs raw video, but downstream") == true)
+                #expect(run.standIn.sessions.isEmpty)
+            }
+        }
+
+        @Test func framesOutOfOrderAreRefused() throws {
+            let source =
+                "\(EncodedTests.raw) ! x264enc name=encoder speed-preset=veryfast bframes=2 b-adapt=false rc-lookahead=2 "
+                + "! video/x-h264,profile=main"
+            try tests.run(source) { run in
+                run.pipeline.play()
+                let error = run.pipeline.waitForError()
+                #expect(error?.text.hasPrefix("The H.264 input has B-frames") == true, "\(error?.text ?? "no error")")
+                #expect(run.pipeline.collect(milliseconds: 200).count { $0.kind == .error } == 1)
+            }
+        }
+
+        @Test func anotherProfileThanTheServiceTakesIsRefused() throws {
+            try tests.run(EncodedTests.h264("profile=high", "speed-preset=veryfast"), echo: false) { run in
+                run.pipeline.play()
+                let error = run.pipeline.waitForError()
+                let text = "The service does not take H.264 of the profile high"
+                #expect(error?.text.hasPrefix(text) == true, "\(error?.text ?? "no error")")
+                #expect(run.pipeline.collect(milliseconds: 200).count { $0.kind == .error } == 1)
+            }
+        }
+
+        @Test func differentCodecsAreRefused() throws {
+            try tests.run(EncodedTests.vp8, "capsfilter caps=video/x-h264") { run in
+                run.pipeline.play()
+                let error = run.pipeline.waitForError()
+                #expect(error?.text.hasPrefix("The input is VP8, but downstream takes H264 only") == true)
+            }
+        }
+
+        /// A mute sends nothing, and what stands in for the missing frames are GAP events; then a keyframe comes first.
+        @Test(arguments: ["mute-video", "standby"]) func aMuteIsSilent(_ property: String) throws {
+            try tests.run(EncodedTests.h264(), "capsfilter caps=video/x-h264", "fallback=freeze") { run in
+                run.pipeline.play()
+                let flows = run.output.waitForFrames(20)
+                #expect(flows)
+                guard flows else { return }
+                run.pipeline.transform.set(property, true)
+                _ = run.pipeline.collect(milliseconds: 700)
+                let muted = run.output.current
+                _ = run.pipeline.collect(milliseconds: 700)
+                #expect(run.output.current.frames.count == muted.frames.count)
+                #expect(run.output.current.gaps > muted.gaps)
+                run.pipeline.transform.set(property, false)
+                #expect(run.output.waitForFrames(10))
+                let next = run.output.current.frames[muted.frames.count]
+                #expect(next.isKeyframe)
+                #expect(run.standIn.sessions.count == 1 && run.pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        @Test func tooHighABitrateIsReported() throws {
+            let snow = EncodedTests.h264("profile=constrained-baseline", "key-int-max=1000")
+                .replacing("pattern=\(TransformPipeline.pattern)", with: "pattern=snow")
+                .replacing("bitrate=600", with: "bitrate=3000")
+            try tests.run(snow, "capsfilter caps=video/x-h264", "max-bitrate=400000 min-bitrate=400000") { run in
+                run.pipeline.play()
+                let message = run.pipeline.waitForMessage { $0.structure?.name == "decart-input-overload" }
+                #expect(message?.structure?.string("reason") == "bitrate")
+                #expect(message?.structure?.int("target-bitrate") == 400_000)
+                let requests = run.input.current.requests.count
+                #expect(run.input.wait { $0.requests.count > requests })
+                #expect(run.output.waitForFrames(5))
+                #expect(run.pipeline.stats?["frames-dropped-by-cause"]?.structure?.int("to-keyframe") ?? 0 > 0)
+            }
+        }
+
+        @Test func tooManyFramesAreReported() throws {
+            let fast = EncodedTests.h264().replacing("framerate=20/1", with: "framerate=40/1")
+            try tests.run(fast, "capsfilter caps=video/x-h264") { run in
+                run.pipeline.play()
+                let message = run.pipeline.waitForMessage { $0.structure?.name == "decart-input-overload" }
+                #expect(message?.structure?.string("reason") == "framerate")
+                #expect(message?.structure?.int("max-framerate") == 20)
+                #expect(run.output.waitForFrames(20))
+            }
+        }
+
+        /// The application steers its encoder by the notifications.
+        @Test func theTargetBitrateIsNotified() throws {
+            let notified = Watched<[Int]>([])
+            try tests.run(EncodedTests.h264(), "capsfilter caps=video/x-h264") { run in
+                #expect(run.pipeline.transform.int("target-bitrate") == 0)
+                let transform = run.pipeline.transform.unowned
+                let handler = run.pipeline.transform.connect("notify::target-bitrate") { _ in
+                    notified.change { $0.append(transform.int("target-bitrate") ?? -1) }
+                    return nil
+                }
+                run.pipeline.play()
+                #expect(notified.wait(seconds: 20) { $0.contains { $0 >= 1_500_000 } })
+                #expect(
+                    eventually { run.pipeline.count("target-bitrate") == run.pipeline.transform.int("target-bitrate") })
+                #expect(notified.value.allSatisfy { $0 > 0 })
+                run.pipeline.transform.disconnect(handler)
+            }
+        }
+    }
+}

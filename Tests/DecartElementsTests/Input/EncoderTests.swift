@@ -1,0 +1,128 @@
+import CGStreamer
+import GStreamerKit
+import TestSupport
+import Testing
+import WebRTCTransport
+
+extension ElementTests {
+    /// Encoders other than the default ones, in whole sessions.
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct EncoderTests {
+        /// The congestion controller's target reaches an encoder of each unit, from the start bitrate to the maximum.
+        @Test(arguments: [("vah264enc", 1000), ("v4l2h264enc", 1)])
+        func aKnownEncoderFollowsTheTarget(factory: String, unit: Int) throws {
+            try #require(ElementTests.isReady)
+            let known = try #require(KnownEncoder.named(factory))
+            try #require(StandInEncoder.register(known), "this machine has a real \(factory)")
+            StandInEncoder.forgetValues(of: factory)
+            try StandIn.run { standIn in
+                let properties = "encoder=\(factory) max-bitrate=1800000"
+                // Noise, because an encoder that stays far below its bitrate tells nothing about the network.
+                let source =
+                    "videotestsrc pattern=snow is-live=true ! "
+                    + "video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1"
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
+                    pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10), "no frame came back")
+                    #expect(pipeline.stats?.string("encoder") == factory)
+                    let follows = eventually(seconds: 20) {
+                        let values = StandInEncoder.values(of: factory)
+                        guard Set(values).count > 1, let last = values.last else { return false }
+                        let target = pipeline.count("target-bitrate")
+                        return abs(last * unit - target) <= target / 10
+                    }
+                    let values = StandInEncoder.values(of: factory)
+                    #expect(follows, "\(values), target \(pipeline.count("target-bitrate"))")
+                    // The element sets the start bitrate first; the table's other controls may come before it.
+                    #expect(values.first == 1_500_000 / unit, "\(values)")
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        /// A subclass of vp8enc under another factory name: the element does not know the name of its bitrate property.
+        private static let foreignEncoder: String? = {
+            let name = "foreignvp8enc"
+            guard ElementTests.isReady, let known = gst_element_factory_find("vp8enc") else { return nil }
+            defer { gst_object_unref(UnsafeMutableRawPointer(known)) }
+            guard let loaded = gst_plugin_feature_load(known) else { return nil }
+            defer { gst_object_unref(UnsafeMutableRawPointer(loaded)) }
+            let parent = gst_element_factory_get_element_type(loaded)
+            var query = GTypeQuery()
+            g_type_query(parent, &query)
+            let type = g_type_register_static_simple(
+                parent, "ForeignVP8Enc", query.class_size, nil, query.instance_size, nil, GTypeFlags(rawValue: 0))
+            return gst_element_register(nil, name, 0, type) != 0 ? name : nil
+        }()
+
+        /// An encoder whose bitrate cannot be set is reported by one warning per run, however many sessions there are.
+        @Test func anUnknownEncoderIsReportedOnce() throws {
+            let encoder = try #require(Self.foreignEncoder)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "codec=vp8 encoder=\(encoder)")) { pipeline in
+                    pipeline.play()
+                    let warning = try #require(pipeline.waitForProblem(.warning), "no warning")
+                    for word in [encoder, "encoder-bitrate-property", "NAME:kbit", "target-bitrate"] {
+                        #expect(warning.text.contains(word), "\(word): \(warning.text)")
+                    }
+                    #expect(pipeline.waitForFrames(3), "no frame came back")
+                    pipeline.transform.emit("disconnect")
+                    #expect(eventually { pipeline.connectionState == "disconnected" }, "it is still connected")
+                    pipeline.transform.emit("connect")
+                    #expect(standIn.wait { $0.count == 2 }, "no second session")
+                    #expect(pipeline.waitForFrames(10), "no frame came back after the second connect")
+                    #expect(pipeline.takeProblems().count == 1)
+                }
+            }
+        }
+
+        @Test func anUnknownEncoderFollowsByItsNamedProperty() throws {
+            let encoder = try #require(Self.foreignEncoder)
+            try StandIn.run { standIn in
+                let properties =
+                    "codec=vp8 encoder=\(encoder) encoder-bitrate-property=target-bitrate:bit max-bitrate=1200000"
+                try TransformPipeline.run(try .init(standIn, properties)) { pipeline in
+                    let made = Watched<Element?>(nil)
+                    pipeline.transform.connect("encoder-setup") { arguments in
+                        made.change { $0 = arguments.first?.element }
+                        return nil
+                    }
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3), "no frame came back")
+                    #expect(made.value?.int("target-bitrate") == 1_200_000)
+                    #expect(pipeline.takeProblems().isEmpty)
+                    made.change { $0 = nil }
+                }
+            }
+        }
+
+        @Test(arguments: ["bitrate:mbit", ":kbit", "bit rate"]) func aMalformedPropertyFailsTheStart(text: String)
+            throws
+        {
+            try StandIn.run { standIn in
+                let pipeline = try TransformPipeline(standIn)
+                pipeline.transform.set("encoder-bitrate-property", GValueBox(text))
+                #expect(pipeline.play() == .failure)
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("encoder-bitrate-property") && error.text.contains("NAME:kbit"))
+                #expect(error.details?.string("code") == "INVALID_OPTIONS")
+                #expect(standIn.sessions.isEmpty)
+                pipeline.pipeline.setState(.null)
+            }
+        }
+
+        @Test func aPropertyThatTheEncoderLacksIsAnError() throws {
+            try StandIn.run { standIn in
+                let properties = "codec=vp8 encoder=vp8enc encoder-bitrate-property=bps"
+                try TransformPipeline.run(try .init(standIn, properties)) { pipeline in
+                    pipeline.play()
+                    let error = try #require(pipeline.waitForError())
+                    for word in ["bps", "vp8enc", "does not exist", "encoder-bitrate-property"] {
+                        #expect(error.text.contains(word), "\(word): \(error.text)")
+                    }
+                    #expect(error.details?.string("code") == "INVALID_OPTIONS")
+                }
+            }
+        }
+    }
+}

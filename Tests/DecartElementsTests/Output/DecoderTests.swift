@@ -1,0 +1,133 @@
+import CGStreamer
+import GStreamerKit
+import Synchronization
+import Testing
+import WebRTCTransport
+
+/// A decoder that never decodes: it fails to start, as without its device, or at its first frame.
+final class BrokenDecoder: ElementImplementation {
+    private let handle: ElementHandle
+    private let failsToStart: Bool
+
+    static func register(_ name: String, failsToStart: Bool) -> Bool {
+        if GStreamerRuntime.hasElement(name) { return true }
+        let coded = "video/x-h264; video/x-vp8; video/x-vp9"
+        let elementClass = ElementClass(
+            typeName: "GstTest_\(name)", parent: .bin, longName: "Broken decoder",
+            classification: "Codec/Decoder/Video", summary: "For tests", author: "Tests",
+            pads: [
+                PadTemplate(name: "sink", direction: .sink, presence: .always, caps: coded),
+                PadTemplate(name: "src", direction: .source, presence: .always, caps: "video/x-raw"),
+            ]
+        ) { BrokenDecoder($0, failsToStart: failsToStart) }
+        return RegisteredElementClass(elementClass).addFactory(name, to: nil)
+    }
+
+    private init(_ handle: ElementHandle, failsToStart: Bool) {
+        (self.handle, self.failsToStart) = (handle, failsToStart)
+        // Two elements, because one alone would offer downstream the caps of the encoded stream.
+        guard let entry = try? Element(factory: "fakesink"), let exit = try? Element(factory: "capsfilter"),
+            let caps = try? Caps("video/x-raw"), let sink = handle.makeGhostPad(template: "sink"),
+            let source = handle.makeGhostPad(template: "src")
+        else { return }
+        entry.set("async", false)
+        exit.set("caps", caps: caps)
+        let bin = handle.unowned
+        bin.suppressSourceAndSinkFlags()
+        bin.add([entry, exit])
+        sink.setTarget(entry.staticPad("sink"))
+        source.setTarget(exit.staticPad("src"))
+        bin.add(sink)
+        bin.add(source)
+        let hasFailed = Mutex(false)
+        sink.addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event): return event.caps == nil ? .pass : .drop
+            case .query: return .pass
+            case .buffer:
+                let isFirst = hasFailed.withLock { failed in
+                    defer { failed = true }
+                    return !failed
+                }
+                if isFirst { handle.unowned.postError(ElementProblem(.streamDecode, "The device is gone.")) }
+                return .drop
+            }
+        }
+    }
+
+    func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
+        change == .nullToReady && failsToStart ? .failure : chainUp()
+    }
+}
+
+extension ElementTests {
+    /// The choice of the decoder: by name, else by rank.
+    @Suite(.serialized, .timeLimit(.minutes(1))) struct DecoderTests {
+        /// Sets the rank that GST_PLUGIN_FEATURE_RANK would set.
+        private func withRank<R>(_ rank: UInt32, _ name: String, _ body: () throws -> R) throws -> R {
+            let factory = try #require(gst_element_factory_find(name))
+            defer { gst_object_unref(UnsafeMutableRawPointer(factory)) }
+            let before = gst_plugin_feature_get_rank(factory)
+            gst_plugin_feature_set_rank(factory, rank)
+            defer { gst_plugin_feature_set_rank(factory, before) }
+            return try body()
+        }
+
+        private var second: String { MediaWay.current.isRoom ? "openh264dec" : "avdec_vp8" }
+
+        /// A session that shows frames; returns the name of its decoder.
+        private func run(_ properties: String = "") throws -> String? {
+            try StandIn.run { standIn in
+                var name: String?
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10), "no frame came back")
+                    name = pipeline.stats?.string("decoder")
+                    #expect(pipeline.takeProblems().isEmpty)
+                    #expect(standIn.sessions.count == 1)
+                }
+                return name
+            }
+        }
+
+        @Test func theNamedDecoderDecodes() throws {
+            try #require(ElementTests.isReady)
+            #expect(try run("decoder=\(second)") == second)
+        }
+
+        @Test func theRankDecides() throws {
+            try #require(ElementTests.isReady)
+            for codec in VideoCodec.allCases {
+                #expect(codec.decoderChoices.first?.factory == codec.decoders.first)
+            }
+            let name = second
+            #expect(try withRank(1000, name) { try run() } == name)
+            let first = MediaWay.current.decoder
+            #expect(try withRank(0, first) { try run() } != first)
+        }
+
+        @Test(arguments: [true, false]) func aDecoderThatFailsGivesWay(failsToStart: Bool) throws {
+            try #require(ElementTests.isReady)
+            let name = failsToStart ? "nodevicedec" : "lostdevicedec"
+            try #require(BrokenDecoder.register(name, failsToStart: failsToStart))
+            #expect(try withRank(1000, name) { try run() } == MediaWay.current.decoder)
+        }
+
+        @Test(arguments: [
+            ("nonesuchdec", "not installed"), ("fakesink", "does not decode"), ("vp9dec", "does not decode"),
+        ])
+        func aWrongDecoderFailsTheStart(name: String, words: String) throws {
+            try StandIn.run { standIn in
+                let pipeline = try TransformPipeline(standIn, "decoder=\(name)")
+                #expect(pipeline.play() == .failure)
+                let error = try #require(pipeline.waitForError())
+                for word in [name, words, "decoder"] {
+                    #expect(error.text.contains(word), "\(word): \(error.text)")
+                }
+                #expect(error.details?.string("code") == "INVALID_OPTIONS")
+                #expect(standIn.sessions.isEmpty)
+                pipeline.pipeline.setState(.null)
+            }
+        }
+    }
+}

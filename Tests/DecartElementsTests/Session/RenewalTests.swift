@@ -1,0 +1,103 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// The next session takes over before a token ends the running one, and a full account is waited for.
+    @Suite(.serialized, .timeLimit(.minutes(4))) struct RenewalTests {
+        private static let prompt = "film noir"
+
+        private static func key(_ number: Int) -> String {
+            let claims = #"{"constraints":{"realtime":{"maxSessionDuration":4}},"number":\#(number)}"#
+            return ["{}", claims, "signature"].map { Base64.encode([UInt8]($0.utf8), alphabet: .url) }
+                .joined(separator: ".")
+        }
+
+        private func renewed(_ pipeline: TransformPipeline) -> Structure? {
+            pipeline.waitForMessage { $0.structure?.name == "decart-session-renewed" }?.structure
+        }
+
+        /// Each session gets a key of its own; audio and video go on, and only transformed frames leave the element.
+        @Test func aFreshKeyRenewsTheSession() throws {
+            let raw = try Reference.input()
+            let expected = raw.applying(prompt: Self.prompt)
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withAudio(standIn, "renew-before=2")) { pipeline in
+                    let keys = Watched(0)
+                    let ids = Watched<[String]>([])
+                    let states = Watched<Set<String>>([])
+                    pipeline.transform.connect("request-api-key") { _ in
+                        keys.change { $0 += 1 }
+                        return GValueBox(Self.key(keys.value))
+                    }
+                    pipeline.transform.connect("notify::session-id") { [weak pipeline] _ in
+                        guard let id = pipeline?.transform.string("session-id") else { return nil }
+                        ids.change { $0.append(id) }
+                        return nil
+                    }
+                    let audio = try pipeline.watchAudio()
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(expected))
+                    #expect(audio.waitForTone(440))
+                    pipeline.transform.connect("notify::connection-state") { [weak pipeline] _ in
+                        if let state = pipeline?.connectionState { states.change { $0.insert(state) } }
+                        return nil
+                    }
+                    for renewal in 1...2 {
+                        let message = renewed(pipeline)
+                        #expect(message?.double("seconds").map { $0 > 0 && $0 < 2 } == true, "renewal \(renewal)")
+                        #expect(pipeline.waitForPicture(expected) && audio.waitForTone(440))
+                        #expect(pipeline.transform.int("session-duration") == 4)
+                    }
+                    #expect(states.value.isSubset(of: ["connected", "generating"]), "\(states.value)")
+                    #expect(ids.value.count >= 3 && Set(ids.value).count == ids.value.count, "\(ids.value)")
+                    #expect(keys.value >= 3 && keys.value == standIn.sessions.count)
+                    #expect(pipeline.stats?.int("renewals") ?? 0 >= 2 && pipeline.stats?.int("reconnects") == 0)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// The element dials again when a session of the account has ended, although it may not retry.
+        @Test func aFullAccountIsWaitedFor() throws {
+            try StandIn.run({ $0.sessionLimit = 1 }) { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { first in
+                    first.play()
+                    #expect(first.waitForFrames(1))
+                    try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { second in
+                        second.play()
+                        let warning = second.waitForProblem(.warning)
+                        #expect(warning?.name == "resource 4" && warning?.text.contains("end another one") == true)
+                        #expect(warning?.details?.string("code") == "CONCURRENCY_LIMIT")
+                        #expect(second.transform.string("service-status") == "waiting-for-session")
+                        #expect(second.connectionState == "connecting")
+                        first.transform.emit("disconnect")
+                        #expect(second.waitForFrames(1, seconds: 7))
+                        #expect(second.connectionState != "connecting")
+                        #expect(second.takeProblems().filter { $0.kind == .error }.isEmpty)
+                    }
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func theLimitMayBeAnErrorAtOnce() throws {
+            try StandIn.run({ $0.sessionLimit = 1 }) { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { first in
+                    first.play()
+                    #expect(first.waitForFrames(1))
+                    try TransformPipeline.run(
+                        try .init(standIn, "max-retries=5 limit-wait=0", prompt: Self.prompt)
+                    ) { second in
+                        second.play()
+                        let error = second.waitForError(seconds: 5)
+                        #expect(error?.details?.string("code") == "CONCURRENCY_LIMIT")
+                        #expect(error?.text.contains("limit-wait") == true)
+                    }
+                }
+            }
+        }
+    }
+}

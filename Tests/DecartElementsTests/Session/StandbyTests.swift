@@ -1,0 +1,161 @@
+import GStreamerKit
+import StandInServer
+import Testing
+
+extension ElementTests {
+    /// `standby`, `mute-mode=silent` and a mute by the service: connected, and nothing is sent or billed.
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct StandbyTests {
+        private static let look = "film noir"
+
+        private func shown() throws -> Picture { try Reference.input().applying(prompt: Self.look) }
+
+        /// True once nothing is sent and billed any more; the packets of RTX and audio count too.
+        private func isSilent(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
+            let isStill = { () -> Bool in
+                let counts = { () -> [Int?] in
+                    let session = standIn.sessions.first
+                    return [
+                        pipeline.count("packets-sent"), pipeline.count("frames-sent"), session?.frameCount,
+                        session?.tickCount,
+                    ]
+                }
+                let before = counts()
+                _ = pipeline.collect(milliseconds: 1500)
+                return before == counts()
+            }
+            return eventually(seconds: 10, isStill) && pipeline.stats?.string("track-state") == "muted"
+        }
+
+        /// Rooms are informed of a muted track.
+        private func expectMuted(_ isMuted: Bool, _ standIn: StandIn) {
+            guard standIn.sessions.first?.roomJoinCount == 1 else { return }
+            #expect(eventually { standIn.sessions.first?.mutedTracks.isEmpty == !isMuted })
+        }
+
+        @Test func itIsConnectedAndSendsNothing() throws {
+            let shown = try shown()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "standby=true fallback=black", prompt: Self.look)) {
+                    pipeline in
+                    pipeline.play()
+                    #expect(eventually { pipeline.transform.bool("is-connected") == true })
+                    #expect(eventually { standIn.sessions.first?.promptCount == 1 })
+                    #expect(isSilent(pipeline, standIn))
+                    #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.tickCount == 0)
+                    expectMuted(true, standIn)
+                    let before = standIn.sessions.first
+                    for _ in 1...2 {
+                        pipeline.transform.set("standby", false)
+                        #expect(pipeline.waitForPicture(shown))
+                        #expect(eventually { (standIn.sessions.first?.tickCount ?? 0) > 0 })
+                        expectMuted(false, standIn)
+                        pipeline.transform.set("standby", true)
+                        #expect(isSilent(pipeline, standIn))
+                        #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 == 16 } } ?? false })
+                        expectMuted(true, standIn)
+                    }
+                    // The service has ended the generation, and the session lives.
+                    #expect(eventually { pipeline.transform.string("connection-state") == "connected" })
+                    #expect(pipeline.transform.bool("is-connected") == true)
+                    let after = standIn.sessions.first
+                    #expect(after?.offerCount == before?.offerCount && after?.roomJoinCount == before?.roomJoinCount)
+                    #expect(after?.promptCount == 1 && standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                    let times = pipeline.current.times.compactMap { $0 }
+                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// The silence is longer than every watchdog's time.
+        @Test func silenceThatWeCausedIsNoFault() throws {
+            let shown = try shown()
+            let lego = try Reference.input().applying(prompt: "lego")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=freeze mute-mode=silent", prompt: Self.look)) {
+                    pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(shown))
+                    pipeline.transform.set("mute-video", true)
+                    #expect(isSilent(pipeline, standIn))
+                    expectMuted(true, standIn)
+                    #expect(pipeline.waitForMessage(seconds: 9) { $0.kind == .error || $0.kind == .warning } == nil)
+                    #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
+                    pipeline.transform.set("prompt", GValueBox("lego"))
+                    pipeline.transform.set("mute-video", false)
+                    #expect(pipeline.waitForPicture(lego, within: 8))
+                    #expect(standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// The service withdraws its output while no frames come, and publishes it again.
+        @Test func theOutputMayComeBackInAnotherWay() throws {
+            let shown = try shown()
+            try StandIn.run({ $0.idleOutput = .newMID }) { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=black", prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(shown))
+                    for _ in 1...2 {
+                        pipeline.transform.set("standby", true)
+                        #expect(isSilent(pipeline, standIn))
+                        #expect(eventually { standIn.sessions.first?.isGenerating == false })
+                        pipeline.transform.set("standby", false)
+                        #expect(pipeline.waitForPicture(shown, within: 8))
+                    }
+                    #expect(standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        /// Rapid changes: the last value counts, and the session stays.
+        @Test func anythingAtAnyTime() throws {
+            let shown = try shown()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=freeze", prompt: Self.look)) { pipeline in
+                    let element = pipeline.transform
+                    pipeline.play()
+                    for round in 0..<40 {
+                        element.set("standby", round % 2 == 0)
+                        if round % 5 == 0 { element.set("mute-video", round % 10 == 0) }
+                        element.set("mute-mode", round % 3 == 0 ? "silent" : "black")
+                        _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
+                    }
+                    element.set("mute-video", false)
+                    element.set("standby", true)
+                    #expect(isSilent(pipeline, standIn))
+                    element.set("standby", false)
+                    #expect(pipeline.waitForPicture(shown))
+                    #expect(standIn.sessions.count == 1)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func theServicesMuteIsObeyedUntilTheApplicationEndsIt() throws {
+            let shown = try shown()
+            let fault = try Fault(parsing: "room_mute:at=2")
+            try StandIn.run({ $0.faults = [fault] }) { standIn in
+                try TransformPipeline.run(try .init(standIn, "fallback=black", prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(shown))
+                    guard standIn.sessions.first?.roomJoinCount == 1 else { return }
+                    #expect(eventually { pipeline.transform.bool("muted-by-service") == true })
+                    #expect(isSilent(pipeline, standIn))
+                    pipeline.transform.set("mute-video", false)
+                    #expect(pipeline.waitForPicture(shown))
+                    #expect(pipeline.transform.bool("muted-by-service") == false)
+                    expectMuted(false, standIn)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+@Suite("The account's sessions are all in use", .timeLimit(.minutes(1)))
+struct LimitWaitTests {
+    enum Answer: CaseIterable { case error, close, http }
+
+    /// Lets the current attempt meet the limit.
+    private func refuse(_ driver: inout MachineDriver, _ answer: Answer, retryAfter: Duration? = nil) {
+        switch answer {
+        case .error:
+            driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+            driver.server(.error("Concurrent session limit reached"))
+        case .close:
+            driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+            driver.handle(.channelClosed(driver.attempt, code: 1013, reason: ""))
+        case .http:
+            var error = SessionError(.concurrencyLimit, "HTTP 429.", stage: .upgrade, httpStatus: 429)
+            error.retryAfter = retryAfter
+            driver.handle(.channelFailed(driver.attempt, error))
+        }
+    }
+
+    @Test(arguments: Answer.allCases) func itWaitsForASession(answer: Answer) throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.jitter = 0.5
+        driver.handle(.start)
+        var dials: [Duration] = []
+        for _ in 0..<60 {
+            dials.append(driver.now)
+            refuse(&driver, answer)
+            #expect(driver.state == .connecting && driver.snapshot.serviceStatus == .waitingForSession)
+            #expect(driver.snapshot.retries == 0 && driver.snapshot.lastError?.code == .concurrencyLimit)
+            driver.waitForRetry()
+        }
+        let waits = zip(dials, dials.dropFirst()).map { $1 - $0 }
+        #expect(waits.allSatisfy { $0 > .seconds(5.19) && $0 < .seconds(5.21) })
+        // 59 waits last 307 s: reported at once, and then by the first dial after each minute.
+        #expect(driver.warnings().count == 5)
+        #expect(driver.warnings().allSatisfy { $0.code == .concurrencyLimit && !$0.isPermanent })
+        #expect(driver.warnings()[0].message.contains(answer == .http ? "429" : "end another one"))
+        #expect(driver.failures().isEmpty)
+        driver.reconnect()
+        #expect(driver.state == .connected && driver.snapshot.serviceStatus == .ready)
+        #expect(driver.snapshot.lastError == nil)
+    }
+
+    @Test func jitterKeepsThePace() throws {
+        for jitter in [0, 1, -5, .nan] {
+            var driver = try MachineDriver()
+            driver.jitter = jitter
+            driver.handle(.start)
+            refuse(&driver, .close)
+            driver.wait(.seconds(4.9))
+            #expect(driver.opens() == 1)
+            driver.wait(.seconds(0.6))
+            #expect(driver.opens() == 2)
+        }
+    }
+
+    @Test func retryAfterIsObeyed() throws {
+        var driver = try MachineDriver()
+        driver.handle(.start)
+        refuse(&driver, .http, retryAfter: .seconds(90))
+        driver.wait(.seconds(89))
+        #expect(driver.opens() == 1)
+        driver.wait(.seconds(1))
+        #expect(driver.opens() == 2)
+        refuse(&driver, .http, retryAfter: .seconds(1))
+        driver.wait(.seconds(4))
+        #expect(driver.opens() == 2)
+    }
+
+    @Test func aWrongKeyFailsAtOnce() throws {
+        var driver = try MachineDriver()
+        driver.handle(.start)
+        refuse(&driver, .error)
+        driver.waitForRetry()
+        driver.server(.error("Unauthorized: concurrent session limit reached"))
+        #expect(driver.state == .error && driver.failures().first?.code == .invalidAPIKey)
+        #expect(driver.runningTimers.isEmpty)
+    }
+
+    @Test(arguments: [(0, 1), (4, 1), (12, 3)]) func theWaitHasAnEnd(seconds: Int, dials: Int) throws {
+        var driver = try MachineDriver { $0.limitWait = .seconds(seconds) }
+        driver.handle(.start)
+        for _ in 0..<dials {
+            #expect(driver.state == .connecting)
+            refuse(&driver, .error)
+            driver.waitForRetry()
+        }
+        #expect(driver.state == .error && driver.opens() == dials && driver.failures().count == 1)
+        #expect(driver.failures()[0].code == .concurrencyLimit)
+        #expect(driver.failures()[0].message.contains("limit-wait"))
+        #expect(driver.warnings().count == (dials == 1 ? 0 : 1) && driver.runningTimers.isEmpty)
+    }
+
+    /// Other failures in between are counted as always, and each wait has its own time.
+    @Test func itIsNotARetry() throws {
+        var driver = try MachineDriver(maximumRetries: 1) { $0.limitWait = .seconds(12) }
+        driver.handle(.start)
+        driver.handle(.channelFailed(driver.attempt, SessionError(.network, "lost", stage: .channel)))
+        driver.waitForRetry()
+        for answer in Answer.allCases {
+            refuse(&driver, answer)
+            #expect(driver.snapshot.retries == 1)
+            driver.waitForRetry()
+        }
+        #expect(driver.state == .error)
+        driver.handle(.start)
+        for _ in 0..<3 {
+            refuse(&driver, .close)
+            driver.waitForRetry()
+            driver.reconnect()
+            driver.wait(.seconds(40))
+            driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
+            #expect(driver.state == .reconnecting)
+            driver.waitForRetry()
+        }
+    }
+
+    @Test func aRequestWaitsToo() throws {
+        var driver = try MachineDriver()
+        driver.handle(.start)
+        let request = try driver.update("Noir")
+        driver.open()
+        driver.server(.error("Concurrent session limit reached"))
+        #expect(driver.results().isEmpty)
+        driver.waitForRetry()
+        driver.reconnect()
+        #expect(driver.results().map(\.id) == [request] && driver.results()[0].isAccepted)
+    }
+
+    @Test func aStopEndsTheWait() throws {
+        var driver = try MachineDriver()
+        driver.handle(.start)
+        refuse(&driver, .error)
+        driver.handle(.stop)
+        #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)
+        driver.handle(.start)
+        #expect(driver.snapshot.serviceStatus == .unknown)
+    }
+
+    /// A running session that closes with 1013 is lost like any other; the limit may be met afterwards.
+    @Test func aRunningSessionIsLost() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.server(.error("Concurrent session limit reached"))
+        #expect(driver.state == .connected)
+        driver.handle(.channelClosed(driver.attempt, code: 1013, reason: ""))
+        #expect(driver.state == .reconnecting && driver.snapshot.retries == 1)
+        driver.waitForRetry()
+        refuse(&driver, .close)
+        #expect(driver.state == .reconnecting && driver.snapshot.retries == 1)
+        #expect(driver.snapshot.serviceStatus == .waitingForSession)
+    }
+}

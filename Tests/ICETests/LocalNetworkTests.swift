@@ -1,0 +1,79 @@
+import Glibc
+import ICE
+import Testing
+import TestSupport
+
+/// Ports and addresses of host candidates.
+@Suite(.timeLimit(.minutes(1)))
+struct LocalNetworkTests {
+    private func ports(_ peer: TestPeer) -> [Int] {
+        peer.candidates.compactMap { Int($0.split(separator: " ")[5]) }
+    }
+
+    private func addresses(_ peer: TestPeer) -> Set<String> {
+        Set(peer.candidates.map { String($0.split(separator: " ")[4]) })
+    }
+
+    /// Eight agents share ten ports: each socket is in the range, and a pair connects.
+    @Test func theRangeIsKept() async throws {
+        let first = UInt16.random(in: 20_000...30_000)
+        let range = first...(first + 9)
+        let peers = try (0..<8).map { try TestPeer(controlling: $0 % 2 == 0, local: ICENetwork(ports: range)) }
+        for pair in 0..<4 {
+            #expect(await TestPeer.connect(peers[2 * pair], peers[2 * pair + 1]), "\(peers[2 * pair].warnings)")
+        }
+        for peer in peers {
+            #expect(!ports(peer).isEmpty)
+            #expect(ports(peer).allSatisfy { (Int(first)...Int(first) + 9).contains($0) }, "\(peer.candidates)")
+            #expect(peer.warnings.isEmpty, "\(peer.warnings)")
+        }
+    }
+
+    /// An exhausted range fails at once, and the cause names the range.
+    @Test func theRangeIsExhausted() async throws {
+        let taken = try LoopbackSocket()
+        let network = ICENetwork(ports: taken.port...taken.port, endpoint: LocalEndpoint("127.0.0.1"))
+        let peer = try TestPeer(controlling: true, local: network)
+        peer.agent.gatherCandidates()
+        #expect(await peer.state(.failed, within: .seconds(3)))
+        let cause = try #require(peer.agent.localFailure)
+        #expect(cause == "no UDP port from \(taken.port) to \(taken.port) is free; widen min-rtp-port and max-rtp-port")
+        #expect(peer.warnings == [cause] && peer.candidates.isEmpty)
+    }
+
+    /// libnice gathers nothing if one address gets no port.
+    @Test func theRangeIsExhaustedOnOneAddress() async throws {
+        let taken = try LoopbackSocket()
+        let peer = try TestPeer(controlling: true, local: ICENetwork(ports: taken.port...taken.port))
+        peer.agent.gatherCandidates()
+        #expect(await peer.state(.failed, within: .seconds(3)))
+        #expect(peer.agent.localFailure?.contains("no UDP port from \(taken.port)") == true, "\(peer.warnings)")
+    }
+
+    @Test(arguments: ["lo", "127.0.0.1", "::1"]) func onlyThatAddress(text: String) async throws {
+        let endpoint = try #require(LocalEndpoint(text))
+        let wanted = Set(endpoint.addresses())
+        #expect(wanted.isSubset(of: ["127.0.0.1", "::1"]))
+        try #require(text != "::1" || !wanted.isEmpty, "this host has no IPv6")
+        let peer = try TestPeer(controlling: true, local: ICENetwork(endpoint: endpoint))
+        peer.agent.gatherCandidates()
+        #expect(await peer.gathered())
+        #expect(addresses(peer) == wanted)
+    }
+
+    /// Without a usable address there is no candidate: above all none of another interface.
+    @Test(arguments: ["nosuch0", "192.0.2.77"]) func noSuchAddress(text: String) async throws {
+        let peer = try TestPeer(controlling: true, local: ICENetwork(endpoint: LocalEndpoint(text)))
+        peer.agent.gatherCandidates()
+        #expect(await peer.state(.failed, within: .seconds(3)))
+        #expect(peer.candidates.isEmpty)
+        #expect(peer.agent.localFailure?.contains("local-address") == true)
+        #expect(peer.warnings.allSatisfy { !$0.contains("192.0.2.77") })
+    }
+
+    @Test(arguments: [
+        ("eth0", true), ("wlp0s20f3", true), ("eth0:1", true), ("192.0.2.7", true), ("2001:db8::7", true), ("", false),
+        ("fe80::1", false), ("fe80::1%eth0", false), ("224.0.0.1", false), ("0.0.0.0", false), ("eth 0", false),
+        ("a/b", false), ("sixteen-letters-", false), ("..", false), ("ä", false),
+    ]) func parsing(text: String, isValid: Bool) { #expect((LocalEndpoint(text) != nil) == isValid) }
+}

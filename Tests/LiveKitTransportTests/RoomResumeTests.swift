@@ -1,0 +1,438 @@
+import DecartProtocol
+import DecartSession
+import LiveKitProtocol
+import LiveKitTransport
+import SwiftProtobuf
+import Testing
+import WebRTCTransport
+
+/// A stay that continues after a loss of its signalling connection or of a media path, for each fault and phase.
+@Suite("Resuming a stay in a room", .timeLimit(.minutes(1)))
+struct RoomResumeTests {
+    private let resume = RoomAction.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSignalDisconnected))
+    private let reconnect = LiveKitSignalResponse.OneOf_Message.reconnect(.init())
+
+    private func leave(
+        _ action: LiveKitLeaveRequest.Action, _ reason: LiveKitDisconnectReason = .connectionTimeout,
+        regions: [String] = []
+    ) -> LiveKitSignalResponse.OneOf_Message {
+        .leave(
+            .with {
+                ($0.action, $0.reason) = (action, reason)
+                $0.regions.regions = regions.map { url in .with { $0.url = url } }
+            })
+    }
+
+    private func failure(status: Int) -> RoomEvent {
+        .failed(SessionError(.server, "HTTP \(status)", stage: .media, httpStatus: status))
+    }
+
+    private func isResumed(_ action: RoomAction) -> Bool {
+        if case .reportResumed = action { true } else { false }
+    }
+
+    private func connected(_ mode: PeerConnectionMode = .dual) -> RoomDriver {
+        var driver = RoomDriver(mode: mode)
+        driver.walkToConnected()
+        driver.server(.trackPublished(.with { ($0.cid, $0.track) = ("camera", RoomDriver.track("TR_in")) }))
+        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        _ = driver.takeActions()
+        return driver
+    }
+
+    // MARK: The signalling connection is lost
+
+    @Test func wholeResumeInOrder() throws {
+        var driver = connected()
+        driver.server(.offer(.with { ($0.type, $0.sdp, $0.id) = ("offer", "theirs", 4) }))
+        driver.handle(.answerMade(sdp: "ours", offer: 4))
+        driver.server(.refreshToken("second"))
+        _ = driver.takeActions()
+
+        driver.handle(.closed(code: 1006, reason: ""))
+        #expect(
+            driver.takeActions() == [
+                .reportResuming(cause: "The room closed its signalling connection (1006)."), .close, resume,
+            ])
+        #expect(driver.machine.token == Secret("second"))
+        driver.handle(.opened)
+        #expect(driver.takeActions().isEmpty && driver.timers[.ping] == nil)
+        driver.wait(.milliseconds(40))
+        driver.server(reconnect)
+        let actions = driver.takeActions()
+        guard case .send(.syncState(let state)) = actions.first else {
+            Issue.record("SyncState is not the first message")
+            return
+        }
+        #expect((state.offer.sdp, state.offer.type, state.offer.id) == ("theirs", "offer", 4))
+        #expect((state.answer.sdp, state.answer.type) == ("ours", "answer"))
+        #expect(state.subscription.subscribe && state.subscription.trackSids == ["TR_out"])
+        #expect(state.subscription.participantTracks.map(\.participantSid) == ["PA_worker"])
+        #expect(state.publishTracks.map(\.track.sid) == ["TR_in"] && state.publishTracks.map(\.cid) == ["camera"])
+        // Nothing is offered or announced again.
+        #expect(actions.dropFirst() == [.reportResumed(after: .milliseconds(40), attempts: 1)])
+        #expect(driver.timers[.ping] != nil && driver.timers[.restore] == nil && driver.timers[.resume] == nil)
+        // The server restarts ICE on the connection for which it makes the offers.
+        driver.server(.offer(.with { ($0.sdp, $0.id) = ("restart", 5) }))
+        #expect(driver.takeActions() == [.makeAnswer(offer: "restart", id: 5)])
+        // The stay can be resumed any number of times.
+        driver.handle(.failed(SessionError(.network, "reset", stage: .media)))
+        #expect(driver.takeActions() == [.reportResuming(cause: "reset"), .close, resume])
+    }
+
+    @Test func oneConnectionDescribesItself() throws {
+        var driver = RoomDriver(mode: .single)
+        driver.handle(.open)
+        driver.handle(.offerMade(sdp: "our offer"))
+        driver.walkToPublishing()
+        driver.server(.answer(.with { ($0.type, $0.sdp, $0.id) = ("answer", "their answer", 1) }))
+        driver.handle(.peerConnected(.publisher))
+        driver.handle(.closed(code: nil, reason: ""))
+        driver.handle(.opened)
+        _ = driver.takeActions()
+        driver.server(reconnect)
+        guard case .syncState(let state)? = driver.sent().first else {
+            Issue.record("no SyncState")
+            return
+        }
+        #expect(state.offer.sdp == "our offer" && state.answer.sdp == "their answer")
+    }
+
+    /// Servers without the message `reconnect` continue with any other one.
+    @Test func anyFirstMessageAccepts() {
+        var driver = RoomDriver()
+        driver.walkToResuming()
+        _ = driver.takeActions()
+        driver.server(.refreshToken("third"))
+        let actions = driver.takeActions()
+        #expect(actions.count == 2 && actions.contains(where: isResumed))
+        #expect(driver.machine.token == Secret("third"))
+    }
+
+    /// Before its media flow, a lost stay is not resumed: the session joins a room again.
+    @Test func nothingIsResumedBeforeMediaFlow() {
+        let walks: [(inout RoomDriver) -> Void] = [
+            { _ in }, { $0.handle(.opened) }, { $0.walkToPublishing() }, { $0.walkToOffered() },
+        ]
+        for walk in walks {
+            for event in [RoomEvent.closed(code: 1006, reason: ""), .message(.with { $0.message = leave(.resume) })] {
+                var driver = RoomDriver()
+                walk(&driver)
+                _ = driver.takeActions()
+                driver.handle(event)
+                let actions = driver.takeActions()
+                #expect(!actions.contains(resume))
+                #expect(actions.count { if case .reportFailed = $0 { true } else { false } } == 1, "\(actions)")
+                #expect(driver.timers.isEmpty)
+            }
+        }
+    }
+
+    @Test func aParticipantWithoutSIDIsNotResumed() {
+        var driver = RoomDriver()
+        driver.walkToPublishing(.with { $0.subscriberPrimary = false })
+        driver.server(.trackPublished(.with { $0.cid = "camera" }))
+        driver.handle(.peerConnected(.publisher))
+        driver.handle(.closed(code: 1006, reason: ""))
+        #expect(driver.failures().count == 1)
+    }
+
+    // MARK: Attempts
+
+    @Test func attemptsHaveABackOffAndALimit() {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        var times: [Duration] = []
+        for _ in 0..<100 {
+            guard driver.takeActions().contains(resume) else { break }
+            times.append(driver.now)
+            driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
+            if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+        }
+        #expect(
+            times.prefix(6) == [
+                .zero, .milliseconds(250), .milliseconds(750), .milliseconds(1750),
+                .milliseconds(3750), .milliseconds(5750),
+            ])
+        #expect(times.last == .milliseconds(29_750) && times.count == 18)
+        #expect(driver.timers.isEmpty)
+    }
+
+    @Test func theLastAttemptNamesItsFailure() {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        var failures: [SessionError] = []
+        for _ in 0..<30 where failures.isEmpty {
+            driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
+            failures = driver.failures()
+            if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+        }
+        #expect(failures.map(\.message) == ["refused"])
+    }
+
+    @Test(arguments: [401, 403, 404])
+    func aRefusalEndsTheStayAtOnce(status: Int) {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        _ = driver.takeActions()
+        driver.handle(failure(status: status))
+        let actions = driver.takeActions()
+        #expect(actions.first == .close && actions.count == 2)
+        guard case .reportFailed(let error) = actions.last else {
+            Issue.record("no failure")
+            return
+        }
+        #expect(!error.isPermanent && error.httpStatus == status && driver.timers.isEmpty)
+    }
+
+    @Test(arguments: [500, 503])
+    func aServerThatRestartsIsTriedAgain(status: Int) {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        driver.handle(failure(status: status))
+        _ = driver.takeActions()
+        driver.wait(.milliseconds(250))
+        #expect(driver.takeActions() == [resume])
+    }
+
+    @Test(arguments: [LiveKitLeaveRequest.Action.reconnect, .disconnect])
+    func aLeaveRequestRefuses(action: LiveKitLeaveRequest.Action) {
+        var driver = RoomDriver()
+        driver.walkToResuming()
+        _ = driver.takeActions()
+        driver.server(leave(action, .stateMismatch))
+        let actions = driver.takeActions()
+        #expect(!actions.contains(where: isResumed))
+        #expect(actions.count { if case .reportFailed = $0 { true } else { false } } == 1)
+        #expect(!actions.contains { if case .send(.syncState) = $0 { true } else { false } })
+        #expect(driver.timers.isEmpty)
+    }
+
+    @Test func aServerThatDoesNotAnswerIsGivenUp() {
+        var driver = RoomDriver()
+        driver.walkToResuming()
+        _ = driver.takeActions()
+        driver.wait(.milliseconds(4999))
+        #expect(driver.failures().isEmpty)
+        driver.wait(.milliseconds(1))
+        #expect(driver.failures().first?.message.hasSuffix("The room did not answer the request to resume.") == true)
+        #expect(driver.timers.isEmpty)
+    }
+
+    @Test func aSecondLossBeginsAnotherAttempt() {
+        // While opening, while joining, and while ICE restarts.
+        let walks: [(inout RoomDriver) -> Void] = [
+            { _ in }, { $0.handle(.opened) },
+            { driver in
+                driver.handle(.pathLost(.publisher))
+                driver.handle(.opened)
+                driver.server(.reconnect(.init()))
+            },
+        ]
+        for walk in walks {
+            var driver = connected()
+            driver.handle(.closed(code: 1006, reason: ""))
+            walk(&driver)
+            _ = driver.takeActions()
+            driver.handle(.closed(code: 1006, reason: ""))
+            #expect(driver.failures().isEmpty)
+            driver.wait(.milliseconds(250))
+            #expect(driver.takeActions() == [resume])
+            #expect(driver.timers.isEmpty)
+        }
+    }
+
+    @Test func aChangeOfNetworkEndsTheWait() {
+        var driver = connected()
+        driver.handle(.networkChanged)
+        #expect(driver.takeActions().isEmpty)
+        driver.handle(.closed(code: 1006, reason: ""))
+        driver.handle(failure(status: 503))
+        _ = driver.takeActions()
+        driver.handle(.networkChanged)
+        #expect(driver.takeActions() == [resume] && driver.timers[.resume] == nil)
+        // A dial that hangs in the former network is given up.
+        driver.handle(.networkChanged)
+        #expect(driver.takeActions() == [.close, resume])
+        driver.handle(.opened)
+        driver.handle(.networkChanged)
+        #expect(driver.takeActions().isEmpty)
+    }
+
+    @Test func stopsInEachPhase() {
+        let walks: [((inout RoomDriver) -> Void, sendsLeave: Bool)] = [
+            ({ $0.handle(.failed(SessionError(.network, "refused", stage: .media))) }, false),
+            ({ _ in }, false),
+            ({ $0.handle(.opened) }, true),
+        ]
+        for (walk, sendsLeave) in walks {
+            var driver = connected()
+            driver.handle(.closed(code: 1006, reason: ""))
+            walk(&driver)
+            _ = driver.takeActions()
+            driver.handle(.stop)
+            let actions = driver.takeActions()
+            #expect(actions.last == .close && actions.count == (sendsLeave ? 2 : 1))
+            #expect(driver.timers.isEmpty)
+            driver.handle(.opened)
+            driver.server(reconnect)
+            #expect(driver.takeActions().isEmpty)
+        }
+    }
+
+    @Test func lateMessagesOfTheLostConnectionAreIgnored() {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        _ = driver.takeActions()
+        driver.server(leave(.disconnect))
+        driver.server(.answer(.with { $0.sdp = "late" }))
+        #expect(driver.takeActions().isEmpty)
+    }
+
+    // MARK: Requests during a resume
+
+    @Test func requestsWait() {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        _ = driver.takeActions()
+        driver.handle(.desired(DesiredMedia(video: true, audio: true)))
+        driver.handle(.candidateFound(CandidateMessage(candidate: "candidate:1"), .publisher))
+        #expect(driver.takeActions().isEmpty)
+        driver.handle(.opened)
+        driver.server(reconnect)
+        let sent = driver.sent()
+        #expect(sent.count == 3)
+        guard case .syncState? = sent.first, case .trickle = sent[1], case .addTrack(let track)? = sent.last else {
+            Issue.record("\(sent)")
+            return
+        }
+        #expect(track.cid == "microphone")
+    }
+
+    @Test func anAnnouncementWithoutAnswerIsRepeated() {
+        var driver = connected()
+        driver.handle(.desired(DesiredMedia(video: true, audio: true)))
+        _ = driver.takeActions()
+        driver.handle(.closed(code: 1006, reason: ""))
+        driver.handle(.opened)
+        _ = driver.takeActions()
+        driver.server(reconnect)
+        #expect(
+            driver.sent().compactMap { if case .addTrack(let track) = $0 { track.cid } else { nil } } == ["microphone"])
+    }
+
+    /// The answer to an offer is lost with the connection.
+    @Test func anOfferWithoutAnswerIsRepeated() {
+        var driver = connected()
+        driver.handle(.desired(DesiredMedia(video: true, audio: true)))
+        driver.server(.trackPublished(.with { ($0.cid, $0.track) = ("microphone", RoomDriver.track("TR_mic")) }))
+        driver.handle(.offerMade(sdp: "with audio"))
+        _ = driver.takeActions()
+        driver.handle(.closed(code: 1006, reason: ""))
+        #expect(driver.takeActions().contains(.rollbackOffer) && driver.timers[.answer] == nil)
+        driver.handle(.opened)
+        driver.server(reconnect)
+        #expect(driver.takeActions().last == .makeOffer([.video, .audio]))
+    }
+
+    // MARK: A media path is lost
+
+    @Test(arguments: [
+        (LiveKitSignalTarget.publisher, LiveKitReconnectReason.rrPublisherFailed),
+        (.subscriber, .rrSubscriberFailed),
+    ])
+    func aLostPathRestartsICE(target: LiveKitSignalTarget, reason: LiveKitReconnectReason) {
+        var driver = connected()
+        driver.handle(.pathLost(target))
+        #expect(driver.takeActions().contains(.reportPaths(areLost: true)))
+        driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
+        driver.wait(.milliseconds(250))
+        #expect(driver.takeActions().last == .resume(RoomResumeRequest(sid: "PA_me", reason: reason)))
+        driver.handle(.opened)
+        driver.server(reconnect)
+        // Only the connection for which we make the offers is restarted by us.
+        let actions = driver.takeActions()
+        #expect(actions.contains(.restartICE([.video])) == (target == .publisher))
+        #expect(!actions.contains(where: isResumed))
+        if target == .publisher {
+            driver.handle(.offerMade(sdp: "new credentials"))
+            #expect(
+                driver.sent() == [
+                    .offer(.with { ($0.type, $0.sdp, $0.id) = ("offer", "new credentials", 2) })
+                ])
+            driver.server(.answer(.with { $0.sdp = "their credentials" }))
+            #expect(driver.takeActions() == [.applyAnswer(sdp: "their credentials")])
+        }
+        driver.handle(.pathRestored(target))
+        let end = driver.takeActions()
+        #expect(end.contains(where: isResumed) && end.contains(.reportPaths(areLost: false)))
+        #expect(driver.timers[.restore] == nil)
+    }
+
+    @Test func aPathThatStaysDeadEndsTheStay() {
+        var driver = connected()
+        driver.handle(.pathLost(.subscriber))
+        driver.handle(.opened)
+        driver.server(reconnect)
+        driver.wait(.seconds(10))
+        #expect(driver.failures().first?.message.hasSuffix("The media path could not be restored.") == true)
+    }
+
+    /// Without media each second counts.
+    @Test func attemptsAreFrequentWithoutMedia() {
+        var driver = connected()
+        driver.handle(.pathLost(.publisher))
+        var waits: [Duration] = []
+        for _ in 0..<8 {
+            driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
+            guard let due = driver.timers[.resume] else { break }
+            waits.append(due - driver.now)
+            driver.wait(due - driver.now)
+        }
+        #expect(waits.count == 8 && waits.allSatisfy { $0 <= .milliseconds(500) })
+    }
+
+    // MARK: The server asks for it
+
+    @Test func leaveWithResume() {
+        var driver = connected()
+        driver.server(leave(.resume))
+        #expect(
+            driver.takeActions() == [
+                .reportResuming(cause: "The room asked to resume (connectionTimeout)."), .close, resume,
+            ])
+        driver.handle(.opened)
+        driver.server(reconnect)
+        // The server's side of the path has failed, whatever ours looks like.
+        #expect(driver.takeActions().last == .restartICE([.video]))
+        driver.handle(.offerMade(sdp: "new credentials"))
+        driver.server(.answer(.with { $0.sdp = "theirs" }))
+        #expect(driver.takeActions().contains(where: isResumed))
+    }
+
+    /// The regions come in turn, then the room's own URL.
+    @Test func migration() {
+        var driver = connected()
+        driver.server(leave(.resume, .migration, regions: ["wss://near.example", "wss://far.example"]))
+        var urls: [String?] = []
+        for _ in 0..<4 {
+            for case .resume(let request) in driver.takeActions() { urls.append(request.url) }
+            driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
+            if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+        }
+        #expect(urls == ["wss://near.example", "wss://far.example", nil, "wss://near.example"])
+    }
+
+    @Test func aViewerIsResumed() {
+        var driver = RoomDriver(publishes: false)
+        driver.walkToPublishing()
+        driver.handle(.peerConnected(.subscriber))
+        _ = driver.takeActions()
+        driver.server(leave(.resume))
+        driver.handle(.opened)
+        driver.server(reconnect)
+        let actions = driver.takeActions()
+        #expect(actions.contains(where: isResumed))
+        #expect(!actions.contains { if case .restartICE = $0 { true } else { false } })
+    }
+}

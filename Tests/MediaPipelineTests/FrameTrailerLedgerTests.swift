@@ -1,0 +1,66 @@
+import MediaPipeline
+import Testing
+import WebRTCTransport
+
+@Suite struct FrameTrailerLedgerTests {
+    private static let base: UInt64 = 1_795_399_078_000_000_000
+
+    private func send(_ ledger: inout FrameTrailerLedger, _ number: UInt64) -> FrameTrailer {
+        let time = number * 33_333_333
+        let bytes = ledger.trailer(time: time, unixTime: Self.base + time)
+        return FrameTrailer(reading: bytes ?? [])
+    }
+
+    @Test func framesAreRecognised() throws {
+        var ledger = FrameTrailerLedger()
+        let sent = (0..<100).map { send(&ledger, $0) }
+        #expect(sent.map(\.frameID) == (1...100).map { $0 })
+        for (number, trailer) in sent.enumerated().reversed() {
+            let first = ledger.answer(trailer)
+            let answer = try #require(first)
+            #expect(answer.entry.time == UInt64(number) * 33_333_333 && answer.isFirst)
+            #expect(answer.entry.unixTime == Self.base + answer.entry.time)
+            // The service may make two frames from one.
+            let second = ledger.answer(trailer)
+            #expect(second?.isFirst == false)
+        }
+    }
+
+    @Test func foreignTrailersAreNot() {
+        var ledger = FrameTrailerLedger()
+        let before = ledger.answer(FrameTrailer(timestamp: 0, frameID: 0))
+        #expect(before == nil)
+        let sent = send(&ledger, 5)
+        for other in [
+            FrameTrailer(timestamp: sent.timestamp, frameID: 2), FrameTrailer(timestamp: 7, frameID: sent.frameID),
+            FrameTrailer(timestamp: sent.timestamp), FrameTrailer(timestamp: 0, frameID: 0),
+            FrameTrailer(timestamp: 0, frameID: 1024), FrameTrailer(timestamp: 0, frameID: .max),
+            FrameTrailer(userData: [1]), FrameTrailer(),
+        ] {
+            let answer = ledger.answer(other)
+            #expect(answer == nil, "\(other)")
+        }
+        let answer = ledger.answer(sent)
+        #expect(answer != nil)
+    }
+
+    /// After half a minute, a number belongs to another frame.
+    @Test func oldFramesAreForgotten() {
+        var ledger = FrameTrailerLedger()
+        let sent = (0...1500).map { send(&ledger, $0) }
+        let (old, new) = (ledger.answer(sent[0]), ledger.answer(sent[1500]))
+        #expect(old == nil)
+        #expect(new?.entry.time == 1500 * 33_333_333)
+    }
+
+    @Test func aServiceWithoutTrailersIsGivenUp() {
+        var ledger = FrameTrailerLedger()
+        let unmarked = (0..<FrameTrailerLedger.maximumUnmarked).map { _ in ledger.frameWithoutTrailer() }
+        #expect(unmarked.last == true && unmarked.dropLast().allSatisfy { !$0 })
+        ledger = FrameTrailerLedger()
+        let delay = ledger.measured(300)
+        #expect(delay == 300)
+        let later = (0..<100).map { _ in ledger.frameWithoutTrailer() }
+        #expect(later.allSatisfy { !$0 })
+    }
+}

@@ -1,0 +1,93 @@
+import DecartProtocol
+import StandInServer
+import Testing
+
+/// Client tokens of the stand-in, which `decart-check` requests.
+@Suite(.timeLimit(.minutes(1)))
+struct ClientTokenTests {
+    private func post(
+        _ server: TestServer, key: String?, body: String = "", method: String = "POST", query: String = "",
+        extra: String = ""
+    ) throws -> String {
+        let socket = try RawSocket(port: server.port)
+        let field = key.map { "X-API-KEY: \($0)\r\n" } ?? ""
+        socket.send(
+            "\(method) /v1/client/tokens\(query) HTTP/1.1\r\nHost: localhost\r\n\(field)\(extra)"
+                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        socket.read()
+        return socket.text
+    }
+
+    private var configuration: StandInConfiguration {
+        var configuration = StandInConfiguration()
+        configuration.keys = KeyPolicy(accepted: ["permanent"])
+        return configuration
+    }
+
+    @Test func aTokenOpensASession() throws {
+        try TestServer.run(configuration) { server in
+            let answer = try post(server, key: "permanent", body: #"{"expiresIn":30,"metadata":{"a":1}}"#)
+            #expect(answer.hasPrefix("HTTP/1.1 200"))
+            let start = try #require(answer.firstIndex(of: "{"))
+            let token = try ClientToken(decoding: [UInt8](answer[start...].utf8))
+            #expect(token.expiresAt?.hasSuffix("Z") == true)
+            let client = try server.connect("/v1/stream?api_key=\(token.key.reveal())&model=m")
+            _ = try client.expectGreeting()
+            #expect(throws: TestClient.Refused(status: 401)) {
+                try server.connect("/v1/stream?api_key=\(token.key.reveal())x&model=m")
+            }
+            // A token makes no tokens.
+            try #expect(post(server, key: token.key.reveal()).hasPrefix("HTTP/1.1 403"))
+            #expect(!server.log.contains { $0.contains(token.key.reveal()) })
+        }
+    }
+
+    /// The limit is that of the request, else that of the configuration, and ends the session.
+    @Test func aTokenMayLimitItsSessions() throws {
+        var configuration = configuration
+        configuration.maximumSessionDuration = 77
+        try TestServer.run(configuration) { server in
+            func token(_ body: String) throws -> ClientToken {
+                let answer = try post(server, key: "permanent", body: body)
+                let start = try #require(answer.firstIndex(of: "{"), "\(answer)")
+                return try ClientToken(decoding: [UInt8](answer[start...].utf8))
+            }
+            try #expect(token("{}").sessionLimit == .seconds(77))
+            let short = try token(#"{"constraints":{"realtime":{"maxSessionDuration":1}}}"#)
+            #expect(short.sessionLimit == .seconds(1))
+            let client = try server.connect("/v1/stream?api_key=\(short.key.reveal())&model=m")
+            _ = try client.expectGreeting()
+            let opened = ContinuousClock.now
+            _ = try client.next { $0 == .closeFrame(code: 1000) }
+            #expect(ContinuousClock.now - opened > .milliseconds(800))
+            let answer = try post(
+                server, key: "permanent", body: #"{"constraints":{"realtime":{"maxSessionDuration":0}}}"#)
+            #expect(answer.hasPrefix("HTTP/1.1 400"))
+        }
+    }
+
+    @Test func requestsThatAreRefused() throws {
+        try TestServer.run(configuration) { server in
+            try #expect(post(server, key: "permanent").hasPrefix("HTTP/1.1 200"))
+            try #expect(post(server, key: "other").hasPrefix("HTTP/1.1 401"))
+            try #expect(post(server, key: nil).hasPrefix("HTTP/1.1 401"))
+            try #expect(post(server, key: "permanent", method: "GET").hasPrefix("HTTP/1.1 405"))
+            for body in [#"{"expiresIn":0}"#, #"{"expiresIn":3601}"#, #"{"expiresIn":"x"}"#, "[", "x"] {
+                try #expect(post(server, key: "permanent", body: body).hasPrefix("HTTP/1.1 400"), "\(body)")
+            }
+            try #expect(post(server, key: "permanent", query: "?fault=http_429").hasPrefix("HTTP/1.1 429"))
+            let page = "Origin: https://evil.example\r\n"
+            try #expect(post(server, key: "permanent", extra: page).hasPrefix("HTTP/1.1 403"))
+        }
+    }
+
+    @Test func tokensExpire() throws {
+        let tokens = ClientTokens()
+        let token = try #require(tokens.token(expiry: 1000))
+        #expect(tokens.admits(token, now: 999) == true && tokens.admits(token, now: 1000) == false)
+        #expect(ClientTokens().admits(token, now: 999) == nil)
+        for bad in ["", "ek_", "ek_.", "ek_x.y", token + "A", String(token.dropFirst())] {
+            #expect(tokens.admits(bad, now: 0) == nil, "\(bad)")
+        }
+    }
+}

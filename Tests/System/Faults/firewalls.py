@@ -1,0 +1,81 @@
+"""Rows for hosts behind a firewall: a range of UDP ports, or nothing but an HTTP proxy."""
+
+import json
+import os
+import subprocess
+import time
+
+import netlab
+from faults import turn
+from session import Skipped, StandIn, row
+
+CROWD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crowd.py")
+PROXY = "/usr/bin/tinyproxy"
+PROXY_PORT = 3128
+
+
+def start_proxy(lab, folder, namespace, address, *lines):
+    """Starts tinyproxy, a proxy of another origin, and waits for its port."""
+    if not os.path.exists(PROXY):
+        raise Skipped("tinyproxy is not installed")
+    path = os.path.join(folder, "tinyproxy.conf")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("\n".join([f"Port {PROXY_PORT}", f"Listen {address}", "Timeout 600", "MaxClients 50",
+                              f'LogFile "{folder}/tinyproxy.log"', "LogLevel Connect", *lines, ""]))
+    process = lab.start(namespace, [PROXY, "-d", "-c", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                        stdin=subprocess.DEVNULL)
+    for _ in range(100):
+        try:
+            lab.connect(namespace, address, PROXY_PORT).close()
+            return process
+        except OSError:
+            process.poll()
+            time.sleep(0.1)
+    raise RuntimeError("tinyproxy did not start")
+
+
+@row("50 UDP ports", 30, "the firewall lets 50 UDP ports of the client pass; eight sessions, half of them in rooms, and one "
+     "without the range")
+def ports(run):
+    run.network()
+    run.lab.drop(f"ip saddr {netlab.CLIENT} udp sport != 40000-40049")
+    run.lab.drop(f"ip daddr {netlab.CLIENT} udp dport != 40000-40049")
+    run.standin = StandIn(run, "--transport", "both", "--rtp-ports", "41000-41049")
+    usual = f"base-url=ws://{netlab.SERVER}:{netlab.PORT} insecure=true api-key=x max-retries=0"
+    ranged = f"{usual} min-rtp-port=40000 max-rtp-port=40049"
+    with open(os.path.join(run.folder, "crowd.log"), "wb") as log:
+        crowd = run.lab.start(
+            run.lab.client, [CROWD, "15", *[f"{ranged} transport={way}" for way in ("webrtc", "livekit") * 4],
+                             f"{usual} transport=webrtc"],
+            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=run.environment)
+    time.sleep(10)
+    used = [port for port in run.lab.udp_ports() if port]
+    sessions = json.loads(crowd.communicate(timeout=40)[0] or "[]")
+    run.expect(len(sessions) == 9, f"{len(sessions)} sessions")
+    for number, session in enumerate(sessions[:8]):
+        run.expect(session["frames"] >= 50, f"session {number}: {session['frames']} frames")
+        run.expect(not session["problems"], f"session {number}: {session['problems']}")
+    run.expect(all(session["frames"] == 0 for session in sessions[8:]), "frames without the range")
+    ranged_ports = [port for port in used if 40000 <= port <= 40049]
+    run.expect(12 <= len(ranged_ports) <= 50, f"UDP ports {used}")
+    run.note(f"{len(ranged_ports)} ports in use, frames in 15 s: {[session['frames'] for session in sessions]}")
+
+
+@row("no UDP, only a proxy", 25, "the only way out is an HTTP proxy with a password; media over TURN with TLS")
+def proxy(run):
+    run.network()
+    run.lab.drop(f"ip saddr {netlab.CLIENT}")
+    # Only the proxy knows the name.
+    run.lab.name(run.lab.router, netlab.SERVER, "turn.test")
+    start_proxy(run.lab, run.folder, run.lab.router, netlab.ROUTER_NEAR, "BasicAuth user secret-5317")
+    certificate = turn(run, tls=True)[1]
+    client = run.start('turn-servers=<"turns://test:pass@turn.test:5349">', certificate,
+                       f"http-proxy=http://user:secret-5317@{netlab.ROUTER_NEAR}:{PROXY_PORT}")
+    stats = client.stats()
+    run.expect(stats["relayed"], "not relayed")
+    run.measure("connected", run.connected_in, 5)
+    # The element dials the proxy only.
+    run.dialled(0)
+    said = json.dumps(client.messages)
+    run.expect("secret-5317" not in said, "the password is in a message")
+    run.finish()

@@ -1,0 +1,217 @@
+"""Rows for LiveKit rooms: a stay that loses its signalling connection, its server or its address is resumed."""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+
+import netlab
+from session import row
+
+ROOM = ("transport=livekit",)
+ONE = ("transport=livekit", "single-connection=true")
+STANDIN = ("--transport", "livekit")
+
+
+def count(client):
+    """Returns threads and descriptors of the client's process."""
+    folder = f"/proc/{client.process.pid}"
+    return len(os.listdir(f"{folder}/task")), len(os.listdir(f"{folder}/fd"))
+
+
+class Stay:
+    """The figures of a stay before a fault, and the checks that it continues."""
+
+    def __init__(self, run):
+        self.run, self.client = run, run.client
+        self.session = self.client.session()
+        self.sid = self.client.stats()["track-sid"]
+        self.first = self.client.stats()
+        self.start()
+
+    def start(self):
+        self.before, self.since = self.client.stats(), time.monotonic()
+        self.record = self.run.standin.sessions()[-1]
+
+    def resumed(self, count, seconds=10):
+        """Waits until the stand-in has served this many resumes in all."""
+        return self.client.wait(seconds, f"resume {count}", lambda: (
+            True if self.client.stats()["resumes"] == count else None))
+
+    def continues(self, what, offers, seconds=2):
+        """Checks the frames since `start`: none is lost, none is a fallback, and the session is the same."""
+        time.sleep(seconds)
+        run, client = self.run, self.client
+        after, record = client.stats(), run.standin.sessions()[-1]
+        # Counted since the first fault, so that lost frames add up. As many as the latency holds may be in flight.
+        sent, received = (after[name] - self.first[name] for name in ("frames-sent", "frames-received"))
+        run.expect(abs(sent - received) <= 3, f"{what}: {sent} frames sent, {received} received")
+        fallback = after["frames-fallback"] - self.before["frames-fallback"]
+        run.expect(fallback == 0, f"{what}: {fallback} frames of the fallback")
+        times = [frame.time for frame in client.frames if frame.is_new and frame.time >= self.since]
+        gap = max((later - earlier for earlier, later in zip(times, times[1:])), default=99)
+        made = record["room_offers"] - self.record["room_offers"]
+        run.expect(made == offers, f"{what}: {made} offers, not {offers}")
+        run.expect(record["room_joins"] == 1 and record["prompts"] == self.record["prompts"], f"{what}: {record}")
+        run.expect(after["track-sid"] == self.sid and client.session() == self.session, f"{what}: another track or session")
+        run.expect(not client.all("warning"), f"{what}: {client.all('warning')}")
+        run.note(f"{what}: {received} of {sent} frames so far, now at most {gap * 1000:.0f} ms apart")
+        self.start()
+
+
+def resumes(properties, restarts):
+    """`restarts`: our offers when the server restarts its side of the media."""
+    def body(run):
+        run.start(*properties, standin=STANDIN)
+        stay = Stay(run)
+        for number, (spec, offers) in enumerate((
+                ("room_cut", 0), ("room_cut:for=3", 0), ("room_leave_resume", restarts), ("room_leave_migrate", restarts),
+                ("room_cut:n=20,interval=0.2", 0))):
+            if number == 4:
+                figures = count(run.client)
+            run.standin.inject(spec)
+            stay.resumed(number + 1 if number < 4 else 24)
+            stay.continues(spec, offers)
+        # The agent of a restart that has replaced another one receives for two more seconds.
+        time.sleep(1)
+        run.expect(count(run.client) <= tuple(value + 1 for value in figures), f"threads and descriptors {figures}, then {count(run.client)}")
+        run.note(f"threads and descriptors before and after 20 resumes: {figures}, {count(run.client)}")
+        run.dialled(26, 60)
+        run.finish()
+    return body
+
+
+row("room resumed", 40, "a room's signalling is cut, refused for 3 s, told to resume and to move, cut 20 times")(
+    resumes(ROOM, 1))
+row("room resumed, one connection", 40, "the same with one peer connection")(resumes(ONE, 1))
+
+
+@row("room resume refused", 25, "a room's signalling is cut, and the room refuses to resume")
+def refused(run):
+    client = run.start(*ROOM, standin=STANDIN)
+    session = client.session()
+    run.standin.inject("room_resume_refused")
+    since = time.monotonic()
+    run.standin.inject("room_cut")
+    run.measure("new session", run.recovered(since, session, 20) - since, 3)
+    session, since = client.session(), time.monotonic()
+    run.standin.inject("room_restart")
+    run.measure("new session after a restart of the media server", run.recovered(since, session, 20) - since, 3)
+    run.expect(client.stats()["resumes"] == 0, "a resume was counted")
+    run.finish()
+
+
+class Proxy:
+    """Forwards TCP connections in the client's namespace, and can stop those to a room without closing them."""
+
+    def __init__(self, run, port=9100):
+        self.run = run
+        self.stalled = []
+        self.connections = []
+        with netlab.inside(run.lab.client):
+            self.listener = socket.create_server(("127.0.0.1", port))
+        self.url = f"ws://127.0.0.1:{port}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                threading.Thread(target=self.serve, args=(near,), daemon=True).start()
+
+    def serve(self, near):
+        with contextlib.suppress(OSError):
+            first = near.recv(65536)
+            far = self.run.lab.connect(self.run.lab.client, netlab.SERVER, netlab.PORT)
+            far.settimeout(None)
+            far.sendall(first)
+            pair = {"near": near, "far": far, "room": b"/rtc" in first.split(b"\r\n")[0], "stalled": False}
+            self.connections.append(pair)
+            threading.Thread(target=self.forward, args=(pair, far, near), daemon=True).start()
+            self.forward(pair, near, far)
+
+    def forward(self, pair, source, target):
+        with contextlib.suppress(OSError):
+            while chunk := source.recv(65536):
+                if not pair["stalled"]:
+                    target.sendall(chunk)
+            if not pair["stalled"]:
+                target.shutdown(socket.SHUT_RDWR)
+
+    def stall(self):
+        """Nothing passes on the connections to rooms any more; they stay open."""
+        for pair in self.connections:
+            pair["stalled"] = pair["room"]
+
+    def close(self):
+        self.listener.close()
+        for pair in self.connections:
+            pair["near"].close()
+            pair["far"].close()
+
+
+@row("room signalling stalled", 40, "a proxy stops forwarding a room's signalling without closing it")
+def stalled(run):
+    run.network()
+    proxy = Proxy(run)
+    try:
+        run.start(*ROOM, standin=STANDIN, base_url=proxy.url)
+        stay = Stay(run)
+        proxy.stall()
+        stay.resumed(1, 30)
+        # A connection is lost if nothing arrives for 5 s after a ping.
+        run.measure("resumed", time.monotonic() - stay.since, 10)
+        stay.continues("stalled", 0)
+        run.finish(gaps=False)
+    finally:
+        proxy.close()
+
+
+@row("room, another address", 30, "the client's address is replaced while it is in a room")
+def address(run):
+    client = run.start(*ROOM, standin=STANDIN)
+    session, sid = client.session(), client.stats()["track-sid"]
+    at = time.monotonic()
+    run.lab.move_client()
+    client.wait(5, "a resume", lambda: True if client.stats()["resumes"] == 1 else None)
+    # The control channel's TCP connection has died with the address.
+    state = client.wait(25, "the next session", lambda: next(
+        (message for message in client.all("decart-state", at)
+         if message.get("session-id") not in (None, session) and message["connected"]), None))
+    client.frame(state["t"], seconds=5)
+    times = [frame.time for frame in client.frames if frame.is_new and frame.time >= at - 0.1]
+    gaps = [(later - earlier, later) for earlier, later in zip(times, times[1:])]
+    run.measure("without a new transformed frame", max(gap for gap, end in gaps if end < at + 4), 2)
+    run.measure("the same at the change to the next session", max(gap for gap, end in gaps if end >= at + 4), 2)
+    run.note(f"next session connected {state['t'] - at:.1f} s after the change")
+    run.expect(client.stats()["track-sid"] not in (None, "", sid), "the next session has the same track")
+    run.finish()
+
+
+@row("room, stopped for 5 s", 50, "the process is stopped (SIGSTOP) for 5.3 s in a room, four times")
+def stopped(run):
+    """The remote streams time out at the moment when their packets arrive again."""
+    client = run.start(*ROOM, standin=STANDIN)
+    for number in range(4):
+        woke = run.stop_client(5.3)
+        run.measure(f"frames after stop {number + 1}", client.frame(woke).time - woke, 1)
+        time.sleep(2)
+    # The frames that waited while the process was stopped come in a burst: their timestamps lead the clock for a moment.
+    run.finish(gaps=False)
+
+
+@row("room, nothing passes for 8 s", 30, "all packets are dropped for 8 s while the client is in a room")
+def outage(run):
+    client = run.start(*ROOM, standin=STANDIN)
+    session, sid = client.session(), client.stats()["track-sid"]
+    run.lab.drop()
+    time.sleep(8)
+    run.lab.heal()
+    healed = time.monotonic()
+    run.measure("transformed frame", client.frame(healed, seconds=20).time - healed, 2)
+    time.sleep(10)
+    run.expect(client.session() == session and client.stats()["track-sid"] == sid, "another session or track")
+    run.expect(run.standin.sessions()[-1]["room_joins"] == 1, "the room was joined again")
+    run.note(f"{client.stats()['resumes']} resumes")
+    run.finish()

@@ -1,0 +1,90 @@
+"""Rows for `standby`: what it costs, and how soon the transformed frames come back."""
+
+import statistics
+import time
+
+import netlab
+from session import row
+
+# bit/s that leave the client: RTCP, STUN, pings, acknowledgements and the headers of Ethernet and IP.
+QUIET = 2000
+
+
+def sent_bytes(run):
+    """Bytes that the client's interfaces have sent, without loopback."""
+    with netlab.inside(run.lab.client), open("/proc/thread-self/net/dev", encoding="ascii") as table:
+        lines = [line.split(":") for line in table if ":" in line]
+    return sum(int(numbers.split()[8]) for name, numbers in lines if name.strip() != "lo")
+
+
+def ticks(run):
+    return run.standin.sessions()[-1]["ticks"]
+
+
+def standby(rounds, quiet, bound, *standin, properties=(), dials=1):
+    """`rounds` times standby and back, after a standby of `quiet` seconds; `bound` for the median in seconds."""
+    def body(run):
+        run.network()
+        client = run.start(*properties, standin=standin)
+        session = client.session()
+        delays = []
+        for number in range(rounds):
+            client.request("set", "set", name="standby", value=True)
+            # Frames in flight, and the packets that end the generation.
+            time.sleep(4 if number == 0 else 0.5)
+            if number == 0:
+                before, bytes_before, since = ticks(run), sent_bytes(run), time.monotonic()
+                time.sleep(quiet)
+                rate = (sent_bytes(run) - bytes_before) * 8 / (time.monotonic() - since)
+                run.note(f"{rate:.0f} bit/s up and {ticks(run) - before} ticks in {quiet} s of standby")
+                # A few packets more or less count in a short time: pings come every 5 s, consent checks every 10 s.
+                limit = QUIET if quiet >= 30 else 2 * QUIET
+                run.expect(rate < limit, f"{rate:.0f} bit/s up in standby, bound {limit}")
+                run.expect(ticks(run) == before, f"{ticks(run) - before} ticks in standby")
+                run.expect(not any(f.is_new for f in client.frames if f.time > since), "a new frame in standby")
+            back = client.request("set", "set", name="standby", value=False)["t"]
+            delays.append(client.frame(back).time - back)
+        median = statistics.median(delays)
+        run.note(f"transformed frames after {median * 1000:.0f} ms (median of {rounds},"
+                 f" {min(delays) * 1000:.0f} to {max(delays) * 1000:.0f})")
+        run.expect(median <= bound, f"median {median * 1000:.0f} ms, bound {bound * 1000:.0f} ms")
+        time.sleep(2)
+        run.expect(ticks(run) > before, "no ticks after the standby")
+        run.expect(client.session() == session, "another session")
+        run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
+        run.dialled(dials)
+        run.finish()
+    return body
+
+
+def in_room(rounds, quiet, bound, *standin):
+    # The second connection is the room's signalling.
+    return standby(rounds, quiet, bound, "--transport", "livekit", *standin, properties=("transport=livekit",), dials=2)
+
+
+@row("standby, dead path", 60, "UDP is dropped in standby; TCP continues")
+def dead_path(run):
+    run.network()
+    client = run.start()
+    session = client.session()
+    client.request("set", "set", name="standby", value=True)
+    time.sleep(4)
+    since = time.monotonic()
+    run.lab.drop("meta l4proto udp")
+    run.measure("noticed", client.message("warning", since, 45)["t"] - since, 30)
+    run.lab.heal()
+    back = time.monotonic()
+    client.request("set", "set", name="standby", value=False)
+    run.measure("frames after the return", client.frame(back).time - back, 8)
+    run.expect(client.session() != session, "the same session")
+    run.finish()
+
+
+row("standby", 30, "standby, and 10 times back: same session, nothing billed")(standby(10, 8, 0.15))
+row("standby, room", 30, "the same in a room")(in_room(10, 8, 0.15))
+row("standby, withdrawn output", 30, "the same in a room that withdraws its output meanwhile")(
+    in_room(3, 8, 1, "--idle-output", "new_mid"))
+row("standby, 60 s", 120, "standby for a minute, and 50 times back", "a measurement, run by name")(
+    standby(50, 60, 0.15))
+row("standby, room, 60 s", 120, "the same in a room", "a measurement, run by name")(
+    in_room(50, 60, 0.15))

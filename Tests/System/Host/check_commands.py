@@ -1,0 +1,356 @@
+#!/usr/bin/python3
+"""Runs the commands of the documents' fenced sh blocks as a user types them.
+
+Each block runs in a shell of its own in a copy of the repository, two blocks at once. A block that does not source
+`pipelines/env.sh` gets it before, and a stand-in if it names port 9001 and starts none. A network namespace makes the
+ports free, and a process namespace ends what a block leaves running. Windows open in Xvfb.
+
+A pipeline gets an interrupt two seconds after the service generates. Until then it must have posted no ERROR and no
+WARNING and have reached PLAYING, for which each of its sinks needs a buffer. After the interrupt EOS must arrive. A
+stand-in in the foreground gets an interrupt when it listens.
+
+A comment `# not run: why` excludes the command at whose end it is, or the block whose first line it is. A line
+`<!-- not run: why -->` above a block excludes the block.
+
+Prints "ok commands: PAGE: LINE: COMMAND", "not ok …: why" or "skip …: why". Arguments select pages by name.
+"""
+
+import concurrent.futures
+import glob
+import os
+import queue
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
+LIMIT = 90  # s, for a block
+START = 30  # s, until the service generates
+WATCHED = 2  # s, between that and the interrupt
+END = 15  # s, from the interrupt to the end
+PREFIX = "check_commands: "
+TOO_SLOW = "computer is too slow"  # of a sink, on a busy machine
+NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork",
+              "--kill-child", "--mount-proc", "--"]
+
+DRIVER = """
+exec 9>{folder}/results
+ip link set lo up
+_run() {{ /usr/bin/python3 {check} "$@"; }}
+gst-launch-1.0() {{ _run --pipeline "$@"; }}
+decart-standin() {{
+    if [ "$BASHPID" = "$$" ]; then _run --standin "$@"; else exec "$(type -P decart-standin)" "$@"; fi
+}}
+curl() {{ command curl --fail-with-body --silent --show-error --max-time 10 "$@"; }}
+_wait() {{
+    for _attempt in $(seq 1 100); do
+        grep -qs 'listening on' "$1" && return 0
+        sleep 0.1
+    done
+    echo '{prefix}the stand-in does not listen'
+    return 1
+}}
+"""
+
+
+# --- The documents -------------------------------------------------------------------------------------------------------
+
+class Command:
+    def __init__(self, line, text):
+        self.line = line
+        self.text = text
+        words = re.sub(r"\\\n\s*", "", re.sub(r"\s+#.*$", "", text)).strip()
+        words = " ".join(words.split())
+        self.name = words if len(words) <= 60 else words[:57] + "…"
+        self.is_background = words.endswith("&")
+        self.starts_standin = bool(re.search(r"(^|[;&|]\s*)decart-standin\b", words))
+        self.comment = match[1] if (match := re.search(r"(?:^|\s)#(.*)$", text)) else ""
+
+
+class Block:
+    def __init__(self, page, commands):
+        self.page = page
+        self.commands = commands
+
+    def name_of(self, command):
+        return f"commands: {self.page}: {command.line}: {command.name}"
+
+    def has(self, text):
+        return any(text in command.text for command in self.commands)
+
+
+def is_complete(text):
+    return not text.endswith("\\") and subprocess.run(["bash", "-n"], input=text, text=True,
+                                                      capture_output=True).returncode == 0
+
+
+def commands_of(first, lines):
+    """The commands of a block that are not marked, and the marks."""
+    commands, marks, text = [], [], ""
+    for number, line in enumerate(lines, first):
+        if not text and (not line.strip() or line.strip().startswith("#")):
+            if "not run" in line and number == first:
+                return [], [(number, line)]
+            continue
+        start = number if not text else start
+        text += ("\n" if text else "") + line
+        if is_complete(text):
+            command = Command(start, text)
+            if "not run" in command.comment:
+                marks.append((start, command.comment))
+            else:
+                commands.append(command)
+            text = ""
+    if text:
+        commands.append(Command(start, text))
+    return commands, marks
+
+
+def read(page):
+    """Blocks and marks of a page."""
+    blocks, marks = [], []
+    with open(os.path.join(REPO, page), encoding="utf-8") as file:
+        content = file.read()
+    for match in re.finditer(r"^( *)```(?:sh|bash|shell|console)\n(.*?)^ *```$", content, re.M | re.S):
+        first = content.count("\n", 0, match.start()) + 2
+        above = content[:match.start()].rstrip("\n").rpartition("\n")[2].strip()
+        if above.startswith("<!--") and "not run" in above:
+            marks.append((first - 2, above))
+            continue
+        lines = [line.removeprefix(match[1]) for line in match[2].splitlines()]
+        commands, found = commands_of(first, lines)
+        marks += found
+        if commands:
+            blocks.append(Block(page, commands))
+    return blocks, marks
+
+
+# --- A pipeline and a stand-in: what the functions of the driver run -----------------------------------------------------
+
+class Watched:
+    """A process whose output is copied to standard output while it is read."""
+
+    def __init__(self, arguments):
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        errors="replace")
+        self.lines = queue.Queue()
+        threading.Thread(target=self.copy, daemon=True).start()
+
+    def copy(self):
+        for line in self.process.stdout:
+            print(line, end="", flush=True)
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def until(self, seconds, look):
+        """Calls `look` for each line until it returns true. Returns false after this time, and None at the end."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            try:
+                line = self.lines.get(timeout=left)
+            except queue.Empty:
+                return False
+            if line is None:
+                return None
+            if look(line):
+                return True
+        return False
+
+    def interrupt(self, look=lambda line: False):
+        """Ends the process; returns why that fails, or an empty text."""
+        self.process.send_signal(signal.SIGINT)
+        self.until(END, look)
+        try:
+            status = self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return "an interrupt does not end it"
+        return f"status {status} after an interrupt" if status else ""
+
+
+def run_pipeline(arguments):
+    """`-e` lets an interrupt end the stream first, and `-m` prints the messages. The caps that `-v` prints are no proof:
+    while one thread emits "deep-notify", GObject drops the same signal of another thread."""
+    has_session = any(word in ("decarttransform", "decartsrc") for word in arguments)
+    seen, problems = set(), []
+
+    def look(line):
+        if re.match(r"(ERROR|WARNING):", line) or re.search(r"(CRITICAL|WARNING) \*\*", line):
+            problems.append(line.strip())
+        for name, pattern in (("generating", r"decart-state.*\bstate=\(string\)generating"),
+                              ("playing", r'"pipeline\d+" \(state-changed\): .*\bnew-state=\(GstState\)playing'),
+                              ("EOS", r"^Got EOS")):
+            if re.search(pattern, line):
+                seen.add(name)
+        return {"playing", *(["generating"] if has_session else [])} <= seen
+
+    watched = Watched([shutil.which("gst-launch-1.0"), "-e", "-m", *arguments])
+    reached = watched.until(START, look)
+    if reached:
+        watched.until(WATCHED, lambda line: look(line) and False)
+    if watched.process.poll() is None and reached is not None:
+        why = watched.interrupt(lambda line: look(line) and False)
+    else:
+        status = watched.process.wait()
+        why = f"status {status}" if status else ""
+    problems = [line for line in problems if TOO_SLOW not in line]
+    if problems:
+        why = problems[0]
+    elif not why and "playing" not in seen:
+        why = f"a sink has no buffer within {START} s"
+    elif not why and has_session and "generating" not in seen:
+        why = f"no transformed frames within {START} s"
+    elif not why and "EOS" not in seen:
+        why = "an interrupt does not end the stream"
+    for argument in arguments:
+        path = argument.partition("location=")[2]
+        if not why and path and "%" not in path and not (os.path.exists(path) and os.path.getsize(path)):
+            why = f"{path} is empty"
+    return why
+
+
+def run_standin(arguments):
+    watched = Watched([shutil.which("decart-standin"), *arguments])
+    said = []
+    if not watched.until(10, lambda line: said.append(line.strip()) or "listening on" in line):
+        watched.process.kill()
+        return f"it does not listen: {said[0] if said else 'no output'}"
+    time.sleep(0.3)
+    return watched.interrupt()
+
+
+# --- Blocks --------------------------------------------------------------------------------------------------------------
+
+def script_of(block, folder):
+    """A shell script with the block's commands as they are, each with a log of its own."""
+    script = DRIVER.format(folder=shlex.quote(folder), check=shlex.quote(os.path.abspath(__file__)), prefix=PREFIX)
+    if not block.has("pipelines/env.sh"):
+        script += "source pipelines/env.sh\n"
+    if block.has("9001") and not any(command.starts_standin for command in block.commands):
+        script += f"decart-standin >{shlex.quote(folder)}/standin.log 2>&1 &\n_wait {shlex.quote(folder)}/standin.log\n"
+    for number, command in enumerate(block.commands):
+        log = shlex.quote(f"{folder}/{number}.log")
+        script += f"exec >{log} 2>&1\n{command.text}\n"
+        if command.is_background and command.starts_standin:
+            script += f"_wait {log}\n"
+        script += 'printf "%s\\n" "$?" >&9\n'
+    return script
+
+
+def reason(log):
+    try:
+        with open(log, errors="replace") as file:
+            lines = [line.strip() for line in file if line.strip()]
+    except OSError:
+        return "no output"
+    found = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
+    return " | ".join(found or lines[-2:])[:300] or "no output"
+
+
+def run_block(block, work, environment):
+    """Runs a block; yields a line for each of its commands."""
+    folder = tempfile.mkdtemp(dir=work)
+    process = subprocess.Popen([*NAMESPACES, "bash", "-c", script_of(block, folder)],
+                               cwd=os.path.join(work, "repo"), env=environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    try:
+        with open(f"{folder}/results", encoding="ascii") as file:
+            results = file.read().split()
+    except OSError:
+        results = []
+    for number, command in enumerate(block.commands):
+        why = ""
+        if number >= len(results):
+            why = f"not ended after {LIMIT} s, or the shell ended: {reason(f'{folder}/{number}.log')}"
+        elif results[number] != "0":
+            why = f"status {results[number]}: {reason(f'{folder}/{number}.log')}"
+        yield f"not ok {block.name_of(command)}: {why}" if why else f"ok {block.name_of(command)}"
+
+
+def start_xvfb(work):
+    """It chooses a free display and writes its number when the display is ready. Without -noreset it resets when its
+    last client disconnects, at which moment the next client may connect."""
+    reading, writing = os.pipe()
+    with open(os.path.join(work, "xvfb.log"), "wb") as log:
+        process = subprocess.Popen(
+            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-noreset", "-nolisten", "tcp"],
+            pass_fds=[writing], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        return process, file.readline().strip()
+
+
+def prepare(work, display):
+    """Copies what the commands need, fills a registry, and returns the environment."""
+    copy = os.path.join(work, "repo")
+    for name in ("pipelines", "scripts", "docs"):
+        shutil.copytree(os.path.join(REPO, name), os.path.join(copy, name))
+    os.makedirs(os.path.join(copy, ".build"))
+    os.symlink(RELEASE, os.path.join(copy, ".build", "release"))
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("GST_", "DECART_")) and name not in ("WAYLAND_DISPLAY", "DISPLAY", "BASH_ENV")}
+    # The mark by which scripts/run_tests.py finds left processes.
+    environment.update({name: value for name, value in os.environ.items() if name.startswith("DECART_TEST_")})
+    environment.update(DISPLAY=f":{display}", GST_REGISTRY_1_0=os.path.join(work, "registry"), HOME=work)
+    subprocess.run(["bash", "-c", "source pipelines/env.sh && gst-inspect-1.0 decarttransform"], cwd=copy,
+                   env=environment, stdout=subprocess.DEVNULL, check=True, timeout=60)
+    return environment
+
+
+def main():
+    if sys.argv[1:2] in (["--pipeline"], ["--standin"]):
+        why = (run_pipeline if sys.argv[1] == "--pipeline" else run_standin)(sys.argv[2:])
+        if why:
+            print(f"{PREFIX}{why}")
+        return 1 if why else 0
+    missing = [program for program in ("Xvfb", "unshare", "ip", "curl") if not shutil.which(program)]
+    if not missing and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode != 0:
+        missing = ["permission to create namespaces"]
+    if missing:
+        print(f"skip commands: no {', '.join(missing)}")
+        return 0
+    pages = ["README.md", "pipelines/README.md", "scripts/README.md",
+             *sorted(os.path.relpath(page, REPO) for page in glob.glob(f"{REPO}/docs/*.md"))]
+    blocks, failed = [], False
+    for page in pages:
+        found, marks = read(page)
+        if not sys.argv[1:] or any(word in page for word in sys.argv[1:]):
+            blocks += found
+            for line, comment in marks:
+                if not re.search(r"\bnot run\b[^:]*: *\S", comment):
+                    failed = True
+                    print(f"not ok commands: {page}: {line}: the mark gives no reason: {comment.strip()}")
+    work = tempfile.mkdtemp(prefix="decart-commands-")
+    xvfb, display = start_xvfb(work)
+    try:
+        if not display:
+            print(f"not ok commands: Xvfb does not start: {reason(os.path.join(work, 'xvfb.log'))}")
+            return 1
+        environment = prepare(work, display)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+            for lines in pool.map(lambda block: list(run_block(block, work, environment)), blocks):
+                for line in lines:
+                    failed = failed or line.startswith("not ok")
+                    print(line, flush=True)
+    finally:
+        xvfb.terminate()
+        xvfb.wait()
+        if not os.environ.get("DECART_KEEP"):
+            shutil.rmtree(work, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Sends encoded video through a session whose service returns it as it came, and compares all frames by hash.
+
+    Tests/System/Host/check_encoded.py [--frames N] [--codec NAME]
+
+Of H.264 the NAL units of the slices are compared, of VP8 the frames; over a direct connection and in a room. Prints "ok
+NAME: figures" or "not ok NAME: why". Measures too how long a keyframe request takes from downstream of the element to
+upstream, by way of the service. Uses loopback only.
+"""
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import gi
+
+from plugin_path import system_path
+from standin import start_standin
+
+gi.require_version("Gst", "1.0")
+gi.require_version("GstVideo", "1.0")
+from gi.repository import Gst, GstVideo  # noqa: E402
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+RATE = 100
+SIZE = "width=320,height=176"
+ENCODERS = {
+    "H.264": "x264enc tune=zerolatency speed-preset=ultrafast bitrate=1200 key-int-max=200"
+             " ! video/x-h264,profile=constrained-baseline",
+    "VP8": "vp8enc deadline=1 cpu-used=12 keyframe-max-dist=200 target-bitrate=1200000",
+}
+CAPS = {"H.264": "video/x-h264,stream-format=byte-stream", "VP8": "video/x-vp8"}
+
+
+def slices(data):
+    """NAL units of slices in a byte-stream, without start codes and trailing zeros."""
+    starts = []
+    at = data.find(b"\0\0\1")
+    while at >= 0:
+        starts.append(at + 3)
+        at = data.find(b"\0\0\1", at + 3)
+    for begin, end in zip(starts, [start - 3 for start in starts[1:]] + [len(data)]):
+        unit = data[begin:end].rstrip(b"\0")
+        if unit and 1 <= unit[0] & 0x1F <= 5:
+            yield unit
+
+
+def record(pad, is_h264, hashes, changed):
+    def probe(_pad, info):
+        buffer = info.get_buffer()
+        data = buffer.extract_dup(0, buffer.get_size())
+        digest = hashlib.sha256()
+        for part in slices(data) if is_h264 else [data]:
+            digest.update(part)
+        with changed:
+            hashes.append(digest.digest())
+            changed.notify_all()
+        return Gst.PadProbeReturn.OK
+
+    pad.add_probe(Gst.PadProbeType.BUFFER, probe)
+
+
+def request_keyframes(pipeline, count=10):
+    """Milliseconds from a force-key-unit event of downstream to the one that upstream gets."""
+    arrived = threading.Event()
+
+    def probe(_pad, info):
+        structure = info.get_event().get_structure()
+        if structure and structure.get_name() == "GstForceKeyUnit":
+            arrived.set()
+        return Gst.PadProbeReturn.OK
+
+    pad = pipeline.get_by_name("in").get_static_pad("src")
+    pad.add_probe(Gst.PadProbeType.EVENT_UPSTREAM, probe)
+    times = []
+    for _ in range(count):
+        time.sleep(0.5)
+        arrived.clear()
+        began = time.monotonic()
+        event = GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0)
+        pipeline.get_by_name("out").get_static_pad("src").send_event(event)
+        if arrived.wait(2):
+            times.append(1000 * (time.monotonic() - began))
+    return sorted(times)
+
+
+def run(codec, transport, url, frames):
+    pipeline = Gst.parse_launch(
+        f"videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,{SIZE},framerate={RATE}/1 ! {ENCODERS[codec]}"
+        f" ! capsfilter name=in caps={CAPS[codec]}"
+        f" ! decarttransform name=t base-url={url} api-key=x prompt=Lego transport={transport} fallback=none"
+        f" width=320 height=176 framerate={RATE * 2} max-framerate={RATE * 2}"
+        f" ! capsfilter name=out caps={CAPS[codec]} ! fakesink sync=false")
+    sent, came, changed = [], [], threading.Condition()
+    record(pipeline.get_by_name("in").get_static_pad("src"), codec == "H.264", sent, changed)
+    record(pipeline.get_by_name("out").get_static_pad("src"), codec == "H.264", came, changed)
+    began = time.monotonic()
+    pipeline.set_state(Gst.State.PLAYING)
+    with changed:
+        complete = changed.wait_for(lambda: len(came) >= frames, timeout=60 + 2 * frames / RATE)
+    seconds = time.monotonic() - began
+    requests = request_keyframes(pipeline) if complete else []
+    error = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+    stats = pipeline.get_by_name("t").get_property("stats")
+    counts = {name: stats.get_value(name) for name in ("frames-late", "frames-dropped", "packets-lost", "plis-sent")}
+    elements = []
+    pipeline.get_by_name("t").iterate_recurse().foreach(lambda each: elements.append(each.get_factory().get_name()))
+    pipeline.set_state(Gst.State.NULL)
+    coders = [name for name in elements if name in ("x264enc", "openh264enc", "vp8enc", "vp9enc", "vp8dec", "vp9dec",
+                                                    "avdec_h264", "openh264dec")]
+    if not complete:
+        return f"{len(came)} frames came: {error and error.parse_error()}", ""
+    if coders:
+        return f"the element has {coders}", ""
+    came = came[:frames]
+    if came[0] not in sent:
+        return "the first frame is none of the input's", ""
+    first = sent.index(came[0])
+    equal = sum(one == other for one, other in zip(sent[first:], came))
+    if equal != frames:
+        at = next(index for index, digest in enumerate(came) if sent[first + index] != digest)
+        where = sent.index(came[at]) - first if came[at] in sent else "nowhere"
+        return f"frame {at} of {frames} is the input's {where}: {counts}", ""
+    if len(requests) < 10 or requests[5] > 100:
+        return f"keyframe requests took {requests} ms", ""
+    return "", (f"{frames} of {frames} frames equal, {len(set(came))} different ones, in {seconds:.0f} s; a keyframe "
+                f"request takes {requests[5]:.0f} ms, {requests[-1]:.0f} at most")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares encoded frames that went through a session.")
+    parser.add_argument("--frames", type=int, default=200, help="of each run")
+    parser.add_argument("--codec", choices=ENCODERS, help="instead of all")
+    arguments = parser.parse_args()
+    frames = arguments.frames
+    os.environ.pop("DECART_API_KEY", None)
+    failed = False
+    with tempfile.TemporaryDirectory() as work:
+        os.environ["GST_REGISTRY_1_0"] = os.path.join(work, "registry")
+        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        Gst.init(None)
+        if not Gst.ElementFactory.find("x264enc"):
+            print("skip encoded: no x264enc")
+            return
+        standin, url = start_standin(RELEASE, "--echo-encoded")
+        try:
+            for codec in [arguments.codec] if arguments.codec else ENCODERS:
+                for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room")):
+                    why, figures = run(codec, transport, url, frames)
+                    failed = failed or bool(why)
+                    print(f"not ok encoded: {codec} over {name}: {why}" if why else
+                          f"ok encoded: {codec} over {name}: {figures}", flush=True)
+        finally:
+            standin.terminate()
+            standin.wait(10)
+    sys.exit(failed)
+
+
+main()

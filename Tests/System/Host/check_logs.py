@@ -1,0 +1,244 @@
+#!/usr/bin/python3
+"""Checks that the log at level INFO tells 20 faults apart, and that no secret is in it.
+
+Runs `gst-launch-1.0` with the built plugin against a stand-in in each fault, in a network namespace of its own, and
+lets `pipelines/explain_log.py` name the cause from the log. Its first cause must be the right one.
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs root for the namespaces.
+"""
+
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from plugin_path import system_path
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(REPO, "pipelines"))
+
+import explain_log  # noqa: E402
+
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
+STANDIN = os.path.join(RELEASE, "decart-standin")
+KEY = "canary-key-4711-0815-abcdefgh"
+TURN_PASSWORD = "canary-turn-password"
+
+
+class Case:
+    """A fault: how the stand-in, the network and the element produce it, and the cause that the log must name."""
+
+    def __init__(self, cause, fault=None, standin=(), options=(), before=None, after=None, tls=False, limit=25,
+                 url=None, environment=None, others=()):
+        self.cause = cause
+        self.standin = [*standin, *(["--fault", fault] if fault else [])]
+        self.options = list(options)
+        self.before = before  # called with the folder before the pipeline starts
+        self.after = after  # called once frames have arrived
+        self.tls = tls
+        self.limit = limit
+        self.url = url
+        self.environment = environment
+        self.others = set(others)  # further causes that the log may name after the right one
+
+
+def table():
+    nft("add table inet t")
+    nft("add chain inet t in { type filter hook input priority 0; }")
+
+
+def nft(command):
+    subprocess.run(["nft", *command.split(" ")], check=True)
+
+
+def drop_udp(match=""):
+    def act(_):
+        table()
+        nft(f"add rule inet t in meta l4proto udp {match} drop".replace("  ", " "))
+    return act
+
+
+def occupy(run):
+    run.others.append(run.pipeline("other.log", ["max-retries=0"]))
+    run.wait_for("other.log", "media are connected")
+
+
+def coturn(run):
+    run.others.append(subprocess.Popen(
+        ["turnserver", "-n", "--no-cli", "-L", "127.0.0.1", "-p", "3478", "--no-tls", "--no-dtls", "-a", "-r", "test",
+         "-u", "test:right", "--allow-loopback-peers", "--pidfile", os.path.join(run.folder, "pid"), "-l", "stdout",
+         "--simple-log", "-b", os.path.join(run.folder, "db")],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    time.sleep(1)
+
+
+def without_h264(run):
+    """Returns the environment for an installation that has no H.264 encoder."""
+    folder = os.path.join(run.folder, "gst")
+    os.makedirs(folder)
+    *own, place = system_path(PLUGIN, run.folder).split(":")
+    for name in os.listdir(place):
+        if not re.search("x264|openh264|libav", name):
+            os.symlink(os.path.join(place, name), os.path.join(folder, name))
+    return {"GST_PLUGIN_SYSTEM_PATH_1_0": ":".join([*own, folder])}
+
+
+TURN = f'turn-servers=<"turn://test:{TURN_PASSWORD}@127.0.0.1:3478?transport=udp">'
+CASES = {
+    "DNS": Case("dns", url="wss://service.example.invalid"),
+    "refused": Case("refused", url="ws://127.0.0.1:9"),
+    "TLS expired": Case("tls-expired", "tls_bad_expired", tls=True),
+    "wrong host": Case("tls-host", "tls_bad_host", tls=True),
+    "401": Case("key", "http_401"),
+    "429": Case("rate-limit", "http_429"),
+    "session limit": Case("session-limit", standin=["--max-sessions", "1"], before=occupy),
+    "captive portal": Case("captive-portal", "http_200html"),
+    "no UDP": Case("no-udp", before=drop_udp()),
+    "no TURN": Case("no-turn", options=["ice-transport-policy=relay", TURN], others=["no-udp"]),
+    "TURN password": Case("turn-password", options=["ice-transport-policy=relay", TURN], before=coturn,
+                          others=["no-udp"]),
+    "all packets lost": Case("path-lost", after=drop_udp()),
+    "half lost": Case("loss", after=drop_udp("numgen random mod 2 == 0"), others=["path-lost", "media-silent"]),
+    "wrong fingerprint": Case("fingerprint", "sdp_bad_fingerprint", standin=["--transport", "webrtc"]),
+    "DTLS timeout": Case("dtls-timeout", "dtls_silent", standin=["--transport", "webrtc"]),
+    "no common codec": Case("no-codec", "sdp_other_codec", standin=["--transport", "webrtc"]),
+    "encoder missing": Case("no-encoder", options=["codec=h264"], environment=without_h264),
+    "prompt refused": Case("prompt-refused", options=["prompt=refuse-me"]),
+    "no acknowledgement": Case("no-acknowledgement", "ack_none", limit=45),
+    "media silent": Case("media-silent", "media_silent:at=3"),
+}
+
+
+class Run:
+    def __init__(self, case):
+        self.case = case
+        self.folder = tempfile.mkdtemp(prefix="decart-logs-")
+        self.others = []
+        self.port = None
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def pipeline(self, log, options, environment=None):
+        url = self.case.url or f"{'wss' if self.case.tls else 'ws'}://localhost:{self.port}"
+        key_file = self.path("key")
+        with open(key_file, "w", encoding="ascii") as file:
+            file.write(KEY)
+        if self.case.tls:
+            options = [*options, f"ca-file={self.path('ca.pem')}"]
+        full = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_"))}
+        full.update(
+            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, self.folder), GST_REGISTRY_1_0=self.path("registry"),
+            GST_DEBUG="decart*:INFO", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=self.path(log))
+        full.update(environment or {})
+        options = {option.split("=")[0]: option for option in [
+            f"base-url={url}", f"api-key-file={key_file}", "prompt=Lego World", "max-retries=1", *options]}.values()
+        return subprocess.Popen(
+            ["gst-launch-1.0", "videotestsrc", "is-live=true", "!", "video/x-raw,width=320,height=176,framerate=15/1",
+             "!", "decarttransform", *options, "!", "fakesink"],
+            env=full, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def lines(self, log="log"):
+        try:
+            with open(self.path(log), errors="replace") as file:
+                return file.readlines()
+        except OSError:
+            return []
+
+    def wait_for(self, log, text, seconds=15):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if any(text in line for line in self.lines(log)):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"no '{text}' in {log}")
+
+    def start_standin(self):
+        arguments = [STANDIN, "--port", "0", *self.case.standin]
+        if self.case.tls:
+            arguments += ["--tls-ca", self.path("ca.pem")]
+        standin = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.others.append(standin)
+        self.port = re.search(r":(\d+)\s*$", standin.stdout.readline()).group(1)
+
+    def go(self):
+        """Runs the fault; returns why the log is not right, or an empty text."""
+        case = self.case
+        self.start_standin()
+        if case.before:
+            case.before(self)
+        environment = case.environment(self) if case.environment else None
+        process = self.pipeline("log", case.options, environment)
+        self.others.append(process)
+        if case.after:
+            self.wait_for("log", "the first RTP packet arrived")
+            time.sleep(1)
+            case.after(self)
+        end = time.monotonic() + case.limit
+        causes = []
+        while time.monotonic() < end and process.poll() is None and not causes:
+            time.sleep(0.25)
+            causes = explain_log.explain(self.lines())
+        time.sleep(0.5)
+        text = "".join(self.lines())
+        causes = [cause for cause, _, _ in explain_log.explain(self.lines())]
+        for secret in (KEY, TURN_PASSWORD, "eyJhbGciOi"):
+            if secret in text:
+                return f"the log contains a secret ({secret[:6]}…)"
+        if not causes:
+            return "no cause in: " + " | ".join(line.split(None, 5)[-1].strip() for line in self.lines()[-8:])
+        if causes[0] != case.cause:
+            return f"{causes} instead of {case.cause}"
+        more = set(causes[1:]) - case.others
+        return f"also {sorted(more)}" if more else ""
+
+    def end(self):
+        for process in reversed(self.others):
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+        if not os.environ.get("DECART_KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run_here(name):
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    run = Run(CASES[name])
+    try:
+        print(run.go())
+    finally:
+        run.end()
+
+
+def run_in_namespace(name):
+    result = subprocess.run(["unshare", "--net", "--", sys.executable, os.path.abspath(__file__), "--case", name],
+                            capture_output=True, text=True)
+    lines = result.stdout.strip().splitlines()
+    if result.returncode != 0:
+        return name, (result.stderr.strip().splitlines() or ["failed"])[-1]
+    return name, lines[-1] if lines else ""
+
+
+def main():
+    if sys.argv[1:2] == ["--case"]:
+        return run_here(sys.argv[2])
+    if os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("turnserver"):
+        print("skip logs: needs root, nft and turnserver")
+        return 0
+    names = sys.argv[1:] or list(CASES)
+    failed = False
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        for name, why in pool.map(run_in_namespace, names):
+            failed = failed or bool(why)
+            print(f"not ok logs: {name}: {why}" if why else f"ok logs: {name}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,351 @@
+#!/usr/bin/python3
+"""Checks the example of metrics: exporter, alert rules, health check and systemd unit.
+
+    check_metrics.py            two sessions against a stand-in, promtool's checks, systemd-analyze verify
+    check_metrics.py --full     also: Prometheus scrapes 16 sessions for a minute; the stand-in is killed, an alert fires;
+                                the stand-in returns, the alert heals. Prints a table
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from plugin_path import system_path
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
+STANDIN = os.path.join(RELEASE, "decart-standin")
+EXAMPLE = os.path.join(REPO, "pipelines", "examples", "metrics")
+LIMIT = 30  # s, for every wait
+SESSIONS = 16
+MINUTE = 60  # s, for --full
+
+failed = False
+
+
+class Problem(Exception):
+    pass
+
+
+def report(name, why=""):
+    global failed
+    failed = failed or bool(why)
+    why = " ".join(str(why or "").split())
+    print(f"not ok metrics: {name}: {why[:500]}" if why else f"ok metrics: {name}", flush=True)
+
+
+def tool(name, *command, **options):
+    """Reports whether a command succeeds."""
+    result = subprocess.run(command, cwd=EXAMPLE, capture_output=True, text=True, timeout=60, check=False, **options)
+    output = result.stdout + result.stderr
+    report(name, "" if result.returncode == 0 else output or f"status {result.returncode}")
+
+
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=LIMIT) as response:
+        return response.read().decode()
+
+
+def wait(what, condition, seconds=LIMIT):
+    end = time.monotonic() + seconds
+    while not (result := condition()):
+        if time.monotonic() > end:
+            raise Problem(f"{what} did not come within {seconds} s")
+        time.sleep(0.1)
+    return result
+
+
+def parse(text):
+    """{(metric, labels): value} of an exposition; labels are a frozenset of (name, value)."""
+    values = {}
+    for line in text.splitlines():
+        if match := re.match(r"(\w+)(?:\{(.*)\})? (\S+)$", line):
+            values[match[1], frozenset(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))] = float(match[3])
+    return values
+
+
+def series(values, name, **labels):
+    return [value for (metric, found), value in values.items() if metric == name and labels.items() <= dict(found).items()]
+
+
+class Run:
+    """A stand-in and an exporter with sessions, whose watchdog reports go to a socket of ours."""
+
+    def __init__(self, folder, sessions, options=""):
+        self.folder = folder
+        self.sessions = sessions
+        self.processes = []
+        self.url = self.start_standin(0)
+        self.standin = self.processes[-1]
+        self.watchdog = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.watchdog.bind(os.path.join(folder, "notify"))
+        self.watchdog.setblocking(False)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_API"))}
+        environment.update(
+            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=os.path.join(folder, "registry"),
+            DECART_API_KEY="x", NOTIFY_SOCKET=os.path.join(folder, "notify"))
+        self.log = os.path.join(folder, "exporter.log")
+        with open(self.log, "wb") as log:
+            self.exporter = subprocess.Popen(
+                [os.path.join(EXAMPLE, "exporter.py"), "--sessions", str(sessions), "--port", "0", "--base-url", self.url,
+                 "--options", f"model=any width=320 height=176 framerate=10 {options}"],
+                stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True, env=environment)
+        self.processes.append(self.exporter)
+        self.address = self.exporter.stdout.readline().strip()
+        if not self.address:
+            raise Problem(f"the exporter does not start: {self.errors()}")
+
+    def start_standin(self, port):
+        self.standin = subprocess.Popen([STANDIN, "--quiet", "--port", str(port)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+        self.processes.append(self.standin)
+        line = self.standin.stdout.readline().split()
+        if not line:
+            raise Problem("the stand-in does not start")
+        return line[-1]
+
+    def errors(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()[-400:]
+
+    def metrics(self):
+        return parse(fetch(f"{self.address}/metrics"))
+
+    def generating(self):
+        return sum(series(self.metrics(), "decart_state", state="generating"))
+
+    def reports(self):
+        found = []
+        while True:
+            try:
+                found.append(self.watchdog.recv(200).decode())
+            except BlockingIOError:
+                return found
+
+    def end(self):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.watchdog.close()
+
+
+# --- In the suite -----------------------------------------------------------------------------------------------------
+
+def check_files():
+    tool("promtool check rules", "promtool", "check", "rules", "alerts.yml")
+    tool("promtool test rules", "promtool", "test", "rules", "alerts_test.yml")
+    tool("promtool check config", "promtool", "check", "config", "prometheus.yml")
+    if shutil.which("systemd-analyze"):
+        tool("systemd-analyze verify", "systemd-analyze", "verify", "./decart-graph.service")
+    else:
+        print("skip metrics: systemd-analyze verify: not installed", flush=True)
+
+
+def check_exporter(folder):
+    run = Run(folder, 2)
+    try:
+        wait("two sessions", lambda: run.generating() == 2)
+        first = run.metrics()
+        time.sleep(2)
+        text = fetch(f"{run.address}/metrics")
+        values = parse(text)
+        tool("promtool check metrics", "promtool", "check", "metrics", input=text)
+        report("each session has one state", "" if [sum(series(values, "decart_state", session=session))
+                                                    for session in ("0", "1")] == [1, 1] else "not one")
+        stuck = [name for name in ("decart_frames_in_total", "decart_frames_sent_total", "decart_frames_received_total",
+                                   "decart_sent_bytes_total", "decart_encode_seconds_total")
+                 if not all(new > old for new, old in zip(series(values, name), series(first, name)))
+                 or len(series(values, name)) != 2]
+        report("the counters of both sessions rise", stuck or "")
+        late = [name for name in ("decart_frames_received_total", "decart_target_bytes_per_second", "decart_connect_seconds")
+                if len(series(values, name, codec="H264") + series(values, name, codec="VP8")) != 2]
+        report("the label codec names the codec", late or "")
+        with open(os.path.join(EXAMPLE, "alerts.yml"), encoding="utf-8") as file:
+            used = set(re.findall(r"decart_\w+", "\n".join(re.findall(r"expr: (.*)", file.read()))))
+        # No receiver report may have arrived yet.
+        exported = {name for name, _ in values} | set(re.findall(r"^# TYPE (\w+)", text, re.M))
+        report("the alerts use metrics that exist", sorted(used - exported) or "")
+        with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
+            manual = set(re.findall(r"`(decart_\w+)`", file.read()))
+        report("README.md lists metrics that exist", sorted(manual - exported) or "")
+        report("/-/healthy responds", "" if fetch(f"{run.address}/-/healthy") == "healthy\n" else "not healthy")
+        reports = run.reports()
+        report("the watchdog gets its reports", "" if reports[:1] == ["READY=1"] and "WATCHDOG=1" in reports else reports)
+        run.exporter.send_signal(signal.SIGTERM)
+        status = run.exporter.wait(timeout=15)
+        report("the exporter ends on SIGTERM", "" if status == 0 else f"status {status}: {run.errors()}")
+    finally:
+        run.end()
+
+
+# --- In full ----------------------------------------------------------------------------------------------------------
+
+class Prometheus:
+    def __init__(self, folder, run):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        with open(os.path.join(EXAMPLE, "prometheus.yml"), encoding="utf-8") as file:
+            text = file.read().replace("127.0.0.1:9464", run.address.removeprefix("http://"))
+        text = text.replace("alerts.yml", os.path.join(EXAMPLE, "alerts.yml"))
+        # Scrapes each second, to time what happens.
+        text = re.sub(r"_interval: 5s", "_interval: 1s", text)
+        path = os.path.join(folder, "prometheus.yml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.address = f"http://127.0.0.1:{port}"
+        with open(os.path.join(folder, "prometheus.log"), "wb") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder}/tsdb",
+                 f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        run.processes.append(self.process)
+        wait("Prometheus", self.is_ready)
+
+    def is_ready(self):
+        try:
+            return fetch(f"{self.address}/-/ready")
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def query(self, expression):
+        answer = json.loads(fetch(f"{self.address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"))
+        return [result["value"][1] if "value" in result else [value for _, value in result["values"]]
+                for result in answer["data"]["result"]]
+
+    def firing(self):
+        alerts = json.loads(fetch(f"{self.address}/api/v1/alerts"))["data"]["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+
+def processor_time(process):
+    with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def check_full(folder):
+    run = Run(folder, SESSIONS, "retry-delay-max=2")
+    rows = []
+    try:
+        prometheus = Prometheus(folder, run)
+        wait("all sessions", lambda: run.generating() == SESSIONS, 60)
+        wait("the first scrape", lambda: prometheus.query('up{job="decart"}'))
+        begun, used = time.monotonic(), processor_time(run.exporter)
+        before = run.metrics()
+        time.sleep(MINUTE)
+        seconds, used = time.monotonic() - begun, processor_time(run.exporter) - used
+        after = run.metrics()
+        size = len(fetch(f"{run.address}/metrics"))
+        durations = [float(value) for value in prometheus.query('scrape_duration_seconds{job="decart"}[1m]')[0]]
+        ups = prometheus.query('up{job="decart"}[1m]')[0]
+        received = [new - old for new, old in zip(series(after, "decart_frames_received_total"),
+                                                  series(before, "decart_frames_received_total"))]
+        rows += [
+            ("sessions, 320x176 at 10 frames a second", str(SESSIONS)),
+            ("scrapes in the last minute, failed", f"{len(ups)}, {ups.count('0')}"),
+            ("duration of a scrape, ms: median (largest)",
+             f"{statistics.median(durations) * 1000:.1f} ({max(durations) * 1000:.1f})"),
+            ("series, size of a scrape", f"{len(after)}, {size / 1024:.0f} KiB"),
+            ("frames received by a session, per second: smallest–largest",
+             f"{min(received) / seconds:.1f}–{max(received) / seconds:.1f}"),
+            ("CPU time of the exporter with its sessions, seconds a minute", f"{used / seconds * 60:.1f}"),
+        ]
+        report(f"{SESSIONS} sessions are scraped for a minute", "" if len(ups) > 50 and "0" not in ups else ups)
+        report("no session loses frames", "" if min(received) / seconds > 9 else rows[-2])
+        report("no alert fires", sorted(prometheus.firing()) or "")
+
+        port = int(run.url.rsplit(":", 1)[1])
+        run.standin.kill()
+        run.standin.wait()
+        killed = time.monotonic()
+        wait("the alert", lambda: "DecartServiceDown" in prometheus.firing(), 60)
+        rows.append(("stand-in killed until DecartServiceDown fires (`for: 10s`)", f"{time.monotonic() - killed:.1f} s"))
+        report("an alert fires when the stand-in is killed")
+        healthy = fetch(f"{run.address}/-/healthy") == "healthy\n"
+        report("the graph stays healthy meanwhile", "" if healthy else "not healthy")
+        run.start_standin(port)
+        started = time.monotonic()
+        wait("all sessions again", lambda: run.generating() == SESSIONS, 60)
+        rows.append(("stand-in started until all sessions generate", f"{time.monotonic() - started:.1f} s"))
+        wait("the end of the alert", lambda: "DecartServiceDown" not in prometheus.firing(), 60)
+        rows.append(("stand-in started until the alert has ended", f"{time.monotonic() - started:.1f} s"))
+        report("the alert heals when the stand-in returns")
+        final = run.metrics()
+        fallen = [key[0] for key, value in after.items() if key[0].endswith("_total") and final.get(key, 0) < value]
+        report("no counter falls", sorted(set(fallen)) or "")
+        reconnects = series(final, "decart_reconnects_total")
+        report("each session counts one reconnect", "" if set(reconnects) == {1} else reconnects)
+    finally:
+        run.end()
+    print("\n| | |\n|---|---|")
+    for row in rows:
+        print(f"| {row[0]} | {row[1]} |")
+
+
+def check_stall(folder):
+    """With fallback=none an outage stops the frames, as a graph that hangs would."""
+    run = Run(folder, 2, "fallback=none")
+
+    def is_unhealthy():
+        try:
+            return not fetch(f"{run.address}/-/healthy")
+        except urllib.error.HTTPError as error:
+            return error.code == 503
+
+    try:
+        wait("two sessions", lambda: run.generating() == 2)
+        run.standin.kill()
+        run.standin.wait()
+        wait("status 503 of /-/healthy", is_unhealthy)
+        run.reports()
+        time.sleep(3)
+        report("a graph without frames fails the health check", run.reports() and "the watchdog still gets reports")
+    finally:
+        run.end()
+
+
+def main():
+    if not os.path.exists(PLUGIN):
+        report("the plugin", f"{PLUGIN} does not exist")
+        sys.exit(1)
+    # The interpreter of the example, with the packages of the system.
+    modules = subprocess.run(["/usr/bin/python3", "-c", "import gi, prometheus_client"], capture_output=True, check=False)
+    missing = ["python3-gi or python3-prometheus-client"] if modules.returncode != 0 else []
+    missing += [name for name in ("prometheus", "promtool") if not shutil.which(name)]
+    if missing:
+        print(f"skip metrics: not installed: {', '.join(missing)}")
+        return
+    folder = tempfile.mkdtemp(prefix="decart-metrics-")
+    try:
+        check_files()
+        check_exporter(tempfile.mkdtemp(dir=folder))
+        if "--full" in sys.argv[1:]:
+            check_stall(tempfile.mkdtemp(dir=folder))
+            check_full(tempfile.mkdtemp(dir=folder))
+    except Problem as problem:
+        report("runs", problem)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

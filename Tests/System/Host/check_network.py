@@ -1,0 +1,437 @@
+#!/usr/bin/python3
+"""decart-check in emulated networks: the verdict, the exit code and the time limit of each probe.
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The networks are namespaces (see Tests/System/Faults/netlab.py)
+with a stand-in over TLS, a name in /etc/hosts, coturn for STUN and TURN, and nftables. Needs root.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path[:0] = [HERE, f"{REPO}/Tests/System/Faults"]
+
+import firewalls  # noqa: E402
+import netlab  # noqa: E402
+from plugin_path import system_path  # noqa: E402
+
+RELEASE = os.environ.get("DECART_RELEASE", f"{REPO}/.build/release")
+CHECK, STANDIN, PLUGIN = (f"{RELEASE}/{name}" for name in ("decart-check", "decart-standin", "libgstdecart.so"))
+TURN = "/usr/bin/turnserver"
+HOST = "service.test"
+KEY = "permanent-key-4f1d9c"
+PASSWORD = "turn-password-77aa"
+OK, SKIPPED = "ok", "not-tried"
+LIMIT = 3.0  # s, for each probe
+# s: start of the process and of the threads on a busy machine
+SLACK = 2.0
+
+failed = False
+lock = threading.Lock()
+
+
+def say(name, why="", outcome=None):
+    global failed
+    with lock:
+        failed = failed or bool(why and outcome is None)
+        print(f"{outcome or ('not ok' if why else 'ok')} check: {name}" + (f": {why}" if why else ""), flush=True)
+
+
+class Certificates:
+    """An authority, and certificates with one defect each."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("ca", "other"):
+            self.openssl("req", "-x509", *self.key(name), "-days", "30", "-subj", f"/CN={name}", "-addext",
+                         "keyUsage=critical,keyCertSign", "-out", self.path(name))
+        self.sign("good", HOST)
+        self.sign("expired", HOST, days=-1)
+        self.sign("host", "elsewhere.test")
+        self.sign("authority", HOST, authority="other")
+
+    def path(self, name, suffix="pem"):
+        return f"{self.folder}/{name}.{suffix}"
+
+    def key(self, name):
+        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name, "key")]
+
+    def sign(self, name, host, days=30, authority="ca"):
+        with open(self.path(name, "ext"), "w", encoding="ascii") as file:
+            # TURN over TLS names the server by its address. NIOSSL accepts a matching address for a host name too.
+            file.write(f"subjectAltName=DNS:{host}" + (f",IP:{netlab.SERVER}\n" if host == HOST else "\n"))
+        self.openssl("req", *self.key(name), "-out", self.path(name, "csr"), "-subj", "/CN=service")
+        self.openssl("x509", "-req", "-in", self.path(name, "csr"), "-CA", self.path(authority), "-CAkey",
+                     self.path(authority, "key"), "-CAcreateserial", "-extfile", self.path(name, "ext"), "-days", str(days),
+                     "-out", self.path(name))
+
+    @staticmethod
+    def openssl(*words):
+        subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
+
+
+class Network:
+    """A client and a server with a stand-in and a TURN server, and a router that can filter."""
+
+    def __init__(self, name, folder, certificates):
+        self.name, self.folder, self.certificates = name, f"{folder}/{name.replace(' ', '-')}", certificates
+        os.makedirs(self.folder)
+        self.lab = netlab.Lab()
+
+    def __enter__(self):
+        self.lab.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.lab.close()
+
+    def names(self, host=HOST):
+        folder = f"/etc/netns/{self.lab.client}"
+        os.makedirs(folder, exist_ok=True)
+        with open(f"{folder}/hosts", "w", encoding="ascii") as file:
+            file.write(f"127.0.0.1 localhost\n{netlab.SERVER} {host}\n")
+        # A dead name server: a name that is not in the file takes until the limit.
+        self.lab.resolve_with(netlab.SERVER)
+
+    def start(self, *options, certificate="good", turn=True):
+        with open(f"{self.folder}/standin.log", "wb") as log:
+            self.standin = self.lab.start(
+                self.lab.server,
+                [STANDIN, "--host", netlab.SERVER, "--port", str(netlab.PORT), "--api-key", KEY, "--tls-cert",
+                 self.certificates.path(certificate), "--tls-key", self.certificates.path(certificate, "key"), *options],
+                stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+        line = self.standin.stdout.readline()
+        if not line.startswith(b"listening on"):
+            raise RuntimeError(f"the stand-in did not start: {line}")
+        if turn:
+            self.start_turn()
+
+    def start_turn(self):
+        self.lab.start(
+            self.lab.server,
+            [TURN, "-n", "-L", netlab.SERVER, "-E", netlab.SERVER, "-p", "3478", "--min-port", "50000", "--max-port", "50200",
+             "--relay-threads", "1", "-a", "-u", f"test:{PASSWORD}", "-r", "example.org", "--no-cli", "--no-dtls",
+             "--tls-listening-port", "5349", "--cert", self.certificates.path("good"), "--pkey",
+             self.certificates.path("good", "key"), "--no-rfc5780", "-l", "stdout", "--pidfile", f"{self.folder}/turn.pid",
+             "-b", f"{self.folder}/turn.db"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        for port in (3478, 5349):
+            for _ in range(100):
+                with contextlib.suppress(OSError):
+                    self.lab.connect(self.lab.server, netlab.SERVER, port).close()
+                    break
+                time.sleep(0.1)
+
+    def check(self, *options, key=KEY, password=PASSWORD, url=f"wss://{HOST}:{netlab.PORT}", json_output=True,
+              turns=netlab.SERVER):
+        """Runs decart-check; returns the exit code, the output, and the seconds that it took."""
+        turn_file = f"{self.folder}/turn.txt"
+        with open(turn_file, "w", encoding="ascii") as file:
+            file.write(f"# three ways\nturn://test:{password}@{netlab.SERVER}:3478\n"
+                       f"turn://test:{password}@{netlab.SERVER}:3478?transport=tcp\n\n"
+                       f"turns://test:{password}@{turns}:5349\n")
+        command = [CHECK, "--base-url", url, "--stun-server", f"stun://{netlab.SERVER}:3478", "--turn-servers-file", turn_file,
+                   "--ca-file", self.certificates.path("ca"), *(["--json"] if json_output else []), *options]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GST_", "DECART_"))}
+        environment.update(GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, self.folder),
+                           GST_REGISTRY_1_0=f"{self.folder}/registry", **({"DECART_API_KEY": key} if key else {}))
+        begun = time.monotonic()
+        process = self.lab.start(self.lab.client, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 stdin=subprocess.DEVNULL, env=environment)
+        output = process.communicate(timeout=60)[0].decode()
+        return process.returncode, output, time.monotonic() - begun
+
+
+# The expected outcome of each probe; TURN over UDP, TCP and TLS.
+ALL = {"dns": OK, "tcp": OK, "tls": OK, "key": OK, "stun": OK, "turn": [OK, OK, OK]}
+BEFORE_TLS = {"tls": SKIPPED, "key": SKIPPED}
+
+
+def verdict(network, code, cause, expected, words, options=(), **settings):
+    """Compares one run of decart-check with the expected outcomes, exit code and words."""
+    status, output, took = network.check(*options, **settings)
+    try:
+        answer = json.loads(output)
+    except ValueError:
+        return f"no JSON: {output[:300]}"
+    found = {}
+    for probe in answer["probes"]:
+        outcome = probe["outcome"] if probe["outcome"] != "failed" else probe["cause"]
+        if probe["probe"] == "turn":
+            found.setdefault("turn", []).append(outcome)
+        else:
+            found[probe["probe"]] = outcome
+    trouble = []
+    wanted = {**ALL, **expected}
+    trouble += [f"{name} is {found.get(name)}, not {outcome}" for name, outcome in wanted.items() if found.get(name) != outcome]
+    if (status, answer["exit-code"], answer["cause"]) != (code, code, cause):
+        trouble.append(f"exit code {status}, {answer['exit-code']}, cause {answer['cause']}, expected {code} {cause}")
+    if words not in output:
+        trouble.append(f'"{words}" is missing')
+    longest = max([probe.get("duration-ms", 0) for probe in answer["probes"] if probe["probe"] != "session"])
+    if took > LIMIT + SLACK or longest > (LIMIT + 0.5) * 1000:
+        trouble.append(f"took {took:.1f} s, the longest probe {longest} ms")
+    trouble += [f"the output has {secret}" for secret in (KEY, PASSWORD) if secret in output]
+    return "; ".join(trouble) + (f" in {output}" if trouble else "")
+
+
+NETWORKS = []
+
+
+def network(name):
+    def add(function):
+        NETWORKS.append((name, function))
+        return function
+    return add
+
+
+@network("all fine")
+def fine(network):
+    network.names()
+    network.start()
+    say("all fine", verdict(network, 0, None, {}, "issued a client token"))
+    status, table, _ = network.check(json_output=False)
+    rows = [line.split()[:2] for line in table.splitlines() if line.startswith("  ok ")]
+    say("all fine: the table", "" if status == 0 and [row[1] for row in rows] == [
+        "DNS", "TCP", "TLS", "key", "STUN", "TURN", "TURN", "TURN"] and "Everything that was tried works." in table else table)
+    say("no key: nothing is sent", verdict(network, 0, None, {"key": SKIPPED}, "there is no key", key=None))
+
+
+@network("the name is not resolved")
+def no_name(network):
+    network.names("another.test")
+    network.start()
+    dead = {"dns": "dns", "tcp": SKIPPED, **BEFORE_TLS}
+    say("the name is unknown", verdict(network, 2, "dns", dead, "Check"))
+    network.lab.drop("udp dport 53")
+    say("the name server is silent", verdict(network, 2, "dns", dead, "did not answer"))
+
+
+@network("the port is filtered")
+def filtered(network):
+    network.names()
+    network.start()
+    network.lab.drop(f"tcp dport {netlab.PORT}")
+    say("the port is filtered", verdict(network, 3, "tcp", {"tcp": "tcp", **BEFORE_TLS}, "did not accept the connection"))
+    network.lab.heal()
+    network.standin.kill()
+    network.standin.wait()
+    say("the port is closed", verdict(network, 3, "tcp", {"tcp": "tcp", **BEFORE_TLS}, "connection refused"))
+
+
+@network("TLS is wrong")
+def tls(network):
+    network.names()
+    network.start_turn()
+    for certificate, words in (("authority", "authority is unknown"), ("host", "for another host name"),
+                               ("expired", "has expired")):
+        network.start(certificate=certificate, turn=False)
+        say(f"TLS: {certificate}", verdict(network, 4, "tls", {"tls": "tls", "key": SKIPPED}, words))
+        network.standin.kill()
+        network.standin.wait()
+    with network.lab.start(network.lab.server, [STANDIN, "--quiet", "--host", netlab.SERVER, "--port", str(netlab.PORT)],
+                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as plain:
+        plain.stdout.readline()
+        say("TLS: a port without it", verdict(network, 4, "tls", {"tls": "tls", "key": SKIPPED}, "does not use TLS"))
+        plain.kill()
+
+
+@network("UDP is blocked")
+def udp(network):
+    network.names()
+    network.start()
+    network.lab.drop("meta l4proto udp")
+    say("UDP is blocked, TURN over TCP and TLS is fine",
+        verdict(network, 8, "udp", {"stun": "udp", "turn": ["turn", OK, OK]}, "need a TURN server over TCP or TLS"))
+
+
+@network("the TURN password is wrong")
+def turn(network):
+    network.names()
+    network.start()
+    say("the TURN password is wrong", verdict(network, 9, "turn", {"turn": ["turn"] * 3}, "rejected the user name or the password",
+                                              password="wrong-password"))
+
+
+@network("the key is rejected")
+def key(network):
+    network.names()
+    network.start()
+    say("the key is rejected", verdict(network, 6, "key", {"key": "key"}, "HTTP 401", key="wrong-key-5511"))
+    say("a client token is rejected", verdict(network, 6, "key", {"key": "key"}, "HTTP 401", key="ek_wrong-key-5511"))
+    for fault, code, cause in (("http_503", 7, "limit"), ("http_429", 7, "limit"), ("http_200html", 5, "service")):
+        url = f"wss://{HOST}:{netlab.PORT}/?fault={fault}"
+        say(f"the service answers with {fault}", verdict(network, code, cause, {"key": cause}, "HTTP", url=url))
+
+
+@network("a proxy")
+def proxy(network):
+    """No way out but an HTTP proxy, which wants a password. Only the proxy knows the name of the service."""
+    if not os.path.exists(firewalls.PROXY):
+        return say("a proxy", "tinyproxy is not installed", outcome="skip")
+    network.names("another.test")
+    network.start()
+    lab = network.lab
+    lab.drop(f"ip saddr {netlab.CLIENT}")
+    lab.name(lab.router, netlab.SERVER, HOST)
+    start = os.path.join(network.folder, "proxy")
+    os.makedirs(start, exist_ok=True)
+    server = firewalls.start_proxy(lab, start, lab.router, netlab.ROUTER_NEAR, f"BasicAuth user {PASSWORD}")
+    place = f"{netlab.ROUTER_NEAR}:{firewalls.PROXY_PORT}"
+    file = f"{network.folder}/proxy.txt"
+
+    def check(name, url, *expected):
+        with open(file, "w", encoding="ascii") as stream:
+            stream.write(url + "\n")
+        say(f"a proxy: {name}", verdict(network, *expected, options=["--http-proxy-file", file], turns=HOST))
+
+    blocked = {"dns": SKIPPED, "stun": "udp"}
+    check("the password is right", f"http://user:{PASSWORD}@{place}", 8, "udp", {**blocked, "turn": ["turn", OK, OK]},
+          "opened a tunnel")
+    refused = {**blocked, "tcp": "tcp", **BEFORE_TLS, "turn": ["turn"] * 3}
+    check("the password is wrong", f"http://user:{KEY}@{place}", 3, "tcp", refused, "rejected the user name or the password")
+    check("no password", f"http://{place}", 3, "tcp", refused, "requires a user name and a password")
+    server.kill()
+    server.wait()
+    check("no proxy there", f"http://{place}", 3, "tcp", refused, "The HTTP proxy cannot be reached")
+    firewalls.start_proxy(lab, start, lab.router, netlab.ROUTER_NEAR, "ConnectPort 5349")
+    check("a port is refused", f"http://{place}", 3, "tcp", {**refused, "turn": ["turn", "turn", OK]}, "Permit CONNECT")
+
+
+@network("a session")
+def session(network):
+    """--deep and --report, over the same network."""
+    network.names()
+    network.start()
+    say("--deep", deep(network))
+    for transport in ("livekit", "webrtc"):
+        network.standin.kill()
+        network.standin.wait()
+        network.start("--transport", transport, turn=False)
+        say(f"--report, {transport}", recorded(network, transport))
+    url = f"wss://{HOST}:{netlab.PORT}/?fault=close_1013_at_join"
+    status, output, _ = network.check("--deep", "--timeout", "1", url=url)
+    answer = json.loads(output)
+    found = next((probe for probe in answer["probes"] if probe["probe"] == "session"), {})
+    say("--deep: all sessions of the account are in use", "" if status == 7 and found.get("cause") == "limit" and any(
+        "1013" in message["text"] for message in answer["session"]["messages"]) else output)
+    url = f"wss://{HOST}:{netlab.PORT}/?fault=ice_none"
+    status, output, _ = network.check("--deep", "--timeout", "1", url=url)
+    say("--deep: no media", "" if status == 10 and "No transformed frame arrived" in output else output)
+
+
+def deep(network):
+    status, output, _ = network.check("--deep")
+    session = json.loads(output).get("session", {})
+    good = (status == 0 and session.get("frames-received", 0) > 30 and session.get("frames-per-second", 0) > 5
+            and session.get("connect-ms", 0) > 0 and not [m for m in session.get("messages", []) if m["kind"] == "error"])
+    return "" if good else output
+
+
+def recorded(network, transport):
+    file = f"{network.folder}/report-{transport}.json"
+    status, output, _ = network.check("--report", file)
+    if status:
+        return output
+    with open(file, encoding="utf-8") as stream:
+        text = stream.read()
+    report = json.loads(text)
+    trouble = []
+    comparison = report["comparison"]
+    # The stand-in must agree with what decart-check expects of it.
+    for name, value in comparison.items():
+        if value not in ([], 0, True) and not name.startswith("order"):
+            trouble.append(f"{name} is {value}")
+    events = [event["event"] for event in report["events"]]
+    for event in ("requested", "opened", "sent", "received", "closed-by-client", *(["room-received"] if transport == "livekit" else [])):
+        if event not in events:
+            trouble.append(f"no event {event}")
+    codecs = [codec for each in report["sdp"] for media in each["description"]["media"] for codec in media["codecs"]]
+    if ("H264/90000" if transport == "livekit" else "VP8/90000") not in codecs:
+        trouble.append(f"codecs {codecs}")
+    if not any("host" in kind for each in report["sdp"] for kind in each["description"]["candidates"]) and not report[
+            "candidates"]["received"]:
+        trouble.append("no candidates")
+    if os.stat(file).st_mode & 0o077:
+        trouble.append("other users can read the file")
+    secrets = [KEY, PASSWORD, "Lego World", netlab.CLIENT, "candidate:", "a=ice-", "eyJ"]
+    trouble += [f"the report has {secret}" for secret in secrets if secret in text]
+    return "; ".join(trouble)
+
+
+def wrong_arguments():
+    for words, why in ((["--base-url", "ftp://x"], "base-url must begin"), (["--timeout", "x"], "is invalid"),
+                       (["--timeout", "nan"], "--timeout"), (["--turn-servers", "turn:host"], "--turn-servers"),
+                       (["--stun-server", "turn:u:p@host"], "--stun-server"), (["--model", ""], "model"),
+                       (["--api-key-file", "/nowhere"], "--api-key-file"), (["--unknown"], "--unknown"),
+                       (["--base-url", "ws://192.0.2.1"], "unencrypted"), (["--base-url", "wss://host/?api_key=x"], "api_key"),
+                       (["--http-proxy", "https://x"], "http-proxy must begin"), (["--local-address", "a/b"], "--local-address"),
+                       (["--base-url", "ws://127.0.0.1:9", "--report", "/nowhere/report"], "--report")):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DECART_")}
+        done = subprocess.run([CHECK, *words], capture_output=True, text=True, timeout=30, check=False, env=environment)
+        say(f"wrong arguments: {' '.join(words)}", "" if done.returncode == 1 and why in done.stderr else
+            f"status {done.returncode}: {done.stdout}{done.stderr}")
+    done = subprocess.run([CHECK], capture_output=True, text=True, timeout=30, check=False,
+                          env={**environment, "DECART_BASE_URL": "ftp://x"})
+    say("wrong arguments: DECART_BASE_URL", "" if done.returncode == 1 and "must begin" in done.stderr else done.stderr)
+    done = subprocess.run([CHECK, "--help"], capture_output=True, text=True, timeout=30, check=False)
+    say("--help", "" if done.returncode == 0 and "EXIT CODE" in done.stdout else f"status {done.returncode}")
+
+
+def perform(folder, certificates, chosen):
+    waiting = queue.SimpleQueue()
+    for each in chosen:
+        waiting.put(each)
+
+    def worker():
+        while True:
+            try:
+                name, body = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                with Network(name, folder, certificates) as lab:
+                    body(lab)
+            except Exception as error:  # an error in one network fails only that one
+                say(name, f"{type(error).__name__}: {error}")
+
+    workers = [threading.Thread(target=worker) for _ in range(3)]
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
+
+
+def main():
+    for program in (CHECK, STANDIN, PLUGIN):
+        if not os.path.exists(program):
+            say("the programs", f"{program} does not exist")
+            sys.exit(1)
+    wrong_arguments()
+    why = netlab.available() or ("" if os.path.exists(TURN) else "coturn is not installed")
+    if why:
+        say("networks", why, outcome="skip")
+        sys.exit(failed)
+    netlab.sweep()
+    folder = tempfile.mkdtemp(prefix="decart-check-")
+    try:
+        words = sys.argv[1:]
+        # The long one first.
+        chosen = [each for each in reversed(NETWORKS) if not words or any(word in each[0] for word in words)]
+        perform(folder, Certificates(folder), chosen)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

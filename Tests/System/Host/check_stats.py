@@ -1,0 +1,452 @@
+#!/usr/bin/python3
+"""Compares STATS.md, ERRORS.md and MODELS.md with running sessions, the sources and gst-inspect-1.0.
+
+Runs a session of each kind against a stand-in: on a direct connection, in a room with two connections and with one, a
+viewer, with audio, with simulcast, with timestamps=capture. The fields of `stats` and their types must be those of
+STATS.md, in both directions over all kinds. A section of STATS.md describes the structures that its heading names in
+backticks, any other section the flat fields. Then a session loses its connection twice and restarts through READY:
+no counter may fall.
+
+Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from plugin_path import system_path
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
+STANDIN = os.path.join(RELEASE, "decart-standin")
+FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
+os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(PLUGIN, FOLDER)
+os.environ["GST_REGISTRY_1_0"] = os.path.join(FOLDER, "registry")
+
+import gi  # noqa: E402
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GObject, Gst  # noqa: E402
+
+LIMIT = 20  # s, for every wait
+SIZE = "width=320 height=176 framerate=20"
+VIDEO = "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=20/1"
+AUDIO = "audiotestsrc is-live=true ! session. session.audio_src ! fakesink"
+TYPES = {"guint64": "uint64", "gint64": "int64", "gdouble": "double", "gchararray": "string", "gboolean": "boolean",
+         "gint": "int", "guint": "uint", "GstStructure": "structure"}
+# Doubles that count.
+DURATIONS = ("total-encode-time", "total-decode-time", "total-freezes-duration")
+# uint64 that is no counter.
+VALUES = ("retries",)
+
+failed = False
+
+
+def report(name, why=""):
+    global failed
+    why = "; ".join(why) if isinstance(why, list) else str(why)
+    failed = failed or bool(why)
+    print(f"not ok stats: {name}: {why[:600]}" if why else f"ok stats: {name}", flush=True)
+
+
+class Problem(Exception):
+    pass
+
+
+# --- The pages --------------------------------------------------------------------------------------------------------
+
+def read(path):
+    with open(os.path.join(REPO, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def tables(page):
+    """(heading, first column's title, cells) of each row of each table of a page."""
+    heading, titles = "", None
+    for line in read(page).splitlines():
+        if match := re.match(r"#+ (.*)", line):
+            heading = match[1]
+        if not line.startswith("|"):
+            titles = None
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if titles is None:
+            titles = cells
+        elif not re.fullmatch(r"[-|: ]+", line):
+            yield heading, titles[0], cells
+
+
+def in_backticks(text):
+    return re.findall(r"`([^`]+)`", text)
+
+
+def documented_fields():
+    """{(structure, field): type}; the structure of a flat field is empty."""
+    fields = {}
+    for heading, title, cells in tables("docs/STATS.md"):
+        if title == "field":
+            for structure in in_backticks(heading) or [""]:
+                for field in in_backticks(cells[0]):
+                    if (structure, field) in fields:
+                        raise Problem(f"STATS.md has {structure}/{field} twice")
+                    fields[structure, field] = cells[1]
+    return fields
+
+
+# --- The structure ----------------------------------------------------------------------------------------------------
+
+def names_in(structure):
+    return [structure.nth_field_name(index) for index in range(structure.n_fields())]
+
+
+def flatten(structure, parent="", path=""):
+    """Yields (structure, field, path, type, value) of each field."""
+    for name in names_in(structure):
+        value = structure.get_value(name)
+        kind = structure.get_field_type(name)
+        here = f"{path}/{name}" if path else name
+        yield parent, name, here, TYPES.get(kind.name, kind.name), value
+        if kind.is_a(GObject.type_from_name("GstStructure")):
+            yield from flatten(value, name, here)
+
+
+def counters(stats):
+    """{path: value} of the counters that live as long as the element."""
+    return {path: value for _, name, path, kind, value in flatten(stats) if not path.startswith("connections")
+            and name not in VALUES and (kind == "uint64" or name in DURATIONS)}
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+class Standin:
+    def __init__(self):
+        self.process = subprocess.Popen([STANDIN, "--quiet", "--port", "0", "--control", "0"], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+        self.url = self.process.stdout.readline().split()[-1]
+        self.control = self.process.stdout.readline().split()[-1]
+
+    def drop(self):
+        urllib.request.urlopen(f"{self.control}/control/drop", data=b"", timeout=LIMIT).close()
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(timeout=10)
+
+
+class Session:
+    def __init__(self, url, options="", more="", element=f"{VIDEO} ! decarttransform prompt=lego"):
+        self.pipeline = Gst.parse_launch(
+            f"{element} name=session base-url={url} api-key=x model=any {SIZE} {options} ! fakesink {more}")
+        self.element = self.pipeline.get_by_name("session")
+
+    def play(self):
+        self.pipeline.set_state(Gst.State.PLAYING)
+
+    @property
+    def stats(self):
+        return self.element.get_property("stats")
+
+    @property
+    def state(self):
+        return self.element.get_property("connection-state").value_nick
+
+    def get(self, name):
+        return self.stats.get_value(name)
+
+    def wait(self, what, condition):
+        end = time.monotonic() + LIMIT
+        while not condition(self.stats):
+            if time.monotonic() > end:
+                raise Problem(f"{what} did not come within {LIMIT} s")
+            time.sleep(0.05)
+
+    def end(self):
+        self.pipeline.set_state(Gst.State.NULL)
+
+
+def receives(stats):
+    """Frames flow, and the first receiver reports have arrived, where there are any."""
+    connections = stats.get_value("connections")
+    reported = [connections.get_value(name).has_field("remote-inbound-rtp")
+                and not connections.get_value(name).get_value("remote-inbound-rtp").has_field("round-trip-time")
+                for name in names_in(connections)]
+    return (stats.get_value("frames-received") >= 20 and names_in(connections) and not any(reported)
+            and stats.get_value("time-in-state").get_value("generating") > 0)
+
+
+KINDS = {
+    # kind: options, further elements, connections, condition for a complete structure
+    "direct": ("transport=webrtc", "", {"direct"}, lambda stats: True),
+    "room": ("transport=livekit", "", {"publisher", "subscriber"}, lambda stats: True),
+    "room with one connection": ("transport=livekit single-connection=true", AUDIO, {"room"},
+                                 lambda stats: stats.get_value("audio-buffers-received") > 20),
+    "audio": ("transport=webrtc", AUDIO, {"direct"}, lambda stats: stats.get_value("audio-buffers-received") > 20),
+    "audio in a room": ("transport=livekit", AUDIO, {"publisher", "subscriber"},
+                        lambda stats: stats.get_value("audio-buffers-received") > 20),
+    "simulcast": ("transport=livekit simulcast=true width=640 height=352", "", {"publisher", "subscriber"},
+                  lambda stats: " " in stats.get_value("track-layers")),
+    "timestamps=capture": ("timestamps=capture", "", {"publisher", "subscriber"},
+                           lambda stats: stats.get_value("glass-to-glass-p90") > 0),
+}
+
+
+class Comparison:
+    """The fields that the sessions had, beside those of STATS.md."""
+
+    def __init__(self):
+        self.manual = documented_fields()
+        self.flat = {field for structure, field in self.manual if not structure}
+        self.seen = set()
+
+    def add(self, kind, stats, connections):
+        problems = []
+        for structure, field, path, type_name, _ in flatten(stats):
+            self.seen.add((structure, field))
+            documented = self.manual.get((structure, field))
+            if documented is None:
+                problems.append(f"{path} is not in STATS.md")
+            elif documented != type_name:
+                problems.append(f"{path} is {type_name}, {documented} in STATS.md")
+        problems += [f"{field} is absent" for field in sorted(self.flat - set(names_in(stats)))]
+        if (names := set(names_in(stats.get_value("connections")))) != connections:
+            problems.append(f"connections {sorted(names)}, not {sorted(connections)}")
+        causes = stats.get_value("frames-dropped-by-cause")
+        if stats.get_value("frames-dropped") != sum(causes.get_value(name) for name in names_in(causes)):
+            problems.append("frames-dropped is not the sum of its causes")
+        report(f"{kind}: fields and types", problems)
+
+    def finish(self):
+        report("no field of STATS.md is missing in all sessions",
+               [f"{structure}/{field}" for structure, field in sorted(self.manual.keys() - self.seen)])
+
+
+def compare_kinds(standin):
+    comparison = Comparison()
+    # Two at a time: they wait for real time more than they compute.
+    kinds = list(KINDS.items())
+    for index in range(0, len(kinds), 2):
+        pair = [(kind, Session(standin.url, options, more), connections, condition)
+                for kind, (options, more, connections, condition) in kinds[index:index + 2]]
+        try:
+            if index == 0:
+                comparison.add("before the start", pair[0][1].stats, set())
+            for _, session, _, _ in pair:
+                session.play()
+            for kind, session, connections, condition in pair:
+                try:
+                    session.wait("a complete structure", lambda stats, done=condition: receives(stats) and done(stats))
+                except Problem as problem:
+                    report(f"{kind}: runs", problem)
+                comparison.add(kind, session.stats, connections)
+                if kind == "room":
+                    watch(standin, session, comparison)
+        finally:
+            for _, session, _, _ in pair:
+                session.end()
+    comparison.finish()
+
+
+def watch(standin, publisher, comparison):
+    viewer = Session(standin.url, "fallback=none", element="decartsrc")
+    viewer.element.set_property("subscribe-token", publisher.element.get_property("subscribe-token"))
+    try:
+        viewer.play()
+        viewer.wait("a viewer's frames", lambda stats: stats.get_value("frames-received") >= 20)
+        comparison.add("viewer", viewer.stats, {"subscriber"})
+        stats = viewer.stats
+        known = [field for field in ("encoder", "track-sid", "last-reconnect-reason") if stats.get_value(field) is not None]
+        known += [field for field in ("fraction-lost", "remote-packets-lost", "round-trip-time", "connect-ack-time",
+                                      "connect-open-time") if stats.get_value(field) != -1]
+        report("viewer: the values that a viewer has not are unknown", known)
+    except Problem as problem:
+        report("viewer: runs", problem)
+    finally:
+        viewer.end()
+
+
+# --- A long life ------------------------------------------------------------------------------------------------------
+
+class Life:
+    """Readings of one session, none of whose counters may fall."""
+
+    def __init__(self, session):
+        self.session = session
+        self.last = {}
+        self.problems = []
+        self.read()
+
+    def read(self):
+        now = time.monotonic_ns()
+        stats = self.session.stats
+        current = counters(stats)
+        for path, value in current.items():
+            if value < self.last.get(path, 0):
+                self.problems.append(f"{path} falls from {self.last[path]} to {value}")
+        if missing := self.last.keys() - current.keys():
+            self.problems.append(f"{sorted(missing)} disappear")
+        causes = sum(value for path, value in current.items() if path.startswith("frames-dropped-by-cause/"))
+        if causes != current["frames-dropped"]:
+            self.problems.append(f"frames-dropped={current['frames-dropped']}, its causes {causes}")
+        self.last = current
+        return now, sum(value for path, value in current.items() if path.startswith("time-in-state/")), stats
+
+    def follow(self, what, condition):
+        end = time.monotonic() + LIMIT
+        while not condition(self.read()[2]):
+            if time.monotonic() > end:
+                raise Problem(f"{what} did not come within {LIMIT} s")
+            time.sleep(0.05)
+
+
+def live_long(standin, transport):
+    session = Session(standin.url, f"transport={transport}")
+    try:
+        life = Life(session)
+        begun, first, _ = life.read()
+        session.play()
+        counts = []
+        for reconnects in range(3):
+            before = life.last["frames-received"]
+            life.follow("a session", lambda stats: stats.get_value("frames-received") > before + 10
+                        and session.state == "generating")
+            counts.append(session.get("reconnects"))
+            if reconnects < 2:
+                standin.drop()
+                life.follow("the loss", lambda stats: stats.get_value("reconnects") > reconnects)
+        report(f"{transport}: reconnects counts them", "" if counts == [0, 1, 2] else counts)
+        # The stand-in resets the control channel's connection.
+        reason, state = session.get("last-reconnect-reason"), session.element.get_property("connection-state").value_nick
+        report(f"{transport}: last-reconnect-reason is the error's code",
+               "" if (reason, state) == ("NETWORK_ERROR", "generating") else f"{reason} in state {state}")
+        before = dict(life.last)
+        session.pipeline.set_state(Gst.State.READY)
+        life.read()
+        session.play()
+        life.follow("a session after READY", lambda stats: stats.get_value("frames-received")
+                    > before["frames-received"] + 10 and session.state == "generating")
+        stuck = [name for name in ("frames-in", "frames-sent", "frames-out", "frames-encoded", "frames-decoded", "packets-sent",
+                                   "bytes-sent", "packets-received", "bytes-received") if life.last[name] <= before[name]]
+        report(f"{transport}: counters continue after a restart", stuck)
+        kept = (session.get("reconnects"), session.get("last-reconnect-reason"))
+        report(f"{transport}: a restart is no reconnect", "" if kept == (2, "NETWORK_ERROR") else kept)
+        ended, last, _ = life.read()
+        drift = abs((last - first) - (ended - begun)) / 1e6
+        report(f"{transport}: the sum of time-in-state grows with the clock", f"{drift:.0f} ms off" if drift > 100 else "")
+        report(f"{transport}: no counter falls over 2 reconnects and a restart", life.problems[:5])
+    finally:
+        session.end()
+
+
+# --- The other pages --------------------------------------------------------------------------------------------------
+
+def compare(name, documented, actual):
+    report(name, [f"{each} is not in the page" for each in sorted(actual - documented)]
+           + [f"{each} does not exist" for each in sorted(documented - actual)]
+           + ([] if len(actual) > 5 else ["nothing found in the sources"]))
+
+
+def check_errors():
+    codes = set(re.findall(r'^    case \w+ = "([A-Z_]{4,})"', read("Sources/DecartProtocol/Messages/ProtocolError.swift"), re.M))
+    source = read("Sources/DecartSession/Interfaces/SessionError.swift")
+    cases = re.search(r"enum Stage\b.*?\n((?:\s*case .*\n)+)", source)[1]
+    stages = set(re.findall(r"\w+", cases)) - {"case"}
+    rows = list(tables("docs/ERRORS.md"))
+    code_rows = [cells for heading, title, cells in rows if heading == "Codes" and title == "code"]
+    compare("ERRORS.md has every code", {code for cells in code_rows for code in in_backticks(cells[0])}, codes)
+    compare("ERRORS.md has every stage", {stage for _, title, cells in rows if title == "stage"
+                                          for stage in in_backticks(cells[0])}, stages)
+    used = {stage for cells in code_rows for stage in in_backticks(cells[2])}
+    report("ERRORS.md has codes for every stage, and no other stages", sorted(used ^ stages))
+    report("ERRORS.md says for every row whether it is retried, and a message and a remedy",
+           [f"row {cells}" for cells in code_rows
+            if len(cells) != 7 or cells[3] not in ("yes", "no", "–") or not all(cells[4:])])
+    report("ERRORS.md quotes the messages of the sources", list(unknown_messages(code_rows)))
+
+
+def without_interpolations(text):
+    """The text with "…" for each interpolation of Swift."""
+    parts = text.split("\\(")
+    result = parts[0]
+    depth = 0
+    for part in parts[1:]:
+        depth += 1
+        for index, letter in enumerate(part):
+            depth += {"(": 1, ")": -1}.get(letter, 0)
+            if depth == 0:
+                result += "…" + part[index + 1:]
+                break
+    return result
+
+
+def literals():
+    """The string literals of the sources. Those that "+" joins are one."""
+    text = ""
+    for folder, _, files in os.walk(os.path.join(REPO, "Sources")):
+        for file in files:
+            if file.endswith(".swift"):
+                text += read(os.path.join(os.path.relpath(folder, REPO), file))
+    text = re.sub(r'"\s*\+ "', "", re.sub(r"^\s*//.*$", "", text, flags=re.M))
+    # The two ways in which a generation ends.
+    deeds = [line for line in text.splitlines() if r"\(deed)" in line]
+    for deed in ("ended the generation", "ended the generation and closed the session"):
+        text += "\n".join(deeds).replace(r"\(deed)", deed)
+    return re.findall(r'"((?:[^"\\\n]|\\.)*)"', without_interpolations(text))
+
+
+# The sources put these in front of a text.
+PREFIXES = ("base-url ", "No API key from api-key-url: ", "api-key-headers ", "ca-file ", "The HTTP proxy … ")
+
+
+def unknown_messages(rows):
+    """The quoted messages that are no beginning of a literal in the sources."""
+    known = [literal[:1].upper() + literal[1:] for literal in literals()]
+    for cells in rows:
+        for message in re.findall(r'"([^"]+)"', cells[4]):
+            rest = next((message.removeprefix(prefix) for prefix in PREFIXES if message.startswith(prefix)), message)
+            wanted = [message, rest[:1].upper() + rest[1:], f"… {rest}"]
+            patterns = [".*".join(map(re.escape, text.rstrip(".").split("…"))) for text in wanted]
+            if not any(re.match("|".join(patterns), literal) for literal in known):
+                yield f"'{message}'"
+
+
+def check_models():
+    source = read("Sources/DecartProtocol/Messages/DecartModel.swift")
+    table = source[source.index("private static let table"):]
+    coded = set(re.findall(r'^            "([^"]+)":', table, re.M))
+    output = subprocess.run(["gst-inspect-1.0", "--no-colors", "decarttransform"], capture_output=True, text=True,
+                            timeout=60, check=True).stdout
+    blurb = re.search(r"^  model +: (.*), or a custom", output, re.M)[1]
+    documented = {model for _, title, cells in tables("docs/MODELS.md") if title == "model" for model in in_backticks(cells[0])}
+    compare("MODELS.md has every model of the sources", documented, coded)
+    compare("MODELS.md has every model of gst-inspect-1.0", documented, set(blurb.split(", ")))
+
+
+def main():
+    if not os.path.exists(PLUGIN):
+        report("the plugin", f"{PLUGIN} does not exist")
+        sys.exit(1)
+    Gst.init(None)
+    standin = Standin()
+    try:
+        check_errors()
+        check_models()
+        compare_kinds(standin)
+        for transport in ("webrtc", "livekit"):
+            try:
+                live_long(standin, transport)
+            except Problem as problem:
+                report(f"{transport}: reconnects", problem)
+    finally:
+        standin.end()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

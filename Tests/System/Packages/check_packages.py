@@ -1,0 +1,353 @@
+#!/usr/bin/python3
+"""Build the packages, install them in fresh systems of Debian 12 and 13, and type the README's lines there.
+
+    check_packages.py               print "ok NAME", "not ok NAME: why" or "skip NAME: why"
+    check_packages.py --elements    also check frames, reconnecting, rooms and audio, with and without gst-plugins-bad, and
+                                    print a table of all figures for docs/RESULTS.md
+
+Needs root, debootstrap and Debian's mirror. .build/chroots keeps the base systems for a week and the downloaded packages.
+Each command runs in namespaces of its own, which end with their processes and mounts; only installations have a network
+besides loopback.
+"""
+
+import argparse
+import contextlib
+import glob
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+CACHE = f"{REPO}/.build/chroots"
+RESULTS = f"{REPO}/.build/packages"
+MIRROR = "http://deb.debian.org/debian"
+RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
+OURS = ("gstreamer1.0-decart", "decart-standin")
+FRAMES, SECONDS = 100, 15
+REGISTRIES = 20
+# The folder where the commands are typed.
+HOME = "/home"
+failed = False
+figures = []  # (system, what, figure)
+
+
+def check(name, problem):
+    global failed
+    if problem:
+        failed = True
+        print(f"not ok packages: {name}: {' '.join(str(problem).split())[:400]}", flush=True)
+    else:
+        print(f"ok packages: {name}", flush=True)
+
+
+class Failed(Exception):
+    """The system cannot be checked further."""
+
+
+class Unreachable(Failed):
+    """Debian's mirror does not answer, which says nothing about the packages."""
+
+
+# --- A system ----------------------------------------------------------------------------------------------------------
+
+# $1: the folder, $2: the folder of downloaded packages, $3: the command, $4: the home of its user. The mounts are in a namespace of their own.
+ENTER = """
+set -e
+mount -t proc proc "$1/proc"
+if [ -n "$2" ]; then mount --bind "$2" "$1/var/cache/apt/archives"; else ip link set lo up; fi
+exec chroot "$1" /usr/bin/env -i HOME=$4 LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \\
+    DEBIAN_FRONTEND=noninteractive bash -c "$3"
+"""
+
+
+class System:
+    def __init__(self, release, folder):
+        self.release, self.folder = release, folder
+        subprocess.run(["tar", "-C", folder, "-xf", base_system(release)], check=True, timeout=120)
+        for path, text in [
+            ("usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n"),
+            # The README's lines are a user's, who is not root and answers yes.
+            ("usr/local/bin/sudo", '#!/bin/sh\nexec "$@"\n'),
+            ("etc/apt/apt.conf.d/99check", 'APT::Install-Recommends "false";\nAPT::Get::Assume-Yes "true";\n'
+             'Dpkg::Use-Pty "false";\nAPT::Keep-Downloaded-Packages "true";\nAPT::Sandbox::User "root";\n'
+             'Binary::apt::APT::Keep-Downloaded-Packages "true";\n'),
+        ]:
+            with open(f"{folder}/{path}", "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(f"{folder}/{path}", 0o755)
+        shutil.copy("/etc/resolv.conf", f"{folder}/etc/resolv.conf")
+
+    def run(self, command, network=False, limit=60, where=HOME):
+        """Runs a command and returns its status and its output."""
+        archives = f"{CACHE}/archives-{self.release}" if network else ""
+        if archives:
+            os.makedirs(f"{archives}/partial", exist_ok=True)
+        spaces = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--ipc"]
+        child = subprocess.Popen(
+            ["unshare", *spaces, *([] if network else ["--net"]), "bash", "-c", ENTER, "enter", self.folder, archives,
+             f"cd {where}\n{command}", HOME],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        try:
+            output, _ = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            return None, f"not done within {limit} s"
+        return child.returncode, output
+
+    def must(self, command, **options):
+        status, output = self.run(command, **options)
+        if status != 0:
+            raise Failed(f"{self.release}: {command.splitlines()[0]}: status {status}: {output[-300:]}")
+        return output
+
+    def files(self):
+        """All files of the system but logs, caches of apt, and temporary ones."""
+        found = set()
+        for where, folders, files in os.walk(self.folder):
+            inside = where[len(self.folder):]
+            if inside == "":
+                folders[:] = [name for name in folders if name not in ("proc", "sys", "dev", "run", "tmp", HOME[1:])]
+            elif inside == "/var":
+                folders[:] = [name for name in folders if name not in ("log", "cache", "tmp")]
+            elif inside == "/var/lib":
+                folders[:] = [name for name in folders if name != "apt"]
+            found.update(f"{inside}/{name}" for name in [*folders, *files])
+        return found
+
+
+def base_system(release):
+    """A tar archive of a minimal Debian, at most a week old."""
+    archive = f"{CACHE}/{release}.tar"
+    if not os.path.exists(archive) or time.time() - os.path.getmtime(archive) > 7 * 86400:
+        os.makedirs(CACHE, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            result = subprocess.run(["debootstrap", "--variant=minbase", release, f"{folder}/system", MIRROR],
+                                    capture_output=True, text=True, timeout=400)
+            if result.returncode != 0 and re.search("Failed getting release file|Couldn't download", result.stdout):
+                raise Unreachable(f"{MIRROR} does not answer")
+            if result.returncode != 0:
+                raise Failed(f"debootstrap {release}: {(result.stdout + result.stderr)[-300:]}")
+            subprocess.run(["tar", "-C", f"{folder}/system", "-cf", f"{folder}/tar", "."], check=True, timeout=120)
+            os.rename(f"{folder}/tar", archive)
+    return archive
+
+
+# --- What is checked ---------------------------------------------------------------------------------------------------
+
+def readme_lines():
+    """The two blocks of commands in the README's section "Install packages": the installation, and the first use."""
+    with open(f"{REPO}/README.md", encoding="utf-8") as file:
+        section = re.search(r"^## Install packages$(.*?)^## ", file.read(), re.M | re.S)
+    blocks = re.findall(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
+    if len(blocks) != 2:
+        raise Failed(f"the README's section \"Install packages\" has {len(blocks)} blocks of commands instead of 2")
+    return blocks
+
+
+def transformed_frames(video):
+    """How many frames of the file are new, grey and not black: neither an input frame nor a fallback frame is so."""
+    player = subprocess.Popen(
+        ["gst-launch-1.0", "-q", "filesrc", f"location={video}", "!", "avidemux", "!", "jpegdec", "!", "videoconvert",
+         "!", "video/x-raw,format=I420", "!", "y4menc", "!", "fdsink"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    header = re.match(rb"YUV4MPEG2 .*\bW(\d+) H(\d+) ", player.stdout.readline())
+    if not header:
+        player.kill()
+        player.wait(10)
+        return 0
+    luma = int(header[1]) * int(header[2])
+    chroma = luma // 2
+    count, last = 0, None
+    while player.stdout.readline() == b"FRAME\n" and len(frame := player.stdout.read(luma + chroma)) == luma + chroma:
+        colour = frame[luma:].translate(None, bytes(range(122, 135)))
+        digest = hashlib.sha1(frame).digest()
+        if len(colour) < chroma / 1000 and max(frame[:luma]) > 60 and digest != last:
+            count += 1
+        last = digest
+    player.wait(10)
+    return count
+
+
+def check_use(system, title, debs, commit):
+    """The README's lines: frames within the time, nothing of Swift, and nothing left after a purge."""
+    install, use = readme_lines()
+    for deb in debs:
+        shutil.copy(deb, f"{system.folder}{HOME}")
+    check(f"{title}: no Swift before the installation",
+          glob.glob(f"{system.folder}/usr/**/*swift*", recursive=True))
+    begun = time.monotonic()
+    system.must("apt-get -qq update", network=True, limit=120)
+    updated = time.monotonic()
+    system.must(install, network=True, limit=300)
+    installed = time.monotonic()
+    before = system.files()
+    walked = time.monotonic()
+    status, output = system.run(f"set -e\n{use}", limit=120)
+    seconds = time.monotonic() - walked
+    check(f"{title}: the README's lines run", status and output[-300:])
+    count = transformed_frames(f"{system.folder}{HOME}/noir.avi")
+    check(f"{title}: {FRAMES} transformed frames within {SECONDS} s of the installation",
+          f"{count} frames in {seconds:.1f} s" if count < FRAMES or seconds > SECONDS else "")
+    figures.extend([(title, "installation, with downloads or their cache", f"{installed - updated:.0f} s"),
+                    (title, "README's lines, from the end of the installation", f"{seconds:.1f} s"),
+                    (title, "transformed frames of them", str(count))])
+    recommended = system.must("dpkg-query -W -f '${Package}\\n' | grep -E 'gstreamer1.0-(plugins-bad|plugins-ugly|libav)' || true")
+    check(f"{title}: no recommended package was needed", recommended)
+    linked = system.must("ldd /usr/bin/decart-standin /usr/lib/*/gstreamer-1.0/libgstdecart.so")
+    check(f"{title}: nothing links to Swift, and all libraries are found",
+          "; ".join(re.findall(r".*(?:swift|Foundation|not found).*", linked)))
+    status, inspected = system.run("gst-inspect-1.0 --no-colors decart; decart-standin --version")
+    version = re.search(r'DECART_VERSION "(.*)"', open(f"{REPO}/Sources/CRelease/include/CRelease.h").read())[1]
+    wanted = [f"gst-decart {version}, commit {commit}", f"decart-standin {version}, commit {commit}"]
+    check(f"{title}: plugin and stand-in name version and commit", [text for text in wanted if text not in inspected])
+    check(f"{title}: gst-inspect-1.0 shows a release date",
+          "" if re.search(r"Source release date +\d{4}-\d\d-\d\d$", inspected, re.M) else inspected)
+
+    owned = set(system.must(f"dpkg -L {' '.join(OURS)}").split())
+    scripts = [name for name in before if re.fullmatch(rf"/var/lib/dpkg/info/({'|'.join(map(re.escape, OURS))})\."
+                                                       r"(preinst|postinst|prerm|postrm|config|triggers)", name)]
+    check(f"{title}: the packages have no scripts", scripts)
+    system.must(f"apt-get purge {' '.join(OURS)}", limit=120)
+    after = system.files()
+    lost = {name for name in before - after if not name.startswith("/var/lib/dpkg/") and name not in owned}
+    added = {name for name in after - before if not name.startswith("/var/lib/dpkg/")}
+    left = {name for name in after if "decart" in name}
+    check(f"{title}: a purge removes the packages' files and no other", sorted(lost | added | left)[:5])
+    check(f"{title}: dpkg knows no package of ours after the purge",
+          system.must(f"dpkg-query -W {' '.join(OURS)} 2>/dev/null || true"))
+
+
+def check_mirror(system, title):
+    """Which `mirror` an application gets beside gst-plugins-bad, in fresh registries; half of them with the plugin
+    installed again after gst-plugins-bad, so that the files are in another order in the directory."""
+    system.must("apt-get -qq install ./gstreamer1.0-decart_*.deb gstreamer1.0-tools gstreamer1.0-plugins-bad",
+                network=True, limit=400)
+    own = system.must("dirname /usr/lib/*/gst-decart/gstreamer-1.0/libgstdecart.so").strip()
+    wrong = {"with": [], "without": []}
+    inspect = "gst-inspect-1.0 --no-colors"
+    for turn in range(2):
+        if turn:
+            system.must("dpkg -i gstreamer1.0-decart_*.deb", limit=120)
+        output = system.must(
+            f"""folder=$(mktemp -d)
+            look() {{
+                GST_REGISTRY_1_0=$folder/$1 {inspect} mirror 2>&1 | sed -n "s/^ *Filename */$1 /p"
+            }}
+            for number in $(seq {REGISTRIES // 2}); do
+                (look without-$number) & (. /usr/share/gst-decart/env.sh; look with-$number) & wait
+            done""", limit=300)
+        for way, file in (("with", f"{own}/libgstdecart.so"), ("without", "libgstgeometrictransform.so")):
+            lines = re.findall(rf"^{way}-\d+ (.*)$", output, re.M)
+            wrong[way] += [line for line in lines if not line.endswith(file)]
+            wrong[way] += ["missing"] * (REGISTRIES // 2 - len(lines))
+    check(f"{title}: with the folder on the path, mirror is ours in {REGISTRIES} fresh registries", wrong["with"])
+    check(f"{title}: without it, mirror is that of gst-plugins-bad in {REGISTRIES} fresh registries", wrong["without"])
+    figures.append((title, f"right `mirror` with and without the folder, of {REGISTRIES} registries each",
+                    f"{REGISTRIES - len(wrong['with'])} and {REGISTRIES - len(wrong['without'])}"))
+
+    def names(output):
+        return sorted(re.findall(r"^  (\w+): ", output, re.M))
+
+    every = ["decartmirror", "decartsrc", "decarttransform", "mirror"]
+    plain = names(system.must(f"{inspect} decart"))
+    check(f"{title}: in GStreamer's folder, only the name mirror is left out", plain if plain != every[:3] else "")
+    source = ". /usr/share/gst-decart/env.sh; export G_DEBUG=fatal-criticals"
+    complete = system.must(f"{source}; {inspect} decart")
+    check(f"{title}: the plugin on the path is complete",
+          "" if names(complete) == every and f"{own}/libgstdecart.so" in complete else complete)
+    use = system.must(f"{source}; export GST_DEBUG=GST_PLUGIN_LOADING:4\n"
+                      "gst-launch-1.0 videotestsrc num-buffers=2 ! mirror ! decartmirror ! fakesink 2>&1")
+    loaded = set(re.findall(r'plugin "(\S*libgstdecart\.so)" loaded', use))
+    check(f"{title}: a process that meets both files loads one", loaded if loaded != {f"{own}/libgstdecart.so"} else "")
+    system.must(". /usr/share/gst-decart/env.sh; gst-inspect-1.0 mirror")
+    again = system.must("touch /usr/lib/*/gstreamer-1.0/libgstgeometrictransform.so\n"
+                        f". /usr/share/gst-decart/env.sh; {inspect} mirror")
+    check(f"{title}: mirror stays ours after an upgrade of gst-plugins-bad",
+          "" if f"{own}/libgstdecart.so" in again else again)
+    shell = system.must(f"{inspect} mirror; (. /usr/share/gst-decart/env.sh; {inspect} mirror); {inspect} mirror")
+    files = [os.path.basename(name) for name in re.findall(r"^ *Filename +(\S+)", shell, re.M)]
+    check(f"{title}: shells with and without the path do not change each other's mirror",
+          files if files != ["libgstgeometrictransform.so", "libgstdecart.so", "libgstgeometrictransform.so"] else "")
+
+
+def check_elements(system, title):
+    """Frames, reconnecting, rooms and audio with the packages that are installed at this point."""
+    system.must("apt-get -qq install ./gstreamer1.0-decart_*.deb ./decart-standin_*.deb python3-gst-1.0",
+                network=True, limit=300)
+    shutil.copy(f"{REPO}/Tests/System/Packages/probe_elements.py", f"{system.folder}{HOME}")
+    status, output = system.run("python3 probe_elements.py", limit=200)
+    rows = re.findall(r"^(ok|not ok) ([^:]+): (.*)$", output, re.M)
+    for outcome, name, text in rows:
+        check(f"{title}: {name}", "" if outcome == "ok" else text)
+        figures.append((title, name, text))
+    if len(rows) < 5:
+        check(f"{title}: the elements", f"status {status}: {output[-300:]}")
+
+
+def check_files(debs):
+    lint = subprocess.run(["lintian", "--fail-on", "error", *debs], capture_output=True, text=True, timeout=200)
+    check("lintian finds no error", "" if lint.returncode == 0 else
+          "; ".join(re.findall(r"^E: .*", lint.stdout, re.M)) or lint.stderr)
+    listed = set()
+    for deb in debs:
+        contents = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], capture_output=True, check=True, timeout=60).stdout
+        names = subprocess.run(["tar", "-t"], input=contents, capture_output=True, check=True, timeout=60).stdout
+        listed |= {name[2:].rstrip("/") for name in names.decode().splitlines()} - {""}
+    names = subprocess.run(["tar", "-tzf", *glob.glob(f"{RESULTS}/*.tar.gz")], capture_output=True, text=True, check=True,
+                           timeout=60).stdout
+    check("the tarball has the same files", sorted(listed ^ {name.rstrip("/") for name in names.splitlines()}))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--elements", action="store_true")
+    options = parser.parse_args()
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    lacking = [tool for tool in ("debootstrap", "lintian", "dpkg-buildpackage", "unshare", "gst-launch-1.0")
+               if not shutil.which(tool)]
+    if os.geteuid() != 0 or lacking:
+        print(f"skip packages: {'not root' if os.geteuid() else 'missing: ' + ', '.join(lacking)}")
+        return
+    # The folders are removed then too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    commit = subprocess.run(["bash", "-c", "set -euo pipefail; source scripts/lib.sh; commit_name"], cwd=REPO,
+                            capture_output=True, text=True, check=True).stdout.strip()
+    built = subprocess.run([f"{REPO}/scripts/package"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    check("scripts/package builds them", built.returncode and (built.stdout + built.stderr)[-300:])
+    debs = sorted(glob.glob(f"{RESULTS}/*.deb"))
+    if built.returncode or not debs:
+        sys.exit(1)
+    check_files(debs)
+    for release, title in RELEASES.items():
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"decart-{release}-"))
+            os.chmod(folder, 0o755)
+            try:
+                system = System(release, folder)
+                check_use(system, title, debs, commit)
+                if options.elements:
+                    check_elements(system, title)
+                if options.elements or release == "bookworm":
+                    check_mirror(system, title)
+                if options.elements:
+                    # It has H.264, which rooms prefer.
+                    check_elements(system, f"{title} with gst-plugins-bad")
+            except Unreachable as error:
+                print(f"skip packages: {title}: {error}", flush=True)
+            except (Failed, subprocess.SubprocessError) as error:
+                check(title, error)
+    if options.elements:
+        print("\n| system | what | result |\n|---|---|---|")
+        for row in figures:
+            print(f"| {' | '.join(row)} |")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+import Glibc
+import Synchronization
+
+/// An HTTP proxy on 127.0.0.1 that answers CONNECT; deinit closes it. Whatever host a client names, the tunnel leads to
+/// the named port of 127.0.0.1, so names need no name server.
+package final class ConnectProxy: Sendable {
+    private let listener: LoopbackSocket
+    private let answer: @Sendable (_ request: String) -> String?
+    private let log = Mutex<[String]>([])
+    private let isOver = Atomic<Bool>(false)
+
+    package static let established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+    /// - Parameter answer: the response to a request; nil: none, and the connection stays open.
+    package init(answer: @escaping @Sendable (_ request: String) -> String? = { _ in established }) throws {
+        listener = try LoopbackSocket(stream: true)
+        self.answer = answer
+        let (descriptor, log, answer) = (listener.descriptor, Weak(self), self.answer)
+        detach {
+            while true {
+                let client = accept(descriptor, nil, nil)
+                guard client >= 0 else { return }
+                detach { Self.serve(client, answer) { log.value?.note($0) } }
+            }
+        }
+    }
+
+    deinit { shutdown(listener.descriptor, Int32(SHUT_RDWR)) }
+
+    package var port: UInt16 { listener.port }
+
+    /// The requests so far, with their header fields.
+    package var requests: [String] { log.withLock { $0 } }
+
+    private func note(_ request: String) { log.withLock { $0.append(request) } }
+
+    // @unchecked: the reference is only read.
+    private final class Weak: @unchecked Sendable {
+        weak let value: ConnectProxy?
+        init(_ value: ConnectProxy) { self.value = value }
+    }
+
+    private static func serve(
+        _ client: Int32, _ answer: (String) -> String?, note: (String) -> Void
+    ) {
+        defer { close(client) }
+        var request: [UInt8] = []
+        var byte: UInt8 = 0
+        while !request.ends(with: "\r\n\r\n") {
+            guard request.count < 8192, read(client, &byte, 1) == 1 else { return }
+            request.append(byte)
+        }
+        let text = String(decoding: request, as: UTF8.self)
+        note(text)
+        guard let reply = answer(text) else {
+            _ = read(client, &byte, 1)
+            return
+        }
+        guard reply.hasPrefix("HTTP/1.1 200"), let target = connect(to: text) else {
+            send(Array(reply.utf8)[...], to: client)
+            return
+        }
+        defer { close(target) }
+        send(Array(reply.utf8)[...], to: client)
+        pipe(client, target)
+    }
+
+    private static func connect(to request: String) -> Int32? {
+        guard let words = request.split(separator: "\r\n").first?.split(separator: " "), words.count == 3,
+            words[0] == "CONNECT", let port = words[1].split(separator: ":").last.flatMap({ UInt16($0) })
+        else { return nil }
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let status = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, size) }
+        }
+        guard status == 0 else {
+            close(descriptor)
+            return nil
+        }
+        return descriptor
+    }
+
+    private static func pipe(_ one: Int32, _ other: Int32) {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            var items = [
+                pollfd(fd: one, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: other, events: Int16(POLLIN), revents: 0),
+            ]
+            guard poll(&items, 2, -1) > 0 else { return }
+            for (from, to) in [(items[0], other), (items[1], one)] where from.revents != 0 {
+                let count = read(from.fd, &buffer, buffer.count)
+                guard count > 0, send(buffer[..<count], to: to) else { return }
+            }
+        }
+    }
+
+    @discardableResult
+    private static func send(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+}
+
+extension [UInt8] {
+    fileprivate func ends(with text: String) -> Bool { suffix(text.utf8.count).elementsEqual(text.utf8) }
+}
+
+/// Runs blocking work on a thread of its own: on Dispatch's threads, a dozen connections would keep other work waiting.
+private func detach(_ work: @escaping @Sendable () -> Void) {
+    final class Box {
+        let work: @Sendable () -> Void
+        init(_ work: @escaping @Sendable () -> Void) { self.work = work }
+    }
+    let box = Unmanaged.passRetained(Box(work))
+    var thread = pthread_t()
+    let status = pthread_create(
+        &thread, nil,
+        { data in
+            if let data { Unmanaged<Box>.fromOpaque(data).takeRetainedValue().work() }
+            return nil
+        }, box.toOpaque())
+    if status == 0 { pthread_detach(thread) } else { box.release() }
+}

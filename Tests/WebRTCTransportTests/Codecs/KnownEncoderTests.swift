@@ -1,0 +1,139 @@
+import GStreamerKit
+import TestSupport
+import Testing
+import WebRTCTransport
+
+/// The table of encoders: values first, then each factory with the numbers that reach it.
+@Suite(.timeLimit(.minutes(1)))
+struct KnownEncoderTests {
+    @Test func eachFactoryIsThereOnce() {
+        let names = KnownEncoder.all.map(\.factory)
+        #expect(Set(names).count == names.count)
+        #expect(KnownEncoder.named("vah264enc")?.bitrate == BitrateProperty(name: "bitrate", unit: .kbit))
+        #expect(KnownEncoder.named("x265enc") == nil)
+        #expect(KnownEncoder.named(nil) == nil)
+        for codec in VideoCodec.allCases {
+            #expect(codec.encoders.allSatisfy { KnownEncoder.named($0)?.codec == codec })
+        }
+    }
+
+    @Test(arguments: [
+        ("bitrate", "bitrate", BitrateProperty.Unit.bit), ("bps:bit", "bps", .bit),
+        ("bit-rate:kbit", "bit-rate", .kbit),
+        ("num_B:kbit", "num_B", .kbit),
+    ])
+    func aPropertyIsParsed(text: String, name: String, unit: BitrateProperty.Unit) {
+        #expect(BitrateProperty(parsing: text) == BitrateProperty(name: name, unit: unit))
+    }
+
+    @Test(arguments: [
+        "", ":", ":kbit", "bitrate:", "bitrate:mbit", "bitrate:kbit:", "bit rate", "1bitrate", "bïtrate:bit",
+    ])
+    func anythingElseIsRefused(text: String) {
+        #expect(BitrateProperty(parsing: text) == nil)
+    }
+
+    @Test func aValueHasTheUnitAndStaysInTheRange() {
+        let bit = BitrateProperty(name: "b", unit: .bit)
+        let kbit = BitrateProperty(name: "b", unit: .kbit)
+        #expect(bit.value(for: 1_234_567, in: 0...4_294_967_295) == 1_234_567)
+        #expect(kbit.value(for: 1_234_567, in: 0...2_048_000) == 1234)
+        #expect(kbit.value(for: 999, in: 0...2_048_000) == 1)
+        #expect(bit.value(for: 0, in: 0...10) == 1)
+        #expect(kbit.value(for: .max, in: 0...2_048_000) == 2_048_000)
+        #expect(bit.value(for: -5, in: 100...200) == 100)
+    }
+
+    /// The target may change ten times a second, and each change costs such an encoder a keyframe.
+    @Test func changesAreRationed() {
+        var ration = BitrateRation()
+        func next(_ target: Int, at milliseconds: Int) -> Int? {
+            ration.next(target, now: .milliseconds(milliseconds))
+        }
+        #expect(next(1_000_000, at: 0) == 1_000_000)
+        #expect(next(500_000, at: 400) == nil)
+        #expect(next(900_000, at: 600) == nil)
+        #expect(next(899_000, at: 600) == 899_000)
+        #expect(next(2_000_000, at: 3500) == nil)
+        #expect(next(2_000_000, at: 3600) == 2_000_000)
+        #expect(next(2_100_000, at: 9000) == nil)
+        #expect(next(2_100_001, at: 9000) == 2_100_001)
+        #expect(next(2_000_000, at: 20_000) == nil)
+        #expect(ration.applied == 2_100_001)
+    }
+
+    /// The numbers that arrive at an element of each factory while the target changes, in its unit.
+    @Test(arguments: KnownEncoder.all)
+    func eachFactoryGetsItsUnit(known: KnownEncoder) throws {
+        let isStandIn = StandInEncoder.register(known)
+        let element = try Element(factory: known.factory)
+        known.apply(to: element)
+        let bitrate = try EncoderBitrate(element, known.bitrate, known: known)
+        let unit = known.bitrate.unit == .kbit ? 1000 : 1
+        func value() -> Int? {
+            known.bitrate.field.map { element.structure(known.bitrate.name)?.int($0) }
+                ?? element.int(known.bitrate.name)
+        }
+        bitrate.set(1_500_000, now: .zero)
+        #expect(value() == 1_500_000 / unit)
+        bitrate.set(600_000, now: .milliseconds(100))
+        // An encoder that restarts keeps the last one until the change is due.
+        #expect(value() == (known.restartsAtNewBitrate ? 1_500_000 : 600_000) / unit)
+        bitrate.frameComes(now: .milliseconds(600))
+        #expect(value() == 600_000 / unit)
+        for setting in known.settings + known.keyframes where isStandIn && setting.property != known.bitrate.name {
+            #expect(element.string(setting.property) == setting.value, "\(setting.property)")
+        }
+        if known.bitrate.field != nil, let text = known.settings.first?.value, let preset = Structure(parsing: text) {
+            let controls = try #require(element.structure(known.bitrate.name))
+            for field in preset.fields { #expect(controls.int(field) == preset.int(field), "\(field)") }
+        }
+    }
+
+    /// The settings of the encoders that are installed here reach properties that exist.
+    @Test(arguments: ["x264enc", "openh264enc", "vp8enc", "vp9enc"]) func theSettingsExist(factory: String) throws {
+        GStreamerRuntime.initialise()
+        let known = try #require(KnownEncoder.named(factory))
+        guard GStreamerRuntime.hasElement(factory) else { return }
+        let element = try Element(factory: factory)
+        known.apply(to: element)
+        for setting in known.settings + known.keyframes {
+            #expect(element.hasProperty(setting.property), "\(setting.property)")
+            if let number = Int(setting.value) {
+                #expect(element.int(setting.property) == number, "\(setting.property)")
+            }
+        }
+    }
+
+    private func encoder(_ description: String, _ property: String) throws -> VideoEncoderBin {
+        GStreamerRuntime.initialise()
+        let parameters = RTPSendParameters(codec: .vp8, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
+        return try VideoEncoderBin(
+            parameters: parameters, bitrate: 700_000, encoderDescription: description,
+            bitrateProperty: BitrateProperty(parsing: property))
+    }
+
+    @Test func aNamedPropertyReplacesTheKnownOne() throws {
+        let made = try encoder("vp8enc", "max-intra-bitrate:kbit")
+        #expect(made.encoder.int("max-intra-bitrate") == 700)
+        #expect(made.followsBitrate)
+        let described = try encoder("identity ! vp8enc deadline=1", "max-intra-bitrate:kbit")
+        #expect(described.encoder.factoryName == "vp8enc")
+        #expect(described.encoder.int("max-intra-bitrate") == 700)
+    }
+
+    @Test(arguments: [
+        ("no-such-property", "does not exist"), ("deadline:bit", nil), ("name", "is not a whole number"),
+        ("end-usage", "is not a whole number"), ("stats", "does not exist"),
+    ])
+    func aPropertyThatCannotBeSetIsAnError(property: String, reason: String?) throws {
+        do {
+            _ = try encoder("vp8enc", property)
+            #expect(reason == nil)
+        } catch let error as GStreamerError {
+            let reason = try #require(reason, "\(error)")
+            #expect(error.message.contains(reason), "\(error)")
+            #expect(error.message.contains("encoder-bitrate-property") && error.message.contains("vp8enc"))
+        }
+    }
+}
