@@ -33,6 +33,7 @@ let package = Package(
         // Only for CONNECT through an HTTP proxy.
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
@@ -63,7 +64,10 @@ let package = Package(
         // Floor 2: the outside that a session talks to.
         .target(
             name: "WebRTCTransport",
-            dependencies: ["GStreamerKit", "ICE", "MediaSecurity", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "GStreamerKit", "ICE", "MediaSecurity", .product(name: "Logging", package: "swift-log"),
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
             swiftSettings: swiftSettings),
         .target(
             name: "Signalling",

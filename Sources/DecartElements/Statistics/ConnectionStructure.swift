@@ -49,6 +49,7 @@ enum ConnectionStructure {
         let stats = Structure("outbound-rtp")
         stats["packets-sent"] = GValueBox(uint64: from.packetsSent)
         stats["bytes-sent"] = GValueBox(uint64: from.bytesSent)
+        stats["total-packet-send-delay"] = GValueBox(double: from.totalSendDelay.inSeconds)
         stats["nack-count"] = GValueBox(uint: Int(clamping: from.nacksReceived))
         stats["pli-count"] = GValueBox(uint: Int(clamping: from.plisReceived))
         if let rate = from.bitrateTarget {

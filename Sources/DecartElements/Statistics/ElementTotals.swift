@@ -14,6 +14,7 @@ struct PathCounters: Sendable {
     var plisSent: UInt64 = 0
     var plisReceived: UInt64 = 0
     var iceRestarts: UInt64 = 0
+    var sendDelay = Duration.zero
     var encoding = CodingTime()
     var decoding = CodingTime()
 
@@ -25,6 +26,7 @@ struct PathCounters: Sendable {
             if index == 0 {
                 (packetsSent, bytesSent) = (connection.packetsSent, connection.bytesSent)
                 (nacksReceived, plisReceived) = (connection.nacksReceived, connection.plisReceived)
+                sendDelay = connection.totalSendDelay
             }
             packetsReceived &+= connection.packetsReceived
             bytesReceived &+= connection.bytesReceived
@@ -41,7 +43,7 @@ struct PathCounters: Sendable {
         \.nacksReceived, \.plisSent, \.plisReceived, \.iceRestarts, \.encoding.frames, \.decoding.frames,
     ]
     private static let times: [any WritableKeyPath<PathCounters, Duration> & Sendable] = [
-        \.encoding.total, \.decoding.total,
+        \.encoding.total, \.decoding.total, \.sendDelay,
     ]
 
     static func + (left: PathCounters, right: PathCounters) -> PathCounters {

@@ -98,6 +98,7 @@ enum TransformStatistics {
         let totals = from.totals
         stats["packets-sent"] = GValueBox(uint64: totals.packetsSent)
         stats["bytes-sent"] = GValueBox(uint64: totals.bytesSent)
+        stats["total-packet-send-delay"] = GValueBox(double: totals.sendDelay.inSeconds)
         stats["packets-received"] = GValueBox(uint64: totals.packetsReceived)
         stats["bytes-received"] = GValueBox(uint64: totals.bytesReceived)
         stats["packets-refused"] = GValueBox(uint64: totals.packetsRefused)
@@ -114,6 +115,7 @@ enum TransformStatistics {
         stats["estimated-bitrate"] = GValueBox(int64: rate?.estimate ?? -1)
         stats["bitrate-reason"] = GValueBox(rate?.reason.rawValue)
         stats["remote-bitrate-estimate"] = GValueBox(int64: sending?.remoteBitrateEstimate ?? -1)
+        stats["keyframe-send-delay"] = nanoseconds(sending?.keyframeSendDelay)
         stats["round-trip-time"] = nanoseconds(sending?.roundTripTime)
         stats["fraction-lost"] = GValueBox(double: sending?.fractionLost ?? -1)
         stats["remote-packets-lost"] = GValueBox(int64: sending?.remotePacketsLost.map { max($0, 0) } ?? -1)

@@ -88,8 +88,9 @@ struct PaintingBin {
         output.pts = now &- usualDelay
         output.dts = nil
     }
-    /// Normal delay of decoding and painting, ns; frames within it keep their even intervals.
-    private static let usualDelay: ClockTime = 100_000_000
+    /// Normal delay of decoding and painting, ns; frames within it keep their even intervals. It is taken from the
+    /// receiver's latency.
+    private static let usualDelay: ClockTime = 50_000_000
 
     private static func paint(
         _ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter, _ distort: (I420Frame) -> Void

@@ -233,6 +233,8 @@ struct RoomStateMachine {
             offerIDs.append(description.id)
             return [.receiveOffer(description.sdp)]
         case .answer(let description):
+            // After two resumes in a row, an answer to the offer of the first one may arrive; older clients send no id.
+            guard [0, lastOfferID].contains(description.id) else { return [] }
             isStable = true
             return [.receiveAnswer(description.sdp)] + offerIfDue()
         case .trickle(let trickle): return received(trickle)

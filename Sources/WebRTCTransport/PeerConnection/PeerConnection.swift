@@ -23,6 +23,8 @@ package final class PeerConnection: @unchecked Sendable {
     private struct Outward {
         var agent: ICEAgent?
         var srtp: SRTPTransform?
+        /// nil before video is negotiated.
+        var pacer: PacedSender?
     }
     private let outward = Mutex(Outward())
     private let counters = Counters()
@@ -104,7 +106,7 @@ package final class PeerConnection: @unchecked Sendable {
         let number = audioNumber + 1
         rateControl = SendRateControl(
             range: configuration.bitrateRange,
-            start: configuration.startBitrate ?? min(configuration.bitrateRange.upperBound, 1_500_000),
+            start: configuration.firstTarget,
             adapts: configuration.adaptsBitrate, ssrc: number)
         let cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
         let name = configuration.msid ?? "\(cname) \(cname)-video"
@@ -309,9 +311,19 @@ package final class PeerConnection: @unchecked Sendable {
     private func configure(_ video: NegotiatedVideo) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(
             ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers))
+        let pacer = PacedSender(bitrate: configuration.firstTarget, network: network) { [weak self] packet in
+            self?.send(rtp: packet, writer)
+        }
+        outward.withLock { $0.pacer = pacer }
+        let retransmission = video.codec.retransmissionPayloadType
         try rtpBin.configureVideo(
-            RTPSessionParameters(video, identity), onRTP: { [weak self] packet in self?.send(rtp: packet, writer) },
-            onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
+            RTPSessionParameters(video, identity),
+            onRTP: { [weak self] packet, isDelta in
+                // Before the keys nothing can be sent, and nothing waits for them.
+                guard packet.count >= 12, self?.outward.withLock({ $0.srtp }) != nil else { return }
+                let isRepeated = Int(packet[1] & 0x7f) == retransmission
+                pacer.offer(packet, isRepeated ? .retransmission : isDelta ? .media : .keyframe)
+            }, onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
             demuxer.configure(video)
             if !video.receivedLayers.isEmpty {
@@ -328,7 +340,8 @@ package final class PeerConnection: @unchecked Sendable {
     private func configure(_ audio: NegotiatedAudio) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
         try rtpBin.configureAudio(
-            RTPSessionParameters(audio, identity), onRTP: { [weak self] packet in self?.send(audio: packet, writer) },
+            RTPSessionParameters(audio, identity),
+            onRTP: { [weak self] packet, _ in self?.send(audio: packet, writer) },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
         network.async { [self] in demuxer.configure(audio) }
     }
@@ -661,6 +674,7 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func report(_ target: BitrateTarget) {
         log.changed(target)
+        outward.withLock(\.pacer)?.pace(bitrate: target.target)
         onEvent(.bitrateTarget(target))
     }
 
@@ -678,13 +692,23 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func fail(_ error: PeerConnectionError) {
         hasFailed = true
-        outward.withLock { $0.srtp = nil }
+        stopSending()
         srtp = nil
         change(.failed(error))
     }
 
+    /// Any thread.
+    private func stopSending() {
+        let pacer = outward.withLock { outward in
+            outward.srtp = nil
+            return outward.pacer
+        }
+        pacer?.stop()
+    }
+
     // MARK: Streaming threads
 
+    /// Also called on the network thread, see `PacedSender`.
     private func send(rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
         let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
         let now = MonotonicTime.nanoseconds
@@ -730,7 +754,7 @@ package final class PeerConnection: @unchecked Sendable {
     /// Stops sending and receiving at once. Any thread may call it. The owner then sets `bin` to NULL, removes it, and
     /// calls `dismantle()`.
     package func close() {
-        outward.withLock { $0.srtp = nil }
+        stopSending()
         negotiation.withLock { $0.isClosed = true }
         network.async { [self] in
             if let dtls, iceIsUp {
@@ -793,6 +817,9 @@ package final class PeerConnection: @unchecked Sendable {
             return (statistics, rateControl.lastReport, remoteSSRC)
         }
         counters.fill(&statistics)
+        if let delays = outward.withLock(\.pacer)?.delays {
+            (statistics.totalSendDelay, statistics.keyframeSendDelay) = (delays.total, delays.keyframe)
+        }
         statistics.maximumBitrate = configuration.bitrateRange.upperBound
         statistics.fractionLost = report.map { Double($0.fractionLost) / 256 }
         statistics.remotePacketsLost = report?.packetsLost

@@ -44,6 +44,7 @@ package struct PeerConnectionConfiguration: Sendable {
     /// First target, bit/s; nil: the upper bound, at most 1.5 Mbit/s. From there a good link reaches 2.5 Mbit/s within
     /// three seconds, and the first keyframe does not flood a link of 500 kbit/s.
     package var startBitrate: Int?
+    var firstTarget: Int { startBitrate ?? min(bitrateRange.upperBound, 1_500_000) }
     /// False: the target stays at the first one, whatever the network carries.
     package var adaptsBitrate = true
     package var loggers = TransportLoggers.none

@@ -31,6 +31,10 @@ package struct PeerConnectionStatistics: Sendable {
     package var remoteBitrateEstimate: Int?
     /// The send target and its reason.
     package var bitrateTarget: BitrateTarget?
+    /// The time that all video packets together have waited for their turn, see `SendPacer`.
+    package var totalSendDelay = Duration.zero
+    /// The time from the first packet of the latest keyframe to its last one.
+    package var keyframeSendDelay: Duration?
     /// Upper bound of the target, bit/s.
     package var maximumBitrate: Int?
     package var selectedPair: ICECandidatePair?

@@ -51,7 +51,7 @@ final class RTPBin: @unchecked Sendable {
 
     /// Sets up the video session; see `RTPSession.configure`.
     func configureVideo(
-        _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
+        _ parameters: RTPSessionParameters, onRTP: @escaping RTPOutput,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
         try video.configure(parameters, onRTP: onRTP, onRTCP: onRTCP)
@@ -69,7 +69,7 @@ final class RTPBin: @unchecked Sendable {
 
     /// Sets up the audio session and its pads, `audio_rtp_sink` and `audio_rtp_src`, also while video runs.
     func configureAudio(
-        _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
+        _ parameters: RTPSessionParameters, onRTP: @escaping RTPOutput,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
         let session = isOver.withLock { isOver -> RTPSession? in
@@ -111,6 +111,8 @@ final class RTPBin: @unchecked Sendable {
                 if arguments[1].int == 0 {
                     // Send NACKs for missing packets, not for packets that are not sent yet: frames come in bursts.
                     buffer.set("rtx-next-seqnum", false)
+                    // The automatic delay is twice the jitter, which a frame's burst of packets raises.
+                    buffer.set("rtx-delay", 10)
                     self?.jitterBuffer.withLock { $0 = (buffer, -1) }
                 } else {
                     // Audio is not retransmitted: the jitter buffer reports lost packets to the decoder, which conceals

@@ -3,6 +3,10 @@
 import GStreamerKit
 internal import Synchronization
 
+/// Takes an outgoing packet.
+/// - Parameter isDelta: it is part of a frame that is no keyframe.
+typealias RTPOutput = (_ packet: UnsafeRawBufferPointer, _ isDelta: Bool) -> Void
+
 /// Negotiated parameters of an RTP session.
 struct RTPSessionParameters: Sendable {
     /// Caps of inbound packets, by payload type.
@@ -151,7 +155,7 @@ final class RTPSession: @unchecked Sendable {
 
     /// Sets up the session. `onRTP` and `onRTCP` get unprotected packets on streaming threads.
     func configure(
-        _ parameters: RTPSessionParameters, onRTP: @escaping (UnsafeRawBufferPointer) -> Void,
+        _ parameters: RTPSessionParameters, onRTP: @escaping RTPOutput,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
         let isFirst = life.withLock { life in
@@ -171,7 +175,7 @@ final class RTPSession: @unchecked Sendable {
         }
         self.parameters.withLock { $0 = parameters }
         rtpOut.setChainFunction { buffer in
-            _ = buffer.withBytes(onRTP)
+            _ = buffer.withBytes { onRTP($0, buffer.isDeltaUnit) }
             return .ok
         }
         rtcpOut.setChainFunction { buffer in

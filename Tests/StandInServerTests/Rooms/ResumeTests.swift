@@ -80,6 +80,26 @@ struct ResumeTests {
         }
     }
 
+    /// An address goes and another comes: two resumes in a row, and the participant answers the offers of both.
+    @Test func anAnswerToAnEarlierOfferIsIgnored() throws {
+        try TestServer.run { server in
+            let (control, info) = try server.askForRoom()
+            let stay = try enter(server, info)
+            let media = try #require(server.engine.rooms.first)
+            let answers = media.reported.count { $0.hasPrefix("answer") }
+            let early = try resume(server, info, stay).offer()
+            let room = try resume(server, info, stay)
+            let offer = try room.offer()
+            #expect(offer.id == early.id + 1)
+            try room.answer(early)
+            try room.answer(offer)
+            try room.send { $0.ping = 1 }
+            _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
+            #expect(media.reported.count { $0.hasPrefix("answer") } == answers + 1)
+            control.close()
+        }
+    }
+
     @Test func tracksThatTheRoomDoesNotKnow() throws {
         try TestServer.run { server in
             let (control, info) = try server.askForRoom()

@@ -18,6 +18,18 @@ PRESETS = {
 }
 
 
+def losses(client, before, after, service, since, until):
+    """Says where frames were lost: the counters of the interval, those of the service's whole session, and the gaps."""
+    counters = {name: after[name] - before[name] for name in (
+        "frames-received", "frames-late", "packets-lost", "nacks-sent", "nacks-received", "plis-sent", "plis-received")}
+    times = [frame.time for frame in client.frames if frame.is_new and since <= frame.time < until]
+    gaps = [f"{earlier - since:.1f} s: {(later - earlier) * 1000:.0f} ms"
+            for earlier, later in zip([since, *times], [*times, until]) if later - earlier > 0.1]
+    counted = ", ".join(f"{name} {value}" for name, value in counters.items())
+    return (f"{counted}; service: {service['frames_in']} in, {service['frames_out']} out; gaps at "
+            + (", ".join(gaps) or "none"))
+
+
 def preset(name):
     link, share, connect, latency = PRESETS[name]
 
@@ -31,12 +43,13 @@ def preset(name):
         before, since = client.stats(), time.monotonic()
         time.sleep(30)
         until, after = time.monotonic(), client.stats()
+        service = run.standin.sessions()[-1]
         sent = after["frames-sent"] - before["frames-sent"]
         returned = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
         run.expect(sent > 100, f"only {sent} frames sent")
         # One frame may be in flight at the end.
         run.expect(returned + 1 >= share * sent, f"{returned} of {sent} frames returned: {returned / max(sent, 1):.1%},"
-                   f" promised {share:.1%}")
+                   f" promised {share:.1%}; {losses(client, before, after, service, since, until)}")
         run.note(f"{returned} of {sent} frames ({returned / max(sent, 1):.1%}, promised {share:.1%})")
         run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
         run.dialled(1)
@@ -133,6 +146,36 @@ def narrow(pattern, highest):
     return body
 
 
+def short_queue(bitrate):
+    def body(run):
+        # 12,000 bytes are ten packets.
+        run.network(link=dict(delay=.01, rate=2 * bitrate, queue=12_000), seed=7)
+        # Keyframes of 60 kB, and delta frames that fit into a packet.
+        client = run.start("pattern=spokes", f"max-bitrate={bitrate}", f"start-bitrate={bitrate}", "codec=h264",
+                           'encoder="x264enc tune=zerolatency speed-preset=ultrafast key-int-max=30 pass=quant '
+                           'quantizer=20"', look=None)
+        before, longest = client.stats(), 0
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            longest = max(longest, client.stats()["keyframe-send-delay"])
+            time.sleep(0.5)
+        after = client.stats()
+        packets = after["packets-sent"] - before["packets-sent"]
+        lost = after["remote-packets-lost"] - max(0, before["remote-packets-lost"])
+        run.expect(packets > 1000, f"only {packets} packets sent")
+        # The link is a process: when it pauses, the packets of some milliseconds reach the queue at once.
+        run.expect(lost <= packets // 500, f"{lost} of {packets} packets lost")
+        run.expect(longest > 50_000_000, f"a keyframe left within {longest / 1e6:.0f} ms")
+        run.note(f"{lost} of {packets} packets lost; a keyframe took up to {longest / 1e6:.0f} ms to leave; target "
+                 f"{after['target-bitrate'] / 1000:.0f} kbit/s")
+        run.finish(gaps=False)
+    return body
+
+
+row("short queue", 25, "a path of 2.5 Mbit/s whose queue holds 12,000 bytes, half of it as target, a keyframe of 60 kB each "
+    "second")(short_queue(1_250_000))
+row("short queue, 5 Mbit/s", 25, "the same on a path of 5 Mbit/s", "needs a machine without other work")(
+    short_queue(2_500_000))
 row("500 kbit/s", 90, "the link is throttled to 500 kbit/s for 30 s, then unlimited again; frames that the encoder "
     "can compress to that rate")(narrow("pinwheel", 1_000_000))
 row("500 kbit/s, detailed picture", 90, "the same, with detailed frames for which the encoder exceeds its "

@@ -1,0 +1,78 @@
+package import ICE
+internal import Synchronization
+
+/// Sends the packets of a stream through a `SendPacer`: at once on the caller's thread, or later on the network thread.
+/// Packets leave one at a time, in the order of the pacer.
+// @unchecked: `send` is called by one thread at a time, that which has set `isSending`.
+package final class PacedSender: @unchecked Sendable {
+    private struct State {
+        var pacer: SendPacer
+        /// A thread is inside `send`.
+        var isSending = false
+        /// A timer or a queued call will look for packets.
+        var isScheduled = false
+        var isStopped = false
+    }
+    private let state: Mutex<State>
+    private let network: NetworkThread
+    private let send: (UnsafeRawBufferPointer) -> Void
+
+    package init(bitrate: Int, network: NetworkThread, send: @escaping (UnsafeRawBufferPointer) -> Void) {
+        state = Mutex(State(pacer: SendPacer(bitrate: bitrate)))
+        (self.network, self.send) = (network, send)
+    }
+
+    package var delays: (total: Duration, keyframe: Duration?) {
+        state.withLock { ($0.pacer.totalDelay, $0.pacer.keyframeDelay) }
+    }
+
+    package func pace(bitrate: Int) { state.withLock { $0.pacer.pace(bitrate: bitrate, now: MonotonicTime.now) } }
+
+    /// Drops the packets that wait, and later ones.
+    package func stop() {
+        state.withLock { state in
+            state.isStopped = true
+            state.pacer.clear()
+        }
+    }
+
+    package func offer(_ packet: UnsafeRawBufferPointer, _ kind: SendPacer.Kind) {
+        let mayLeave = state.withLock { state in
+            guard !state.isStopped,
+                state.pacer.offer(packet, kind, mustWait: state.isSending, now: MonotonicTime.now)
+            else { return false }
+            state.isSending = true
+            return true
+        }
+        if mayLeave {
+            send(packet)
+            state.withLock { $0.isSending = false }
+        }
+        schedule()
+    }
+
+    /// Looks for packets again when the next one may leave. A thread inside `send` calls this afterwards.
+    private func schedule() {
+        let wait = state.withLock { state -> Duration? in
+            guard !state.isScheduled, !state.isSending, let wait = state.pacer.wait(now: MonotonicTime.now) else {
+                return nil
+            }
+            state.isScheduled = true
+            return wait
+        }
+        if let wait { network.schedule(after: wait) { [weak self] in self?.drain() } }
+    }
+
+    private func drain() {
+        state.withLock { $0.isScheduled = false }
+        while let packet = state.withLock({ state -> [UInt8]? in
+            guard !state.isSending, let packet = state.pacer.next(now: MonotonicTime.now) else { return nil }
+            state.isSending = true
+            return packet
+        }) {
+            packet.withUnsafeBytes(send)
+            state.withLock { $0.isSending = false }
+        }
+        schedule()
+    }
+}
