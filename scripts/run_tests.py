@@ -81,11 +81,12 @@ EXPECTED = {
     "DecartElementsTests.FailureTests": 9, "DecartElementsTests.FileInputTests": 8, "DecartElementsTests.FallbackTests": 7,
     "DecartElementsTests.OutputTests": 7, "DecartElementsTests.EndOfStreamTests": 7,
     "DecartElementsTests.InputFormatTests": 6,
-    "DecartElementsTests.StandbyTests": 38,
+    "DecartElementsTests.StandbyTests": 38, "DecartElementsTests.EncodedTests": 24,
+    "DecartElementsTests.EncodedLimitTests": 24, "DecartElementsTests.EncodedAudioTests": 14,
     "DecartElementsTests.EncoderTests": 25, "DecartElementsTests.DecoderTests": 12,
-    "Packages": 185, "Peers": 33, "Rooms": 160, "FirstGeneration": 10, "Faults": 470,
+    "Packages": 185, "Peers": 33, "EncodedPeers": 25, "Rooms": 180, "FirstGeneration": 10, "Faults": 470,
     "check_examples": 92, "check_secrets": 85, "check_camera": 45, "check_commands": 30, "check_logs": 50,
-    "check_network": 65, "check_stats": 20, "check_metrics": 8, "check_encoded": 45, "check_manager": 50, "check_gl": 12,
+    "check_network": 65, "check_stats": 20, "check_metrics": 8, "check_encoded": 55, "check_manager": 50, "check_gl": 12,
 }
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
 TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests")
@@ -160,7 +161,8 @@ def element_steps(target, suites, tests):
 
 def script_steps(folder):
     for name, variable, script in [
-        ("Peers", "DECART_TEST_PYTHON", "selftest.py"), ("Rooms", "DECART_TEST_PYTHON", "check_rooms.py"),
+        ("Peers", "DECART_TEST_PYTHON", "selftest.py"),
+        ("EncodedPeers", "DECART_TEST_PYTHON", "check_encoded_peers.py"), ("Rooms", "DECART_TEST_PYTHON", "check_rooms.py"),
         ("FirstGeneration", "DECART_TEST_FIRST_GENERATION_PYTHON", "check_first_generation.py"),
     ]:
         python = os.environ.get(variable)

@@ -22,7 +22,7 @@ final class DecartSource: ElementImplementation {
         pads: [
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),
-            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
+            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.templateCaps),
         ],
         properties: SourceSettings.properties.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
 

@@ -49,7 +49,7 @@ final class Microphone: @unchecked Sendable {
     /// The system's default, or else the first one. A monitor captures what the machine plays and is no microphone.
     private static var defaultDevice: Device? {
         let monitor = DeviceMonitor()
-        if let caps = try? Caps(AudioInput.caps) { monitor.addFilter(classes: "Audio/Source", caps: caps) }
+        if let caps = try? Caps(AudioInput.rawCaps) { monitor.addFilter(classes: "Audio/Source", caps: caps) }
         let devices = monitor.devices.filter { $0.properties?.string("device.class") != "monitor" }
         return devices.first { $0.properties?["is-default"]?.bool == true } ?? devices.first
     }
@@ -67,7 +67,8 @@ final class Microphone: @unchecked Sendable {
         do throws(GStreamerError) { try output.link(entry) } catch {
             remove(from: element, transform)
             throw ElementFailure(
-                .resourceSettings, "audio-source delivers no raw audio: \(error.message). Put a decoder at its end.")
+                .resourceSettings,
+                "audio-source delivers neither raw audio nor Opus: \(error.message). Put a decoder at its end.")
         }
     }
 

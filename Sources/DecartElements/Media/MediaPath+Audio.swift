@@ -6,23 +6,22 @@ import MediaPipeline
 import WebRTCTransport
 
 extension MediaPath {
-    /// Builds the encoder in front of a connection that has negotiated its `audioSendParameters`.
+    /// Builds what sends through a connection that has negotiated its `audioSendParameters`.
     func sendAudio(through connection: PeerConnection) throws {
         guard let bin, let parameters = connection.audioSendParameters,
             let sink = connection.bin.staticPad("audio_rtp_sink")
         else { return }
         adaptReports()
-        try audio.send(
-            to: sink, through: { () throws(GStreamerError) in try AudioEncoderBin.make(parameters: parameters) },
-            in: bin)
+        try audio.send(parameters, to: sink, in: bin)
     }
 
-    /// Builds the decoder behind a connection that may receive audio, and adds the pad `audio_src` if it is missing.
+    /// Adds the pad `audio_src` if it is missing, and builds the decoder behind a connection that may receive audio.
     func receiveAudio(from connection: PeerConnection) throws {
         guard let bin, let source = connection.bin.staticPad("audio_rtp_src") else { return }
         adaptReports()
-        try audio.receive(from: source, through: AudioDecoderBin.make, in: bin)
+        // What the application links to the pad decides whether there is a decoder.
         host.audio.show(as: host.output.identity)
+        try audio.receive(from: source, in: bin)
     }
 
     /// Stops sending and removes the decoder when audio is withdrawn or the path ends. May be called repeatedly.

@@ -75,7 +75,7 @@ final class MediaPath: @unchecked Sendable {
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
-        audio = AudioPath(attempt: attempt, track: host.audio)
+        audio = AudioPath(attempt: attempt, track: host.audio, perform: perform)
         sendBranch =
             if let format = settings.encodedInput {
                 EncodedSendBranch(

@@ -138,18 +138,18 @@ extension DecartTransform {
 
     // MARK: Properties
 
-    /// Warns if a property is set that has no effect on a side that is encoded.
-    func warnOfRawProperty(_ name: String) {
+    /// Warns if a property is set while the element runs that has no effect on a side that is encoded.
+    /// - Returns: true if it has none.
+    func warnOfRawProperty(_ name: String) -> Bool {
         let (settings, input, output, isRunning) = state.withLock {
             ($0.settings, $0.input, $0.output, $0.run != nil)
         }
-        guard isRunning else { return }
-        let ofInput = (input?.encoded.format?.codec).flatMap { settings.conflict(withInput: $0) }
-        let ofOutput = output?.encoding == nil ? nil : settings.conflictWithEncodedOutput
-        guard let text = [ofInput, ofOutput].lazy.compactMap(\.self).first(where: { $0.hasPrefix(name) }) else {
-            return
-        }
+        guard isRunning else { return false }
+        let ofInput = (input?.encoded.format?.codec).flatMap { settings.conflict(withInput: $0, by: name) }
+        let ofOutput = output?.encoding == nil ? nil : settings.conflictWithEncodedOutput(by: name)
+        guard let text = ofInput ?? ofOutput else { return false }
         warn(SessionError(.invalidOptions, text, stage: .configuration))
+        return true
     }
 
     /// Called on the network thread, where no handler of the application may run.

@@ -13,13 +13,9 @@ extension DecartTransform {
             if TransformProperties.promptProperties.contains(name) { $0.changedPromptProperties.insert(name) }
         }
         switch name {
-        case "fit":
-            applyGeometry()
-            warnOfRawProperty(name)
+        case "fit": if !warnOfRawProperty(name) { applyGeometry() }
         case "orientation": applyOrientation()
-        case "fallback":
-            applyFallback()
-            warnOfRawProperty(name)
+        case "fallback": if !warnOfRawProperty(name) { applyFallback() }
         case "mute-video", "standby": applyMute(endsServiceMute: value.bool == false)
         case "mute-mode": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
@@ -27,8 +23,7 @@ extension DecartTransform {
         case "publish-video": updatePublishedVideo()
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.run != nil) }
-            if isRunning { input?.processing.change(to: text) }
-            warnOfRawProperty(name)
+            if !warnOfRawProperty(name), isRunning { input?.processing.change(to: text) }
         case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.run?.session, $0.settings.maximumDuration) }
@@ -134,7 +129,8 @@ extension DecartTransform {
     /// Turns the sent frames, and so the returned ones, without a new session.
     private func applyOrientation() {
         let (settings, input, output, size) = state.withLock { ($0.settings, $0.input, $0.output, $0.run?.size) }
-        guard settings.orientation != .auto, let input, let output, let size else { return }
+        // The size of an encoded stream is its own.
+        guard settings.orientation != .auto, let input, !input.encoded.isOn, let output, let size else { return }
         let now = size.current
         if (now.height > now.width) != (settings.orientation == .portrait) {
             size.set(width: now.height, height: now.width)

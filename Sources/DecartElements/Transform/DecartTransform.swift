@@ -24,7 +24,7 @@ final class DecartTransform: ElementImplementation {
                 name: "sink", direction: .sink, presence: .always, caps: "\(InputChain.caps); \(EncodedInput.caps)"),
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "audio_sink", direction: .sink, presence: .request, caps: AudioInput.caps),
-            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.returnedCaps),
+            PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.templateCaps),
         ],
         properties: TransformProperties.specs,
         signals: TransformProperties.signals,
@@ -196,6 +196,10 @@ final class DecartTransform: ElementImplementation {
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
         case .streamStart: apply(takeTags(event), to: input, queue)
+        case .tag where input.encoded.isOn:
+            // Its frames are not turned, so whoever shows them turns them.
+            state.withLock(\.output)?.forward(event)
+            return .drop
         case .tag:
             apply(takeTags(event), to: input, queue)
             guard event.imageOrientationTag != nil else {
@@ -369,7 +373,7 @@ final class DecartTransform: ElementImplementation {
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
             output.readDownstream()
-            if output.encoding != nil, let conflict = settings.conflictWithEncodedOutput {
+            if output.encoding != nil, let conflict = settings.conflictWithEncodedOutput() {
                 throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)
             }
         } catch {

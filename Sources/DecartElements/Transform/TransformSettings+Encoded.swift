@@ -5,29 +5,30 @@ import WebRTCTransport
 
 extension TransformSettings {
     /// A sentence about the first property that an encoded input rules out; nil: there is none.
-    func conflict(withInput codec: VideoCodec) -> String? {
+    /// - Parameter property: only this one counts; nil: all.
+    func conflict(withInput codec: VideoCodec, by property: String? = nil) -> String? {
         let rows: [(name: String, isSet: Bool)] = [
             ("processor", processor?.contains { !$0.isWhitespace } ?? false), ("fit=\(fit.rawValue)", fit != .crop),
             ("encoder", !encoder.isEmpty), ("simulcast", simulcast),
             ("timestamps=capture", timestamps == .capture),
             ("fallback=passthrough", fallback == .passthrough),
         ]
-        if let row = rows.first(where: \.isSet) {
+        if let row = rows.first(where: { $0.isSet && $0.name.hasPrefix(property ?? "") }) {
             return
                 "\(row.name) needs raw video, but the input is \(codec.encodingName). Unset it, or decode in front of the "
                 + "element."
         }
-        guard self.codec != .auto, videoCodec(.webrtc) != codec else { return nil }
+        guard property == nil, self.codec != .auto, videoCodec(.webrtc) != codec else { return nil }
         return "codec=\(self.codec.rawValue) is set, but the input is \(codec.encodingName). Unset codec."
     }
 
     /// The same for an encoded output.
-    var conflictWithEncodedOutput: String? {
+    func conflictWithEncodedOutput(by property: String? = nil) -> String? {
         let rows: [(name: String, isSet: Bool)] = [
             ("fallback=\(fallback.rawValue)", fallback == .black || fallback == .passthrough),
             ("timestamps=capture", timestamps == .capture),
         ]
-        return rows.first(where: \.isSet).map {
+        return rows.first { $0.isSet && $0.name.hasPrefix(property ?? "") }.map {
             "\($0.name) needs raw video, but downstream takes encoded video only. Unset it, or decode behind the element."
         }
     }

@@ -82,6 +82,14 @@ package final class Event: @unchecked Sendable {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
     }
 
+    /// Start and duration of a GAP event.
+    package var gap: (time: ClockTime, duration: ClockTime?)? {
+        guard kind == .gap else { return nil }
+        var (time, duration) = (GstClockTime(0), GstClockTime(0))
+        gst_event_parse_gap(pointer, &time, &duration)
+        return ClockTime(validating: time).map { ($0, ClockTime(validating: duration)) }
+    }
+
     package var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
 
     package var caps: Caps? {

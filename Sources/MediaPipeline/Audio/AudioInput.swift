@@ -1,19 +1,23 @@
-// Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`.
-// Buffers end in `deliver`, which never blocks and never fails.
+// Converts any raw audio to the encoder's format, on a streaming thread of its own: the counterpart of `InputChain`. Opus
+// packets pass by that, on upstream's thread. Buffers end in `deliver`, which never blocks and never fails.
 import GStreamerKit
 import Synchronization
 
-/// Samples in the encoder's format.
+/// Samples in the encoder's format, or an Opus packet.
 struct AudioFrame {
     let buffer: Buffer
+    /// Of samples.
     let channels: Int
     let runningTime: ClockTime?
+    /// Duration of an Opus packet, ns; nil: samples.
+    var packet: ClockTime?
 }
 
 // @unchecked: elements and pads lock themselves; mutable state is in the mutex.
 package final class AudioInput: @unchecked Sendable {
+    package static let rawCaps = "audio/x-raw"
     /// Caps of the sink pad and of its template.
-    package static let caps = "audio/x-raw"
+    package static let caps = "\(rawCaps); \(OpusPacket.caps)"
 
     let pad: GhostPad
     private let gate: InputGate
@@ -25,8 +29,11 @@ package final class AudioInput: @unchecked Sendable {
     private struct State {
         var segment: Event?
         var channels = 1
+        /// Opus packets come; nil: no caps have come.
+        var takesPackets: Bool?
     }
     private let state = Mutex(State())
+    private let deliver: @Sendable (AudioFrame) -> Void
 
     /// Adds everything to the element except the pad, which `add` makes visible.
     init(
@@ -35,6 +42,7 @@ package final class AudioInput: @unchecked Sendable {
     ) throws(GStreamerError) {
         self.element = element
         self.gate = gate
+        self.deliver = deliver
         queue = try Element(factory: "queue", name: "audio-queue")
         queue.set("max-size-buffers", 0)
         queue.set("max-size-bytes", 0)
@@ -48,8 +56,9 @@ package final class AudioInput: @unchecked Sendable {
             let exit = filter.staticPad("src")
         else { throw GStreamerError(.linkFailed, "the audio queue has no pads") }
         self.pad = pad
-        watch(entry, onTag)
-        watchEnd(deliver)
+        watch(onTag)
+        answerCaps(entry)
+        watchEnd()
         let bin = element.unowned
         bin.add(elements)
         do throws(GStreamerError) {
@@ -68,6 +77,15 @@ package final class AudioInput: @unchecked Sendable {
         pad.setTarget(entry)
     }
 
+    /// Opus packets come, or will come as far as upstream's caps show.
+    var takesPackets: Bool {
+        if let known = state.withLock(\.takesPackets) { return known }
+        guard pad.isLinked else { return false }
+        let possible = pad.queryPeerCaps(filter: nil)
+        return !possible.isEmpty && !possible.isAny
+            && possible.structures.allSatisfy { $0.name == OpusPacket.capsName }
+    }
+
     func add(isActive: Bool) {
         for element in elements.reversed() { element.syncStateWithParent() }
         if isActive { pad.setActive(true) }
@@ -75,16 +93,28 @@ package final class AudioInput: @unchecked Sendable {
     }
 
     /// Installs the gate on the sink pad; the probe runs on upstream's streaming thread.
-    private func watch(_ entry: Pad, _ onTag: @escaping @Sendable (Event) -> Void) {
+    private func watch(_ onTag: @escaping @Sendable (Event) -> Void) {
         // `own` is unretained: the pad owns the probe, so a reference would be a cycle.
         let (own, gate, element) = (pad.unowned, gate, element)
-        pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak gate] item in
-            guard let gate else { return .drop }
+        pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak gate] item in
+            guard let self, let gate else { return .drop }
+            let takesPackets = self.state.withLock(\.takesPackets) ?? false
             guard case .event(let event) = item else {
                 guard case .buffer(let buffer) = item else { return .pass }
-                return gate.admit(buffer, pad: own, element: element.unowned) == .passes ? .pass : .drop
+                guard gate.admit(buffer, pad: own, element: element.unowned) == .passes else { return .drop }
+                guard takesPackets else { return .pass }
+                self.deliver(packet: buffer)
+                return .drop
             }
             switch event.kind {
+            case .caps:
+                // Other Opus reaches the pad, which refuses it.
+                let isPacket = event.caps.map(Self.arePackets) ?? false
+                self.state.withLock { $0.takesPackets = isPacket }
+                // The elements behind the pad are for samples and do not get other caps.
+                return isPacket ? .drop : .pass
+            // The time of the next packet says the same.
+            case .gap: return takesPackets ? .drop : .pass
             case .segment: gate.take(segment: event)
             case .flushStart: gate.set(flushing: true)
             case .flushStop:
@@ -99,12 +129,34 @@ package final class AudioInput: @unchecked Sendable {
         }
     }
 
-    private func watchEnd(_ deliver: @escaping @Sendable (AudioFrame) -> Void) {
+    private func deliver(packet buffer: Buffer) {
+        guard let duration = buffer.withBytes(OpusPacket.duration) ?? nil else { return gate.countDropped() }
+        deliver(AudioFrame(buffer: buffer, channels: 0, runningTime: gate.runningTime(of: buffer), packet: duration))
+    }
+
+    private static func arePackets(_ caps: Caps) -> Bool { (try? Caps(OpusPacket.caps)).map(caps.isSubset) ?? false }
+
+    /// The pad's target takes samples only.
+    private func answerCaps(_ entry: Pad) {
+        pad.setQueryFunction { query in
+            guard let packets = try? Caps(OpusPacket.caps) else { return .forward }
+            switch query.kind {
+            case .caps: query.answerCaps(entry.queryCaps().followed(by: packets))
+            case .acceptCaps:
+                guard let caps = query.offeredCaps else { return .forward }
+                query.answerAcceptCaps(Self.arePackets(caps) || entry.accepts(caps))
+            default: return .forward
+            }
+            return .answered
+        }
+    }
+
+    private func watchEnd() {
         end.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
             let (segment, channels) = self.state.withLock { ($0.segment, $0.channels) }
             let time = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-            deliver(AudioFrame(buffer: buffer, channels: channels, runningTime: time))
+            self.deliver(AudioFrame(buffer: buffer, channels: channels, runningTime: time))
             return .ok
         }
         end.setEventFunction { [weak self] event in

@@ -1,6 +1,7 @@
 // The pad `audio_src` and the one streaming thread that pushes from it: a stream of samples without a gap, whatever the
 // network does. Decoded audio is queued here and never blocks the decoder. Where audio is missing, the thread pushes
-// silence as soon as the jitter buffer cannot deliver the packet in time any more.
+// silence as soon as the jitter buffer cannot deliver the packet in time any more. If downstream takes Opus and no
+// samples, packets leave, and GAP events stand in for missing ones.
 import Dispatch
 import GStreamerKit
 import Synchronization
@@ -31,10 +32,12 @@ final class AudioOutput: Sendable {
     private let pace: AudioPace
 
     private struct State {
-        var chunks: [Buffer] = []
+        var chunks: [(buffer: Buffer, duration: ClockTime)] = []
         var events: [Event] = []
         /// The element has the pad, so `pad-added` handlers have linked it.
         var isShown = false
+        /// Set if Opus packets leave.
+        var packetCaps: String?
         var isActive = false
         var isPlaying = false
         var isAnnounced = false
@@ -65,6 +68,10 @@ final class AudioOutput: Sendable {
     /// buffer's estimate of the remote clock moves. It is less than a packet, so that silence that was pushed too early
     /// does not delay all audio after it.
     private static let tolerance: ClockTime = 10_000_000
+    /// The same for packets, too early and too late ones: none can be cut, each that is dropped is a gap of 20 ms, and the
+    /// jitter buffer takes its first packets for up to 80 ms later than they are. Audio goes unnoticed that is 125 ms
+    /// late or 45 ms early (ITU-R BT.1359).
+    private static let packetTolerance: (early: ClockTime, late: ClockTime) = (100_000_000, 40_000_000)
     /// Longest gap, ns, that is filled with silence; a longer one becomes a discontinuity.
     private static let longestFill: ClockTime = 1_000_000_000
 
@@ -94,9 +101,21 @@ final class AudioOutput: Sendable {
     func show() {
         source.pad.setActive(true)
         element.unowned.add(source.pad)
-        state.withLock { $0.isShown = true }
+        let packetCaps = readDownstream()
+        state.withLock { ($0.packetCaps, $0.isShown) = (packetCaps, true) }
         source.wake()
     }
+
+    /// Caps of the packets, if downstream takes Opus and no samples.
+    private func readDownstream() -> String? {
+        guard source.pad.isLinked, let possible = try? Caps(AudioFormat.templateCaps) else { return nil }
+        let allowed = source.pad.queryPeerCaps(filter: possible)
+        guard !allowed.isAny, allowed.structures.allSatisfy({ $0.name == OpusPacket.capsName }) else { return nil }
+        return [2, 1].map(OpusPacket.caps(channels:)).first { (try? Caps($0)).map(allowed.canIntersect) ?? false }
+    }
+
+    /// Opus packets leave.
+    var givesPackets: Bool { state.withLock { $0.packetCaps != nil } }
 
     /// Removes the pad after EOS, or, when the element stops, at once: a state change stops downstream elements first.
     func remove(isStopping: Bool) {
@@ -135,18 +154,23 @@ final class AudioOutput: Sendable {
         source.wake()
     }
 
-    /// Takes decoded audio in the output's format, stamped with running time. The first buffer of a path with a higher
-    /// `attempt` makes the output drop audio of all older paths.
+    /// Takes decoded audio in the output's format, or packets, stamped with running time. The first buffer of a path
+    /// with a higher `attempt` makes the output drop audio of all older paths.
     func submit(_ buffer: Buffer, attempt: Int) {
         let line = pace.line()
+        let length =
+            givesPackets
+            ? buffer.withBytes(OpusPacket.duration) ?? nil : AudioFormat.duration(bytes: buffer.size)
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, buffer.pts != nil else { return }
+            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, buffer.pts != nil, let length else {
+                return
+            }
             if attempt > state.playedAttempt {
                 state.playedAttempt = attempt
                 state.chunks.removeAll()
             }
-            state.chunks.append(buffer)
+            state.chunks.append((buffer, length))
             if state.chunks.count > state.depth(line) {
                 state.chunks.removeFirst()
                 state.counters.late &+= 1
@@ -171,6 +195,7 @@ final class AudioOutput: Sendable {
         case announce
         case pass([Event])
         case push(Buffer)
+        case gap(at: ClockTime, ClockTime)
         case eos
     }
 
@@ -178,9 +203,12 @@ final class AudioOutput: Sendable {
         switch nextStep() {
         case .wait(let time): source.wait(atMost: time)
         case .stop: source.pad.pauseTask()
-        case .announce: source.announce("\(identity.id)/audio", identity.groupID, caps: AudioFormat.returnedCaps)
+        case .announce:
+            let caps = state.withLock(\.packetCaps) ?? AudioFormat.returnedCaps
+            source.announce("\(identity.id)/audio", identity.groupID, caps: caps)
         case .pass(let events): for event in events { source.pad.push(event) }
         case .push(let buffer): push(buffer)
+        case .gap(let time, let duration): source.pad.push(Event.gap(at: time, duration: duration))
         case .eos:
             source.pad.push(Event.eos())
             end()
@@ -206,8 +234,8 @@ final class AudioOutput: Sendable {
                 state.shift = state.steady.follow(line.shift(base: state.slack), isMeasured: line.isMeasured, now: now)
             }
             let shift = state.shift
-            if let chunk = state.chunks.first, let time = chunk.pts {
-                return place(chunk, at: OutputTimeline.move(time, by: shift), &state)
+            if let chunk = state.chunks.first, let time = chunk.buffer.pts {
+                return place(chunk.buffer, chunk.duration, at: OutputTimeline.move(time, by: shift), &state)
             }
             if state.isEnding { return .eos }
             return mayFill
@@ -216,19 +244,25 @@ final class AudioOutput: Sendable {
     }
 
     /// Aligns the next buffer with the last sample pushed: drops late audio, fills a short gap with silence.
-    private func place(_ chunk: Buffer, at time: ClockTime, _ state: inout State) -> Step {
+    private func place(
+        _ chunk: Buffer, _ duration: ClockTime, at time: ClockTime, _ state: inout State
+    ) -> Step {
         let next = state.next ?? time
-        if time &+ Self.tolerance < next {
+        let isRaw = state.packetCaps == nil
+        if time &+ (isRaw ? Self.tolerance : Self.packetTolerance.early) < next {
             state.chunks.removeFirst()
             state.counters.late &+= 1
             return .wait(0)
         }
-        if time > next &+ Self.tolerance {
-            guard time &- next > Self.longestFill else { return .push(makeSilence(time &- next, at: next, &state)) }
+        // A packet that follows a loss has its time.
+        if time > next &+ (isRaw || chunk.isDiscontinuous ? Self.tolerance : Self.packetTolerance.late) {
+            guard time &- next > Self.longestFill else { return fillIn(time &- next, at: next, &state) }
             state.isDiscontinuous = true
         }
         state.chunks.removeFirst()
-        return .push(stamp(chunk.copyOfMetadata() ?? chunk, at: state.isDiscontinuous ? max(time, next) : next, &state))
+        return .push(
+            stamp(
+                chunk.copyOfMetadata() ?? chunk, duration, at: state.isDiscontinuous ? max(time, next) : next, &state))
     }
 
     /// Nothing is queued: pushes silence once audio for that time would be too late.
@@ -241,19 +275,22 @@ final class AudioOutput: Sendable {
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Silence for the time of a downstream stall would only add delay: continue at the present.
         if now &- due > Self.longestFill { state.isDiscontinuous = true }
-        return .push(makeSilence(AudioFormat.packet, at: state.isDiscontinuous ? now &- slack : next, &state))
+        return fillIn(AudioFormat.packet, at: state.isDiscontinuous ? now &- slack : next, &state)
     }
 
-    private func makeSilence(_ duration: ClockTime, at time: ClockTime, _ state: inout State) -> Buffer {
+    private func fillIn(_ duration: ClockTime, at time: ClockTime, _ state: inout State) -> Step {
+        state.counters.silence &+= 1
+        guard state.packetCaps == nil else {
+            (state.next, state.isDiscontinuous) = (time &+ duration, false)
+            return .gap(at: time, duration)
+        }
         let common = duration == AudioFormat.packet ? silence.copyOfMetadata() : nil
         let buffer = common ?? Buffer.silence(bytes: AudioFormat.returnedBytes(duration))
         buffer.isGap = true
-        state.counters.silence &+= 1
-        return stamp(buffer, at: time, &state)
+        return .push(stamp(buffer, AudioFormat.duration(bytes: buffer.size), at: time, &state))
     }
 
-    private func stamp(_ buffer: Buffer, at time: ClockTime, _ state: inout State) -> Buffer {
-        let duration = AudioFormat.duration(bytes: buffer.size)
+    private func stamp(_ buffer: Buffer, _ duration: ClockTime, at time: ClockTime, _ state: inout State) -> Buffer {
         buffer.pts = time
         buffer.dts = nil
         buffer.duration = duration

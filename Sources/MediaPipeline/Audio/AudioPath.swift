@@ -1,74 +1,143 @@
-// The audio of one media path: its encoder and decoder, alongside those for video. It knows RTP and the element's audio
-// track; it must not know connections.
+// The audio of one media path: what sends and receives it, alongside that for video. Opus packets pass without encoder
+// and decoder. It knows RTP and the element's audio track; it must not know connections.
 //
 // Every method runs on the session's queue, which may block in GStreamer.
 package import GStreamerKit
 import Synchronization
-import WebRTCTransport
+package import WebRTCTransport
 
-// @unchecked: the fields are confined to the session's queue.
+// @unchecked: the fields are confined to the session's queue, except the mutex.
 package final class AudioPath: @unchecked Sendable {
     private let attempt: Int
     private let track: AudioTrack
-    /// Kept for the lifetime of its connection: a new encoder would restart the sequence numbers of the SSRC, and SRTP
+    /// Runs work on the session's queue.
+    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// Kept for the lifetime of its connection: a new payloader would restart the sequence numbers of the SSRC, and SRTP
     /// would drop the packets as replays.
-    private var encoder: (entry: Pad, sink: Pad)?
-    private var decoder: (elements: [Element], exit: Pad, source: Pad)?
+    private var sender: (payloader: Element, sink: Pad, bin: Bin)?
+    /// Exists while the input is raw.
+    private var encoder: Bin?
+    private var receiver: (elements: [Element], exit: Pad, source: Pad)?
 
-    package init(attempt: Int, track: AudioTrack) {
+    /// Where the input's audio enters: in front of the encoder, or of the payloader.
+    private struct Entry {
+        let pad: Pad
+        let takesPackets: Bool
+        /// Of the caps that were pushed.
+        var channels = 0
+        /// The input is of the other kind now, and `sender` is about to follow.
+        var isOutdated = false
+    }
+    private let entry = Mutex<Entry?>(nil)
+
+    package init(
+        attempt: Int, track: AudioTrack, perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
+    ) {
         self.attempt = attempt
         self.track = track
+        self.perform = perform
     }
 
-    /// - Parameter sink: accepts the encoder's RTP.
-    package func send(to sink: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
-        let entry: Pad
-        if let encoder, encoder.sink.raw == sink.raw {
-            entry = encoder.entry
+    // MARK: Sending
+
+    /// - Parameter sink: accepts RTP.
+    package func send(_ parameters: AudioSendParameters, to sink: Pad, in bin: Bin) throws {
+        if sender.map({ $0.sink.raw != sink.raw }) ?? true {
+            let payloader = try OpusPayloader.make(parameters)
+            bin.add(payloader)
+            if let source = payloader.staticPad("src") { try source.link(sink) }
+            payloader.syncStateWithParent()
+            removeEntry()
+            sender = (payloader, sink, bin)
+        }
+        try makeEntry(takesPackets: track.takesPackets)
+        track.addDelivery(attempt: attempt) { [weak self] in self?.deliver($0) }
+    }
+
+    /// Builds what the input needs in front of the payloader, in place of what another input has needed.
+    private func makeEntry(takesPackets: Bool) throws {
+        guard let (payloader, _, bin) = sender, let sink = payloader.staticPad("sink"),
+            entry.withLock({ $0?.takesPackets }) != takesPackets
+        else { return }
+        removeEntry()
+        // The offsets of an encoder of ours count samples at 48 kHz; those of others may count anything.
+        payloader.set("perfect-rtptime", !takesPackets)
+        let pad = Pad(name: takesPackets ? "audio_packets_in" : "audio_raw_in", direction: .source)
+        pad.setActive(true)
+        if takesPackets {
+            try pad.link(sink)
         } else {
-            entry = Pad(name: "audio_raw_in", direction: .source)
-            try build(try make(), from: entry, to: sink, in: bin)
-            encoder = (entry, sink)
+            let encoder = try AudioEncoderBin.make()
+            bin.add(encoder)
+            self.encoder = encoder
+            guard let first = encoder.staticPad("sink"), let last = encoder.staticPad("src") else { return }
+            try last.link(sink)
+            try pad.link(first)
+            encoder.syncStateWithParent()
         }
-        let announced = Mutex(0)
-        track.addDelivery(attempt: attempt) { frame in
-            let isNew = announced.withLock { channels in
-                defer { channels = frame.channels }
-                return channels != frame.channels
-            }
-            if isNew {
-                if let caps = try? Caps(AudioFormat.capsText(channels: frame.channels)) { entry.push(Event.caps(caps)) }
-                entry.push(Event.timeSegment())
-            }
-            guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
-            buffer.pts = time
-            buffer.dts = nil
-            _ = entry.push(buffer)
+        pad.push(Event.streamStart(id: "decart/audio", groupID: Event.nextGroupID()))
+        if takesPackets {
+            pad.push(Event.caps(try Caps(OpusPacket.caps(channels: 2))))
+            pad.push(Event.timeSegment())
         }
+        entry.withLock { $0 = Entry(pad: pad, takesPackets: takesPackets) }
     }
 
-    private func build(_ encoder: Bin, from entry: Pad, to sink: Pad, in bin: Bin) throws {
-        bin.add(encoder)
-        guard let encoderSink = encoder.staticPad("sink"), let encoderSource = encoder.staticPad("src") else { return }
-        try encoderSource.link(sink)
-        entry.setActive(true)
-        try entry.link(encoderSink)
-        encoder.syncStateWithParent()
-        entry.push(Event.streamStart(id: "decart/raw-audio", groupID: Event.nextGroupID()))
+    private func removeEntry() {
+        let pad = entry.withLock { entry in
+            defer { entry = nil }
+            return entry?.pad
+        }
+        if let encoder {
+            // Locked, or the parent could raise its state again on the way down.
+            encoder.setLockedState(true)
+            encoder.setState(.null)
+        }
+        pad?.setActive(false)
+        if let pad, let peer = pad.peer { pad.unlink(peer) }
+        if let encoder { sender?.bin.remove(encoder) }
+        encoder = nil
     }
+
+    /// Called on the thread of the input.
+    private func deliver(_ frame: AudioFrame) {
+        let isPacket = frame.packet != nil
+        let (pad, isNew, isOutdated) = entry.withLock { entry -> (Pad?, Bool, Bool) in
+            guard let now = entry else { return (nil, false, false) }
+            guard now.takesPackets == isPacket else {
+                entry?.isOutdated = true
+                return (nil, false, !now.isOutdated)
+            }
+            entry?.channels = frame.channels
+            return (now.pad, now.channels != frame.channels, false)
+        }
+        if isOutdated { perform { [weak self] in try? self?.makeEntry(takesPackets: isPacket) } }
+        guard let pad else { return }
+        if isNew {
+            if let caps = try? Caps(AudioFormat.capsText(channels: frame.channels)) { pad.push(Event.caps(caps)) }
+            pad.push(Event.timeSegment())
+        }
+        guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
+        buffer.pts = time
+        buffer.dts = nil
+        _ = pad.push(buffer)
+    }
+
+    // MARK: Receiving
 
     /// - Parameter source: pushes RTP, now or later, and may stay unlinked.
-    package func receive(from source: Pad, through make: () throws(GStreamerError) -> Bin, in bin: Bin) throws {
+    package func receive(from source: Pad, in bin: Bin) throws {
         stopReceiving(in: bin)
-        let decoder = try make()
-        let convert = try Element(factory: "audioconvert")
-        let resample = try Element(factory: "audioresample")
-        let format = try Element(factory: "capsfilter")
-        format.set("caps", caps: try Caps(AudioFormat.returnedCaps))
-        let chain: [Element] = [decoder, convert, resample, format]
+        let givesPackets = track.givesPackets
+        var chain: [Element] = [try AudioDecoderBin.make(decodes: !givesPackets)]
+        if !givesPackets {
+            let format = try Element(factory: "capsfilter")
+            format.set("caps", caps: try Caps(AudioFormat.returnedCaps))
+            chain += [try Element(factory: "audioconvert"), try Element(factory: "audioresample"), format]
+        }
         bin.add(chain)
-        let exit = Pad(name: "audio_decoded", direction: .sink)
-        self.decoder = (chain, exit, source)
+        let exit = Pad(name: "audio_received", direction: .sink)
+        receiver = (chain, exit, source)
         exit.setChainFunction { [track, attempt] buffer in
             track.submit(buffer, attempt: attempt)
             return .ok
@@ -76,13 +145,13 @@ package final class AudioPath: @unchecked Sendable {
         exit.setEventFunction { _ in .handled(true) }
         exit.setActive(true)
         try bin.linkChain(chain)
-        guard let first = decoder.staticPad("sink"), let last = format.staticPad("src") else { return }
+        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else { return }
         try last.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
         try source.link(first)
     }
 
-    /// Stops sending and decoding; the connections stay. May be called more than once.
+    /// Stops sending and receiving; the connections stay. May be called more than once.
     package func stop(in bin: Bin) {
         track.removeDelivery(attempt: attempt)
         stopReceiving(in: bin)
@@ -90,13 +159,17 @@ package final class AudioPath: @unchecked Sendable {
 
     /// Called after the connections, and the bin with the encoder, have been taken down.
     package func close() {
-        encoder?.entry.setActive(false)
-        encoder = nil
+        let last = entry.withLock { entry in
+            defer { entry = nil }
+            return entry?.pad
+        }
+        last?.setActive(false)
+        (sender, encoder) = (nil, nil)
     }
 
     private func stopReceiving(in bin: Bin) {
-        guard let (elements, exit, source) = decoder else { return }
-        decoder = nil
+        guard let (elements, exit, source) = receiver else { return }
+        receiver = nil
         if let sink = source.peer { source.unlink(sink) }
         for element in elements {
             // Locked, or the parent could raise its state again on the way down.

@@ -42,6 +42,9 @@ package final class AudioTrack: @unchecked Sendable {
 
     // MARK: The input
 
+    /// The input is Opus, as far as it is known.
+    var takesPackets: Bool { state.withLock(\.input)?.takesPackets ?? false }
+
     private static let needed = ["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]
     private static let neededByViewers = ["opusdec", "rtpopusdepay"]
 
@@ -103,13 +106,18 @@ package final class AudioTrack: @unchecked Sendable {
             return
         }
         gate.countSent()
+        var buffer = frame.buffer
+        if isMuted { buffer = frame.packet.map(OpusPacket.silence) ?? .silence(bytes: frame.buffer.size) }
         let sent = AudioFrame(
-            buffer: isMuted ? .silence(bytes: frame.buffer.size) : frame.buffer, channels: frame.channels,
-            runningTime: frame.runningTime ?? element.unowned.currentRunningTime)
+            buffer: buffer, channels: frame.channels,
+            runningTime: frame.runningTime ?? element.unowned.currentRunningTime, packet: frame.packet)
         for delivery in deliveries { delivery(sent) }
     }
 
     // MARK: The output
+
+    /// The output is Opus; known once the pad is shown.
+    var givesPackets: Bool { state.withLock(\.output)?.givesPackets ?? false }
 
     /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
     /// survives reconnects.

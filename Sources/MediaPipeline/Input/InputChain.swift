@@ -229,7 +229,8 @@ package final class InputChain: @unchecked Sendable {
             return (state.arriving, state.onShape)
         }
         guard let handler, let info = arriving.info else { return }
-        handler(info.isShownHigherThanWide != arriving.rotation.swapsSides)
+        // Encoded frames are not turned.
+        handler(info.isShownHigherThanWide != (arriving.rotation.swapsSides && !encoded.isOn))
     }
 
     private func take(_ event: Event) {

@@ -18,7 +18,10 @@ struct EncodedEcho {
         bin = try EncodedVideoBin.makeReceiver(codec)
         let end = Pad(name: "echo", direction: .sink)
         let echoed = Pad(name: "echoed", direction: .source)
+        // Used only by the one streaming thread that pushes into this pad.
+        var caps: Caps?
         end.setEventFunction { event in
+            caps = event.caps ?? caps
             if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
             return .handled(true)
         }
@@ -28,6 +31,7 @@ struct EncodedEcho {
             painter.pass()
             if !faults.isOn(.silent) {
                 painter.noteSent()
+                if let caps { painter.viewers.show(frame, caps) }
                 _ = echoed.push(frame)
             }
             return .ok
@@ -39,6 +43,9 @@ struct EncodedEcho {
         end.setActive(true)
         echoed.setActive(true)
         (self.end, self.echoed) = (end, echoed)
+        painter.viewers.encoded = Viewers.EncodedSource(codec: codec) { [weak end] in
+            end?.push(Event.forceKeyUnitUpstream())
+        }
     }
 
     func receive(from connection: PeerConnection, _ life: MediaLifecycle) throws {

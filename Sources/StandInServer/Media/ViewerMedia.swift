@@ -1,5 +1,6 @@
 // The media of one viewer, over a direct connection or in a room: the session's painted frames, encoded for this viewer
-// alone. Each stream therefore begins with a keyframe, and congestion at one viewer does not affect another.
+// alone. Each stream therefore begins with a keyframe, and congestion at one viewer does not affect another. Frames that
+// go back to the client as they came go to its viewers in the same way.
 //
 // Threads: everything runs on the queue of `life`, never on the event loop; frames arrive on the thread that painted them.
 import DecartProtocol
@@ -32,6 +33,8 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private var isAnswered = false
     private var encoder: VideoEncoderBin?
     private var screen: ViewerScreen?
+    /// Set instead of `screen` and `encoder` for frames that are not decoded.
+    private var encodedScreen: EncodedScreen?
     private var speaker: ViewerSpeaker?
 
     /// - Parameters:
@@ -82,7 +85,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             guard let connection else { return }
             connection.setMedia(
                 video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-                codec: VideoCodec.h264.isAvailable ? .h264 : .vp8)
+                codec: codec)
             onEvent(.offered(sdp: try connection.createOffer()))
         }
     }
@@ -95,7 +98,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             connection.rollbackOffer()
             connection.setMedia(
                 video: tracks.contains(.video) ? .sendonly : nil, audio: nil,
-                codec: VideoCodec.h264.isAvailable ? .h264 : .vp8)
+                codec: codec)
             onEvent(.offered(sdp: try connection.createOffer(restartsICE: true, reason: "the viewer resumes")))
         }
     }
@@ -112,7 +115,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             guard let connection else { return }
             try connection.setAnswer(answer)
             isAnswered = true
-            if connection.sendParameters != nil, encoder == nil { try sendFrames() }
+            if connection.sendParameters != nil, encoder == nil, encodedScreen == nil { try sendFrames() }
             try sendAudio()
         }
     }
@@ -144,11 +147,17 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
                     viewers.remove(speaker)
                     speaker.close()
                 }
-                (screen, speaker, encoder, connection) = (nil, nil, nil, nil)
+                if let encodedScreen {
+                    viewers.remove(encodedScreen)
+                    encodedScreen.close()
+                }
+                (screen, encodedScreen, speaker, encoder, connection) = (nil, nil, nil, nil, nil)
             }, completion: completion)
     }
 
     // MARK: Pipeline
+
+    private var codec: VideoCodec { viewers.encoded?.codec ?? (VideoCodec.h264.isAvailable ? .h264 : .vp8) }
 
     private func makeConnection() throws -> PeerConnection {
         var configuration = PeerConnectionConfiguration()
@@ -159,6 +168,10 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         configuration.msid = msid
         configuration.audioMSID = audioMSID
         configuration.audio = msid == nil ? .sendonly : nil
+        if let encoded = viewers.encoded {
+            EncodedEcho.prepare(&configuration)
+            configuration.usableCodecs = [encoded.codec]
+        }
         let connection = try life.connect(configuration) { [weak self] in self?.handle($0) }
         self.connection = connection
         try life.play()
@@ -169,6 +182,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         guard let connection, let parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
+        if let encoded = viewers.encoded { return try sendEncoded(encoded, parameters, connection) }
         let encoder = try VideoEncoderBin(
             parameters: parameters, bitrate: bitrate, carriesTrailers: takesTrailers)
         let screen = try ViewerScreen(takesTrailers: takesTrailers)
@@ -178,6 +192,18 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         try encoder.bin.link("src", to: connection.bin, "rtp_sink")
         encoder.bin.syncStateWithParent()
         screen.queue.syncStateWithParent()
+        try screen.open()
+        viewers.add(screen)
+    }
+
+    private func sendEncoded(
+        _ source: Viewers.EncodedSource, _ parameters: RTPSendParameters, _ connection: PeerConnection
+    ) throws {
+        let screen = try EncodedScreen(source, parameters)
+        encodedScreen = screen
+        life.pipeline.add(screen.sender)
+        try screen.sender.link("src", to: connection.bin, "rtp_sink")
+        screen.sender.syncStateWithParent()
         try screen.open()
         viewers.add(screen)
     }
@@ -242,6 +268,45 @@ final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
         guard let now = queue.currentRunningTime else { return }
         pad.begin("standin/viewer", caps)
         if !takesTrailers { frame.attachment = nil }
+        frame.pts = now
+        frame.dts = nil
+        _ = pad.push(frame)
+    }
+
+    func close() { pad.setActive(false) }
+}
+
+/// Passes encoded frames from the session's pipeline into the viewer's, from a keyframe on.
+// @unchecked: the pad has its own lock; the rest belongs to the thread of the session's frames.
+final class EncodedScreen: Viewers.Screen, @unchecked Sendable {
+    let sender: Bin
+    private let source: Viewers.EncodedSource
+    private let pad = Pad(name: "viewer_video", direction: .source)
+    private var needsKeyframe = true
+
+    init(_ source: Viewers.EncodedSource, _ parameters: RTPSendParameters) throws {
+        self.source = source
+        sender = try EncodedVideoBin.makeSender(parameters)
+    }
+
+    /// Call after `sender` is in the pipeline.
+    func open() throws {
+        guard let sink = sender.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the sender has no sink pad")
+        }
+        pad.setEventFunction { [source] event in
+            if event.isForceKeyUnit { source.requestKeyframe() }
+            return .handled(true)
+        }
+        pad.setActive(true)
+        try pad.link(sink)
+        source.requestKeyframe()
+    }
+
+    func show(_ frame: Buffer, _ caps: Caps) {
+        guard let now = sender.currentRunningTime, !(needsKeyframe && frame.isDeltaUnit) else { return }
+        needsKeyframe = false
+        pad.begin("standin/viewer", caps)
         frame.pts = now
         frame.dts = nil
         _ = pad.push(frame)

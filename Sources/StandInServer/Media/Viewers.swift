@@ -3,11 +3,17 @@
 import GStreamerKit
 import NIOCore
 import Synchronization
+import WebRTCTransport
 
 /// User event to a viewer's connection: the session has ended.
 struct SessionEnded: Sendable {}
 
 package final class Viewers: Sendable {
+    /// What the session's client sends goes to the viewers as it is.
+    struct EncodedSource: Sendable {
+        let codec: VideoCodec
+        let requestKeyframe: @Sendable () -> Void
+    }
     /// Receives a viewer's frames; must not block.
     protocol Screen: AnyObject, Sendable {
         func show(_ frame: Buffer, _ caps: Caps)
@@ -21,6 +27,7 @@ package final class Viewers: Sendable {
         var screens: [ObjectIdentifier: any Screen] = [:]
         var speakers: [ObjectIdentifier: any Speaker] = [:]
         var hasAudio = false
+        var encoded: EncodedSource?
         var channels: [ObjectIdentifier: any Channel] = [:]
     }
     private let state = Mutex(State())
@@ -43,6 +50,12 @@ package final class Viewers: Sendable {
         for speaker in state.withLock({ Array($0.speakers.values) }) {
             if let copy = packet.copyOfMetadata() { speaker.play(copy, caps) }
         }
+    }
+
+    /// Set if the frames are encoded; `show` gets them with their caps.
+    var encoded: EncodedSource? {
+        get { state.withLock(\.encoded) }
+        set { state.withLock { $0.encoded = newValue } }
     }
 
     func add(_ speaker: any Speaker) { state.withLock { $0.speakers[ObjectIdentifier(speaker)] = speaker } }

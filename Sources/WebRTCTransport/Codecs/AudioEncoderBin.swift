@@ -1,8 +1,22 @@
 package import GStreamerKit
 
-/// Raw audio in ("sink"), RTP out ("src"): Opus, tuned for a live conversation.
+package enum OpusPayloader {
+    /// Opus packets in, RTP out.
+    package static func make(_ parameters: AudioSendParameters) throws(GStreamerError) -> Element {
+        let payloader = try Element(factory: "rtpopuspay")
+        payloader.set("pt", parameters.payloadType)
+        payloader.set("ssrc", Int(parameters.ssrc))
+        // Start in the lower half: a lost packet at the wrap would desynchronise the SRTP rollover counter (RFC 3711
+        // 3.3.1).
+        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
+        return payloader
+    }
+}
+
+/// Raw audio in ("sink"), Opus packets out ("src"), tuned for a live conversation.
 package enum AudioEncoderBin {
-    package static func make(parameters: AudioSendParameters) throws(GStreamerError) -> Bin {
+    /// - Parameter parameters: RTP leaves in place of packets; nil: packets.
+    package static func make(parameters: AudioSendParameters? = nil) throws(GStreamerError) -> Bin {
         let bin = Bin()
         let convert = try Element(factory: "audioconvert")
         let resample = try Element(factory: "audioresample")
@@ -19,22 +33,23 @@ package enum AudioEncoderBin {
         encoder.set("inband-fec", true)
         // Expected loss in percent; with 0 the encoder adds no in-band FEC.
         encoder.set("packet-loss-percentage", 5)
-        let payloader = try Element(factory: "rtpopuspay")
-        payloader.set("pt", parameters.payloadType)
-        payloader.set("ssrc", Int(parameters.ssrc))
-        // Start in the lower half: a lost packet at the wrap would desynchronise the SRTP rollover counter (RFC 3711
-        // 3.3.1).
-        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
-        try bin.hold([convert, resample, format, encoder, payloader])
+        var chain: [Element] = [convert, resample, format, encoder]
+        if let parameters { chain.append(try OpusPayloader.make(parameters)) }
+        try bin.hold(chain)
         return bin
     }
 }
 
 /// RTP in ("sink"), raw audio at 48 kHz out ("src"). Lost packets are repaired by FEC or concealed.
 package enum AudioDecoderBin {
-    package static func make() throws(GStreamerError) -> Bin {
+    /// - Parameter decodes: false: Opus packets leave.
+    package static func make(decodes: Bool = true) throws(GStreamerError) -> Bin {
         let bin = Bin()
         let depayloader = try Element(factory: "rtpopusdepay")
+        guard decodes else {
+            try bin.hold([depayloader])
+            return bin
+        }
         let decoder = try Element(factory: "opusdec")
         decoder.set("plc", true)
         decoder.set("use-inband-fec", true)

@@ -89,6 +89,101 @@ extension ElementTests {
             }
         }
 
+        /// A withdrawn track sends nothing either, and the session stays.
+        @Test func aWithdrawnTrackComesBackWithAKeyframe() throws {
+            try tests.run(EncodedTests.h264(), "capsfilter caps=video/x-h264") { run in
+                run.pipeline.play()
+                #expect(run.output.waitForFrames(10))
+                run.pipeline.transform.set("publish-video", false)
+                #expect(eventually(seconds: 10) { run.pipeline.stats?.string("track-state") == "withdrawn" })
+                // Frames on their way still arrive.
+                _ = run.pipeline.collect(milliseconds: 300)
+                let withdrawn = run.output.current
+                let sent = run.pipeline.count("frames-sent")
+                #expect(run.output.wait { $0.gaps > withdrawn.gaps + 10 })
+                #expect(run.output.current.frames.count == withdrawn.frames.count)
+                #expect(run.pipeline.count("frames-sent") == sent)
+                run.pipeline.transform.set("publish-video", true)
+                #expect(run.output.waitForFrames(10))
+                #expect(run.output.current.frames.dropFirst(withdrawn.frames.count).first?.isKeyframe == true)
+                #expect(run.standIn.sessions.count == 1 && run.pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// The stream's own size decides on the orientation, whatever a tag or the property says; the tag passes.
+        @Test(arguments: [
+            ("width=320,height=176", "orientation=portrait"), ("width=176,height=320", "orientation=auto"),
+        ]) func framesAreNotTurned(_ size: String, _ orientation: String) throws {
+            let source = EncodedTests.h264().replacing(TransformPipeline.size, with: size)
+            let turned = "\(source) ! taginject tags=\"image-orientation=rotate-90\""
+            try tests.run(turned, "capsfilter caps=video/x-h264", orientation) { run in
+                run.pipeline.play()
+                #expect(run.output.waitForFrames(10))
+                run.pipeline.transform.set("orientation", "portrait")
+                #expect(run.output.waitForFrames(10))
+                let caps = run.output.current.caps
+                let fields = size.split(separator: ",").map { $0.replacing("=", with: "=(int)") }
+                #expect(!caps.isEmpty && caps.allSatisfy { text in fields.allSatisfy { text.contains($0) } }, "\(caps)")
+                #expect(run.pipeline.current.orientationTags == ["rotate-90"])
+                #expect(Set(run.output.current.hashes).isSubset(of: run.input.current.hashes))
+                #expect(run.standIn.sessions.count == 1 && run.pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// `output-size` and the size of the model count for nothing, and a sample of one encoded frame shows nothing.
+        @Test func theSizeThatComesLeaves() throws {
+            try tests.run(
+                EncodedTests.raw, "capsfilter caps=video/x-h264", "output-size=model", echo: false,
+                faults: ["media_caps_change:at=1"]
+            ) { run in
+                run.pipeline.play()
+                #expect(run.output.wait { $0.caps.last?.contains("width=(int)160") == true })
+                #expect(run.output.waitForFrames(5))
+                #expect(run.output.current.caps.first?.contains("width=(int)320") == true)
+                #expect(run.pipeline.count("received-width") == 160)
+                #expect(run.pipeline.transform.value("last-sample")?.sample == nil)
+                #expect(run.pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// `last-sample` and `fallback=black` belong to the output, which is raw here.
+        @Test func anEncodedInputHasTheFallbackOfRawFrames() throws {
+            let shown = try Reference.input().applying(prompt: "lego")
+            try tests.run(EncodedTests.h264(), "", "fallback=black", echo: false) { run in
+                run.pipeline.play()
+                #expect(run.pipeline.waitForPicture(shown, within: 8))
+                #expect(eventually { run.pipeline.transform.value("last-sample")?.sample != nil })
+                run.pipeline.transform.set("standby", true)
+                #expect(run.pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 == 16 } } ?? false })
+                #expect(run.pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// A property that is set too late is a warning, and the session goes on as before.
+        @Test(arguments: [
+            (true, "fit", "letterbox", "fit=letterbox needs raw video, but the input is H264"),
+            (true, "processor", "identity", "processor needs raw video, but the input is H264"),
+            (true, "fallback", "passthrough", "fallback=passthrough needs raw video, but the input is H264"),
+            (false, "fallback", "black", "fallback=black needs raw video, but downstream takes encoded video only"),
+        ]) func aPropertySetWhileItRunsIsAWarning(
+            _ isInput: Bool, _ name: String, _ value: String, _ text: String
+        ) throws {
+            let source = isInput ? EncodedTests.h264() : EncodedTests.raw
+            let downstream = isInput ? "" : "capsfilter caps=video/x-h264"
+            try tests.run(source, downstream, echo: false) { run in
+                run.pipeline.play()
+                #expect(eventually(seconds: 20) { run.pipeline.count("frames-out") > 5 })
+                let elements = run.pipeline.pipeline.allElements.count
+                run.pipeline.transform.set(name, value)
+                let warning = run.pipeline.waitForProblem(.warning)
+                #expect(warning?.text.hasPrefix(text) == true, "\(warning?.text ?? "no warning")")
+                #expect(run.pipeline.pipeline.allElements.count == elements)
+                let before = run.pipeline.count("frames-out")
+                #expect(eventually { run.pipeline.count("frames-out") > before + 10 })
+                #expect(run.standIn.sessions.count == 1 && run.pipeline.takeProblems().count == 1)
+            }
+        }
+
         @Test func tooHighABitrateIsReported() throws {
             let snow = EncodedTests.h264("profile=constrained-baseline", "key-int-max=1000")
                 .replacing("pattern=\(TransformPipeline.pattern)", with: "pattern=snow")

@@ -116,6 +116,83 @@ extension ElementTests {
             }
         }
 
+        /// Packets that are lost with all their retransmissions: no frame leaves that depends on one which did not.
+        @Test(arguments: [h264(), vp8]) func aLossIsFollowedByAKeyframe(_ source: String) throws {
+            let isVP8 = source == Self.vp8
+            let moving = source.replacing("pattern=\(TransformPipeline.pattern)", with: "pattern=ball")
+            try run(moving, "capsfilter caps=video/x-\(isVP8 ? "vp8" : "h264")", "latency=60") { run in
+                run.pipeline.play()
+                #expect(run.output.waitForFrames(20))
+                let buffer = run.pipeline.pipeline.allElements.first { $0.factoryName == "rtpjitterbuffer" }
+                let entry = try #require(buffer?.staticPad("sink"))
+                let losses = Watched<(lost: Set<UInt16>, packets: Int)>(([], 0))
+                entry.addProbe(.buffer) { item in
+                    guard case .buffer(let packet) = item,
+                        let number = packet.withBytes({ $0.count > 4 ? UInt16($0[2]) << 8 | UInt16($0[3]) : 0 })
+                    else { return .pass }
+                    losses.change { losses in
+                        losses.packets += 1
+                        if losses.packets % 10 == 0 { losses.lost.insert(number) }
+                    }
+                    return losses.read { $0.lost.contains(number) } ? .drop : .pass
+                }
+                #expect(losses.wait(seconds: 20) { $0.lost.count >= 4 })
+                #expect(run.output.waitForFrames(10))
+                run.pipeline.pipeline.setState(.paused)
+                let (sent, came) = (run.input.current.hashes, run.output.current.frames)
+                var (place, skips) = (-1, 0)
+                for frame in came {
+                    guard let next = sent[(place + 1)...].firstIndex(of: frame.hash) else {
+                        Issue.record("a frame is none of the input's, or comes too late")
+                        break
+                    }
+                    if place >= 0, next != place + 1 {
+                        skips += 1
+                        #expect(frame.isKeyframe, "\(next - place - 1) frames are missing before a delta frame")
+                    }
+                    place = next
+                }
+                #expect(skips >= 2 && run.pipeline.count("plis-sent") >= 2)
+                #expect(run.pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// The pad `src` of `decartsrc` follows downstream as that of decarttransform does; `mirror` acts on the input.
+        @Test func theCameraGivesEncodedVideo() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try TransformPipeline(
+                        description: """
+                            decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
+                            \(TransformPipeline.custom) \(CameraTests.still) mirror=on \
+                            audio-source="audiotestsrc is-live=true ! opusenc name=voice" \
+                            t.audio_src ! capsfilter caps=audio/x-opus ! fakesink name=audio-out async=false \
+                            t.src ! capsfilter caps=video/x-h264,stream-format=avc ! tee name=both ! queue ! avdec_h264 \
+                            name=eye ! videoconvert ! video/x-raw,format=I420 ! fakesink name=out sync=false \
+                            both. ! queue ! fakesink sync=false async=false
+                            """, settings: [("prompt", "film noir")])
+                ) { pipeline in
+                    let output = EncodedRecord(try #require(pipeline.transform.staticPad("src")))
+                    let packets = PacketRecord(
+                        try #require(pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")))
+                    let shown = FrameWatch(pipeline.sink)
+                    pipeline.play()
+                    #expect(output.waitForFrames(20))
+                    #expect(output.current.frames.first?.isKeyframe == true)
+                    #expect(output.current.caps.first?.contains("stream-format=(string)avc") == true)
+                    #expect(shown.wait(for: raw.mirrored.applying(prompt: "film noir"), within: 12))
+                    #expect(packets.waitForPackets(20))
+                    let codecs = pipeline.pipeline.allElements.filter {
+                        ["avdec_h264", "opusenc", "opusdec"].contains($0.factoryName)
+                    }
+                    #expect(Set(codecs.map(\.name)) == ["eye", "voice"])
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
         /// Downstream asks for a keyframe, and the request reaches upstream by way of the service.
         @Test func aKeyframeRequestGoesAllTheWay() throws {
             try run(Self.h264(), "capsfilter caps=video/x-h264") { run in

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""Sends encoded video through a session whose service returns it as it came, and compares all frames by hash.
+"""Sends encoded video and audio through a session whose service returns it as it came, and compares all by hash.
 
     Tests/System/Host/check_encoded.py [--frames N] [--codec NAME]
 
-Of H.264 the NAL units of the slices are compared, of VP8 the frames; over a direct connection and in a room. Prints "ok
-NAME: figures" or "not ok NAME: why". Measures too how long a keyframe request takes from downstream of the element to
-upstream, by way of the service. Uses loopback only.
+Of H.264 the NAL units of the slices are compared, of VP8 the frames, of Opus the packets; over a direct connection and in
+a room. Prints "ok NAME: figures" or "not ok NAME: why". Measures too how long a keyframe request takes from downstream of
+the element to upstream, by way of the service, and how long after a new estimate `notify::target-bitrate` comes. Uses
+loopback only.
 """
 
 import argparse
@@ -35,6 +36,12 @@ ENCODERS = {
              " ! video/x-h264,profile=constrained-baseline",
     "VP8": "vp8enc deadline=1 cpu-used=12 keyframe-max-dist=200 target-bitrate=1200000",
 }
+# Packets of the first two seconds, in which the jitter buffer learns the clock: some may be dropped.
+WARM_UP = 100
+# Noise, so that no packet equals another one.
+AUDIO = (" audiotestsrc is-live=true wave=white-noise samplesperbuffer=960 ! audio/x-raw,rate=48000,channels=2 ! opusenc"
+         " ! capsfilter name=audio-in caps=audio/x-opus ! t.audio_sink"
+         " t.audio_src ! capsfilter name=audio-out caps=audio/x-opus ! fakesink sync=false async=false")
 CAPS = {"H.264": "video/x-h264,stream-format=byte-stream", "VP8": "video/x-vp8"}
 
 
@@ -51,7 +58,7 @@ def slices(data):
             yield unit
 
 
-def record(pad, is_h264, hashes, changed):
+def record(pad, hashes, changed, is_h264=False):
     def probe(_pad, info):
         buffer = info.get_buffer()
         data = buffer.extract_dup(0, buffer.get_size())
@@ -90,47 +97,85 @@ def request_keyframes(pipeline, count=10):
     return sorted(times)
 
 
+def measure_targets(url, count=8):
+    """Milliseconds from a new target in the statistics, which follow the estimate at once, to its notification."""
+    # The target begins near the rate of the input, and so rises in steps.
+    pipeline = Gst.parse_launch(
+        f"videotestsrc is-live=true pattern=snow ! video/x-raw,format=I420,{SIZE},framerate=20/1 ! x264enc"
+        " tune=zerolatency speed-preset=ultrafast bitrate=400 key-int-max=1000 ! video/x-h264,profile=constrained-baseline"
+        f" ! decarttransform name=t base-url={url} api-key=x prompt=Lego transport=webrtc fallback=none width=320 height=176"
+        f" framerate=20 start-bitrate=450000 ! capsfilter caps={CAPS['H.264']} ! fakesink sync=false")
+    element, seen, times = pipeline.get_by_name("t"), {}, []
+
+    def notified(element, _property):
+        now, target = time.monotonic(), element.get_property("target-bitrate")
+        # A target that the statistics have not shown yet is notified before they were read again.
+        times.append(1000 * (now - seen.setdefault(target, now)))
+
+    element.connect("notify::target-bitrate", notified)
+    pipeline.set_state(Gst.State.PLAYING)
+    end = time.monotonic() + 20
+    while len(times) < count and time.monotonic() < end:
+        seen.setdefault(element.get_property("stats").get_value("target-bitrate"), time.monotonic())
+        time.sleep(0.005)
+    pipeline.set_state(Gst.State.NULL)
+    return sorted(times)
+
+
 def run(codec, transport, url, frames):
     pipeline = Gst.parse_launch(
         f"videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,{SIZE},framerate={RATE}/1 ! {ENCODERS[codec]}"
         f" ! capsfilter name=in caps={CAPS[codec]}"
         f" ! decarttransform name=t base-url={url} api-key=x prompt=Lego transport={transport} fallback=none"
         f" width=320 height=176 framerate={RATE * 2} max-framerate={RATE * 2}"
-        f" ! capsfilter name=out caps={CAPS[codec]} ! fakesink sync=false")
-    sent, came, changed = [], [], threading.Condition()
-    record(pipeline.get_by_name("in").get_static_pad("src"), codec == "H.264", sent, changed)
-    record(pipeline.get_by_name("out").get_static_pad("src"), codec == "H.264", came, changed)
+        f" ! capsfilter name=out caps={CAPS[codec]} ! fakesink sync=false{AUDIO}")
+    sent, came, packets_sent, packets_came, changed = [], [], [], [], threading.Condition()
+    record(pipeline.get_by_name("in").get_static_pad("src"), sent, changed, codec == "H.264")
+    record(pipeline.get_by_name("out").get_static_pad("src"), came, changed, codec == "H.264")
+    record(pipeline.get_by_name("audio-in").get_static_pad("src"), packets_sent, changed)
+    record(pipeline.get_by_name("audio-out").get_static_pad("src"), packets_came, changed)
     began = time.monotonic()
     pipeline.set_state(Gst.State.PLAYING)
     with changed:
-        complete = changed.wait_for(lambda: len(came) >= frames, timeout=60 + 2 * frames / RATE)
+        packets = WARM_UP + frames * 50 // RATE // 2
+        complete = changed.wait_for(lambda: len(came) >= frames and len(packets_came) >= packets,
+                                    timeout=60 + 2 * frames / RATE)
     seconds = time.monotonic() - began
     requests = request_keyframes(pipeline) if complete else []
     error = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
     stats = pipeline.get_by_name("t").get_property("stats")
-    counts = {name: stats.get_value(name) for name in ("frames-late", "frames-dropped", "packets-lost", "plis-sent")}
+    counts = {name: stats.get_value(name) for name in ("frames-late", "frames-dropped", "packets-lost", "plis-sent",
+                                                     "audio-buffers-late", "audio-buffers-silence")}
     elements = []
     pipeline.get_by_name("t").iterate_recurse().foreach(lambda each: elements.append(each.get_factory().get_name()))
     pipeline.set_state(Gst.State.NULL)
-    coders = [name for name in elements if name in ("x264enc", "openh264enc", "vp8enc", "vp9enc", "vp8dec", "vp9dec",
-                                                    "avdec_h264", "openh264dec")]
+    coders = [name for name in elements if name in ("opusenc", "opusdec", "x264enc", "openh264enc", "vp8enc", "vp9enc",
+                                                    "vp8dec", "vp9dec", "avdec_h264", "openh264dec")]
     if not complete:
-        return f"{len(came)} frames came: {error and error.parse_error()}", ""
+        return f"{len(came)} frames and {len(packets_came)} packets came: {error and error.parse_error()}", ""
     if coders:
         return f"the element has {coders}", ""
     came = came[:frames]
-    if came[0] not in sent:
-        return "the first frame is none of the input's", ""
-    first = sent.index(came[0])
-    equal = sum(one == other for one, other in zip(sent[first:], came))
-    if equal != frames:
-        at = next(index for index, digest in enumerate(came) if sent[first + index] != digest)
-        where = sent.index(came[at]) - first if came[at] in sent else "nowhere"
-        return f"frame {at} of {frames} is the input's {where}: {counts}", ""
+    why = compare(sent, came, "frame") or compare(packets_sent, packets_came[WARM_UP:], "packet")
+    if why:
+        return f"{why}: {counts}", ""
     if len(requests) < 10 or requests[5] > 100:
         return f"keyframe requests took {requests} ms", ""
-    return "", (f"{frames} of {frames} frames equal, {len(set(came))} different ones, in {seconds:.0f} s; a keyframe "
-                f"request takes {requests[5]:.0f} ms, {requests[-1]:.0f} at most")
+    return "", (f"{frames} of {frames} frames equal, {len(set(came))} different ones, in {seconds:.0f} s, and "
+                f"{len(packets_came) - WARM_UP} packets of Opus; a keyframe request takes {requests[5]:.0f} ms, "
+                f"{requests[-1]:.0f} at most")
+
+
+def compare(sent, came, what):
+    """Why what came is no part of what was sent, without a gap; empty if it is."""
+    if came[0] not in sent:
+        return f"the first {what} is none of the input's"
+    first = sent.index(came[0])
+    for index, digest in enumerate(came):
+        if first + index >= len(sent) or sent[first + index] != digest:
+            where = sent.index(digest) - first if digest in sent else "nowhere"
+            return f"{what} {index} of {len(came)} is the input's {where}"
+    return ""
 
 
 def main():
@@ -151,11 +196,19 @@ def main():
         standin, url = start_standin(RELEASE, "--echo-encoded")
         try:
             for codec in [arguments.codec] if arguments.codec else ENCODERS:
-                for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room")):
+                for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"),
+                                        ("livekit single-connection=true", "a room with one connection")):
+                    if "single" in transport and codec != "H.264":
+                        continue
                     why, figures = run(codec, transport, url, frames)
                     failed = failed or bool(why)
                     print(f"not ok encoded: {codec} over {name}: {why}" if why else
                           f"ok encoded: {codec} over {name}: {figures}", flush=True)
+            times = measure_targets(url)
+            is_good = len(times) >= 8 and times[-1] <= 200
+            failed = failed or not is_good
+            print(f"{'' if is_good else 'not '}ok encoded: target-bitrate: notified {len(times)} times, "
+                  f"{[round(each) for each in times]} ms after the estimate", flush=True)
         finally:
             standin.terminate()
             standin.wait(10)

@@ -85,8 +85,6 @@ CHECKS = [
 ]
 
 
-OUR_MUTE = "our standby, seen by a viewer"
-
 
 def enter_namespace():
     libc = ctypes.CDLL(None, use_errno=True)
@@ -133,39 +131,89 @@ def check(standin_options, peer_options, is_good, condition):
         log.close()
 
 
+class Processes:
+    """A stand-in, elements and SDKs of one check."""
+
+    def __init__(self, *standin_options):
+        self.folder = tempfile.TemporaryDirectory()
+        self.environment = {**os.environ, "GST_REGISTRY_1_0": os.path.join(self.folder.name, "registry"),
+                            "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"),
+                                                                      self.folder.name)}
+        self.url = f"ws://{ADDRESS}:{PORT}"
+        self.started = []
+        standin = self.start([os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), "--quiet",
+                              *standin_options])
+        standin.stdout.readline()
+
+    def start(self, command, environment=None):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   text=True, env=environment)
+        self.started.append(process)
+        return process
+
+    def element(self, script, *options):
+        return self.start(["/usr/bin/python3", os.path.join(HERE, script), self.url, *options], self.environment)
+
+    def sdk(self, *options):
+        return self.start([sys.executable, os.path.join(HERE, "livekit_peer.py"), self.url, *options])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.started):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.folder.cleanup()
+
+
 def check_our_mute():
     """The SDK, as a viewer, must see that our element mutes its track in standby. Returns the reason of the failure."""
-    element = os.path.join(HERE, "standby_element.py")
-    standin = subprocess.Popen(
-        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT), "--quiet"],
-        stdout=subprocess.PIPE, text=True)
-    publisher = viewer = None
-    folder = tempfile.TemporaryDirectory()
-    try:
-        standin.stdout.readline()
-        environment = {**os.environ, "GST_REGISTRY_1_0": os.path.join(folder.name, "registry"),
-                       "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"), folder.name)}
-        publisher = subprocess.Popen(["/usr/bin/python3", element, f"ws://{ADDRESS}:{PORT}"], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, text=True, env=environment)
-        token = publisher.stdout.readline().strip()
-        viewer = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "livekit_peer.py"), f"ws://{ADDRESS}:{PORT}", "--watch", token],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with Processes() as processes:
+        publisher = processes.element("standby_element.py")
+        viewer = processes.sdk("--watch", publisher.stdout.readline().strip())
         if viewer.stdout.readline().strip() != "watching":
             return "the viewer cannot join"
         out, _ = publisher.communicate("begin\n", timeout=30)
         report = json.loads(viewer.communicate(timeout=30)[0])
         if report != {"at_first": [False], "changes": [True, False, True, False]} or out.strip() != "good":
             return f"the viewer saw {report}; the element: {out.strip()}"
-        return None
-    except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-        return f"{type(error).__name__}: {error}"
-    finally:
-        for process in (viewer, publisher, standin):
-            if process and process.poll() is None:
-                process.kill()
-                process.wait()
-        folder.cleanup()
+    return None
+
+
+def near(colour, wanted):
+    return bool(colour) and all(abs(one - other) < 30 for one, other in zip(colour, wanted))
+
+
+def check_our_encoded_input():
+    """The SDK decodes the H.264 that our element was given: no one between them decodes it. As above."""
+    with Processes("--echo-encoded") as processes:
+        publisher = processes.element("encoded_element.py")
+        viewer = processes.sdk("--see", publisher.stdout.readline().strip(), "--frames", "40", "--limit", "30")
+        seen = json.loads(viewer.communicate(timeout=60)[0] or "{}")
+        report = json.loads(publisher.communicate(timeout=30)[0] or "{}")
+        if seen.get("frames") != 40 or not near(seen["colour"], (0xC0, 0x40, 0x30)) or report.get("coders") != []:
+            return f"the SDK saw {seen}; the element: {report}"
+    return None
+
+
+def check_our_encoded_output():
+    """The H.264 of the SDK leaves our element as it is, and is decoded behind it. As above."""
+    with Processes("--echo-encoded") as processes:
+        publisher = processes.sdk("--codec", "h264", "--frames", "20", "--announce", "--stay", "30")
+        viewer = processes.element("encoded_element.py", publisher.stdout.readline().strip())
+        report = json.loads(viewer.communicate(timeout=60)[0] or "{}")
+        if report.get("frames", 0) < 40 or not near(report["colour"], (30, 60, 200)) or report["coders"] != []:
+            return f"the element: {report}"
+    return None
+
+
+OURS = [
+    ("our standby, seen by a viewer", check_our_mute),
+    ("our encoded input, decoded by the SDK", check_our_encoded_input),
+    ("the SDK's video at our encoded output", check_our_encoded_output),
+]
 
 
 def main():
@@ -186,10 +234,15 @@ def main():
         problem = check(standin_options, peer_options, is_good, condition)
         failures += problem is not None
         print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
-    if len(sys.argv) < 2 or sys.argv[1] in OUR_MUTE:
-        problem = check_our_mute()
+    for name, body in OURS:
+        if len(sys.argv) > 1 and sys.argv[1] not in name:
+            continue
+        try:
+            problem = body()
+        except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+            problem = f"{type(error).__name__}: {error}"
         failures += problem is not None
-        print(f"not ok {OUR_MUTE}: {problem}" if problem else f"ok {OUR_MUTE}", flush=True)
+        print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
     return 1 if failures else 0
 
 

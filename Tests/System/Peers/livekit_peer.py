@@ -7,7 +7,7 @@ the participant `inference-server-...`.
 libwebrtc ignores the loopback interface: the stand-in needs another address of this machine.
 
 Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|vp9|h264] [--simulcast] [--metadata] [--prompt TEXT]
-       livekit_peer.py ws://ADDRESS:PORT --watch TOKEN
+       livekit_peer.py ws://ADDRESS:PORT --watch TOKEN | --see TOKEN
 Prints one JSON line; exits with 0 if enough frames arrived and the last one is transformed.
 """
 
@@ -40,6 +40,9 @@ def parse_arguments():
     parser.add_argument("--mute", action="store_true", help="mute the video for 4 s before it leaves, as a viewer sees")
     parser.add_argument("--watch", metavar="TOKEN", help="only watch the session with this subscribe token, for 12 s, and "
                         "report when its video is muted")
+    parser.add_argument("--see", metavar="TOKEN", help="only watch the session with this subscribe token, and report its "
+                        "frames")
+    parser.add_argument("--announce", action="store_true", help="print the subscribe token once frames arrive")
     parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the frames were counted")
     parser.add_argument("--limit", type=float, default=60, help="maximum duration in seconds")
     return parser.parse_args()
@@ -180,11 +183,17 @@ async def watch(options, room_name, report):
         await asyncio.wait_for(done.wait(), options.limit)
     finally:
         colour = frames[-1] if frames else BLUE
-        report["viewers"].append({"frames": len(frames), "with_metadata": len(metadata),
+        report["viewers"].append({"frames": len(frames), "with_metadata": len(metadata), "colour": list(colour),
                                   "is_grey": max(colour) - min(colour) < 12})
         for task in tasks:
             task.cancel()
         await room.disconnect()
+
+
+async def see(options):
+    report = {"viewers": []}
+    await watch(options, json.loads(base64.urlsafe_b64decode(options.see + "=="))["room_name"], report)
+    return report["viewers"][0]
 
 
 async def run(options):
@@ -270,6 +279,9 @@ async def run(options):
             tasks.append(asyncio.ensure_future(publish_tone(voice, options.tone)))
         try:
             await asyncio.wait_for(done.wait(), options.limit)
+            if options.announce:
+                token = json.dumps({"room_name": info["room_name"]})
+                print(base64.urlsafe_b64encode(token.encode()).decode(), flush=True)
             if options.tone:
                 await asyncio.wait_for(tone_received.wait(), options.limit)
                 report["tone_received"] = True
@@ -298,6 +310,9 @@ def main():
     options = parse_arguments()
     if options.watch:
         print(json.dumps(asyncio.run(watch_mutes(options))))
+        return 0
+    if options.see:
+        print(json.dumps(asyncio.run(asyncio.wait_for(see(options), options.limit))))
         return 0
     try:
         report = asyncio.run(asyncio.wait_for(run(options), options.limit + 40))
