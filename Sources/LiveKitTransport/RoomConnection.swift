@@ -307,7 +307,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
         case .reconnected, .iceRestarted(succeeded: true): handle(.pathRestored(target))
-        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
+        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .codecArrived, .streamArrived: break
         }
     }
 
@@ -454,7 +454,7 @@ package final class RoomConnection: @unchecked Sendable {
         }
         return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
             switch event {
-            case .iceConnected, .remoteBitrateEstimate, .streamArrived: break
+            case .iceConnected, .remoteBitrateEstimate, .codecArrived, .streamArrived: break
             case .bitrateTarget(let bitrate):
                 // A remote peer may send feedback at any rate, so at most one work item waits for it on the queue.
                 guard latest.put(bitrate) else { return }

@@ -115,8 +115,9 @@ final class RawServer: Sendable {
         await log.wait(on: group.next()) { condition($0.frames) }
     }
 
-    func waitForRequest() async -> Bool {
-        await log.wait(on: group.next()) { !$0.requests.isEmpty }
+    /// Waits for this number of requests; false after ten seconds.
+    func waitForRequest(_ count: Int = 1) async -> Bool {
+        await log.wait(on: group.next()) { $0.requests.count >= count }
     }
 
     /// Closes every connection without a close frame.

@@ -25,6 +25,8 @@ final class CameraSwitch: @unchecked Sendable {
         let onFirst: @Sendable (CapturePlan) -> Void
         /// Called when the current camera has changed.
         let onChange: @Sendable () -> Void
+        /// Settings of the camera that answers offers, and the pad for its audio; nil for another source.
+        let offered: @Sendable () throws(ElementFailure) -> (OfferedCamera.Settings, audioEntry: Pad?)?
     }
 
     private struct State {
@@ -77,6 +79,8 @@ final class CameraSwitch: @unchecked Sendable {
 
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
     var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
+    /// The camera that answers offers; nil with another source.
+    var offeredCamera: OfferedCamera? { state.withLock { $0.starting ?? $0.current }?.plan.offered }
 
     // MARK: State changes
 
@@ -102,7 +106,13 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// Called in PAUSED: from now on a source that fails can be replaced.
-    func started() { state.withLock { $0.isRunning = true } }
+    func started() {
+        let current = state.withLock { state in
+            state.isRunning = true
+            return state.current
+        }
+        current?.plan.offered?.begin()
+    }
 
     /// Called in PAUSED to READY, before the parent class: no more changes.
     func willStop() { state.withLock { $0.isRunning = false } }
@@ -141,6 +151,11 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func plan() throws(ElementFailure) -> CapturePlan {
         let settings = host.settings()
+        if let (offered, entry) = try host.offered() {
+            return CapturePlan(
+                kind: .offered(try OfferedCamera(offered, host: cameraHost), audioEntry: entry),
+                position: settings.position)
+        }
         switch settings.source {
         case SourceSettings.automatic:
             let camera = try camera(settings)
@@ -162,6 +177,16 @@ final class CameraSwitch: @unchecked Sendable {
             return CapturePlan(
                 kind: .description(settings.source, caps: settings.captureCaps), position: settings.position)
         }
+    }
+
+    private var cameraHost: OfferedCamera.Host {
+        OfferedCamera.Host(
+            element: host.element, log: host.log,
+            perform: { [weak self] delay, work in
+                self?.perform(after: delay.map { .nanoseconds(Int(clamping: $0.clockTime)) }) { cameras in
+                    if cameras.state.withLock(\.isRunning) { work() }
+                }
+            })
     }
 
     private func plan(for camera: Camera, _ settings: SourceSettings) -> CapturePlan {
@@ -319,6 +344,7 @@ final class CameraSwitch: @unchecked Sendable {
             ([$0.current, $0.starting].compactMap { $0 }, $0.beingRemoved, $0.isRunning)
         }
         if beingRemoved.contains(where: { $0.posted(message) }) { return true }
+        if captures.contains(where: { $0.plan.offered?.claims(message) ?? false }) { return true }
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
         let text = message.problem?.text ?? "its error has no text"

@@ -9,6 +9,8 @@ struct CapturePlan: Sendable {
         case testPicture(caps: Caps?)
         case description(String, caps: Caps?)
         case camera(Camera, caps: Caps?)
+        /// - Parameter audioEntry: takes the camera's audio.
+        case offered(OfferedCamera, audioEntry: Pad?)
     }
     var kind: Kind
     /// Decides about mirroring in mode `auto`.
@@ -18,12 +20,17 @@ struct CapturePlan: Sendable {
         if case .camera(let camera, _) = kind { camera } else { nil }
     }
 
+    var offered: OfferedCamera? {
+        if case .offered(let camera, _) = kind { camera } else { nil }
+    }
+
     /// Name of the source in messages.
     var label: String {
         switch kind {
         case .testPicture: "the test source"
         case .description: "the source"
         case .camera(let camera, _): "the camera '\(camera.name)' (\(camera.id))"
+        case .offered(let camera, _): camera.settings.label
         }
     }
 }
@@ -33,6 +40,7 @@ final class Capture: @unchecked Sendable {
     let plan: CapturePlan
     private let bin: Bin
     private let output: GhostPad
+    private var audioOutput: GhostPad?
     private var selectorPad: Pad?
 
     private struct State {
@@ -86,6 +94,7 @@ final class Capture: @unchecked Sendable {
                 throw GStreamerError(.stateChange, "its device provider returned no element")
             }
             (chain, caps) = ([source], wanted)
+        case .offered(let camera, _): (chain, caps) = ([camera.bin], nil)
         }
         guard let caps else { return chain }
         let filter = try Element(factory: "capsfilter")
@@ -126,6 +135,12 @@ final class Capture: @unchecked Sendable {
         }
         selectorPad = pad
         try output.link(pad)
+        if case .offered(let camera, let entry?) = plan.kind, let source = camera.bin.staticPad("audio_src") {
+            let pad = try GhostPad(name: "audio_src", target: source)
+            bin.add(pad)
+            try pad.link(entry)
+            audioOutput = pad
+        }
         bin.setLockedState(false)
     }
 
@@ -144,7 +159,11 @@ final class Capture: @unchecked Sendable {
         return true
     }
 
-    func start() -> Bool { bin.syncStateWithParent() }
+    func start() -> Bool {
+        guard bin.syncStateWithParent() else { return false }
+        plan.offered?.begin()
+        return true
+    }
 
     /// Makes the selector forward this capture.
     func activate(_ selector: Element) {
@@ -152,6 +171,8 @@ final class Capture: @unchecked Sendable {
     }
 
     func remove(from parent: Bin, selector: Element) {
+        plan.offered?.stop()
+        if let audioOutput, let entry = audioOutput.peer { audioOutput.unlink(entry) }
         bin.setLockedState(true)
         bin.setState(.null)
         if let selectorPad {

@@ -23,6 +23,7 @@ final class DecartSource: ElementImplementation {
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),
             PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.templateCaps),
+            PadTemplate(name: "talkback", direction: .sink, presence: .request, caps: AudioInput.caps),
         ],
         properties: SourceSettings.properties.specs, signals: SourceSettings.signals, make: { DecartSource($0) })
 
@@ -49,12 +50,17 @@ final class DecartSource: ElementImplementation {
         var parts: Parts?
         var preview: PreviewBranch?
         var microphone: Microphone?
+        /// The transform's `audio_sink` for the audio of a camera that answers offers.
+        var cameraAudio: Pad?
         var audioPad: GhostPad?
         /// Error of `build`, posted when the element is started.
         var buildError: GStreamerError?
     }
     private let state = Mutex(State())
     private let handle: ElementHandle
+    private let liveViews = LiveViewRequests()
+    /// Audio for a camera that answers offers.
+    private let talkback: AudioTrack
 
     private var parts: Parts? { state.withLock(\.parts) }
 
@@ -62,6 +68,7 @@ final class DecartSource: ElementImplementation {
 
     private init(_ handle: ElementHandle) {
         self.handle = handle
+        talkback = AudioTrack(element: handle, template: "talkback", pacing: InputPacing(), log: Self.log)
         handle.unowned.beSource()
         let source = handle.makeGhostPad(template: "src")
         do throws(GStreamerError) {
@@ -105,7 +112,8 @@ final class DecartSource: ElementImplementation {
                         ?? VideoFormat(width: 1280, height: 720, framerate: 30)
                 },
                 onFirst: { mirror.set("position", $0.position.rawValue) },
-                onChange: { [weak self] in self?.handle.unowned.notify("current-device") }))
+                onChange: { [weak self] in self?.handle.unowned.notify("current-device") },
+                offered: { [weak self] () throws(ElementFailure) in try self?.offeredCamera(transform) }))
         return Parts(
             transform: ProxiedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
             mirror: mirror,
@@ -139,6 +147,7 @@ final class DecartSource: ElementImplementation {
     }
 
     func requestPad(template: String) -> Pad? {
+        if template == "talkback" { return talkback.request() }
         guard let parts, state.withLock({ $0.preview == nil }),
             let preview = try? PreviewBranch(element: handle, tee: parts.tee)
         else { return nil }
@@ -147,6 +156,7 @@ final class DecartSource: ElementImplementation {
     }
 
     func releasePad(_ pad: Pad) {
+        if pad.name == "talkback" { return talkback.release() }
         let preview = state.withLock { state in
             defer { state.preview = nil }
             return state.preview
@@ -175,6 +185,7 @@ final class DecartSource: ElementImplementation {
         case "subscribe-token":
             (parts.transform.element.implementation as? DecartTransform)?.setSubscribeToken(settings.subscribeToken)
         case "mute-releases-camera": applyMute(parts)
+        case "mute-talkback": talkback.setMuted(settings.muteTalkback)
         case "crop":
             if let request = CropRequest(settings.crop) {
                 parts.stage.set(request: request)
@@ -236,6 +247,18 @@ final class DecartSource: ElementImplementation {
             return GValueBox(arguments.first?.structure.map { parts.camera.select(format: $0) } ?? false)
         case "start-capture": parts.camera.setCapturing(true)
         case "stop-capture": parts.camera.setCapturing(false)
+        case "answer-live-view":
+            guard arguments.count == 2, let number = arguments[0].int.flatMap(UInt64.init(exactly:)),
+                let answer = arguments[1].structure
+            else { return GValueBox(false) }
+            return GValueBox(liveViews.answer(number, answer))
+        case "add-live-view-candidate":
+            let text = arguments.first?.string.flatMap { $0.isEmpty ? nil : $0 }
+            parts.camera.offeredCamera?.add(candidate: text)
+            return GValueBox(parts.camera.offeredCamera != nil)
+        case "extend-live-view":
+            parts.camera.offeredCamera?.extend()
+            return GValueBox(parts.camera.offeredCamera != nil)
         default: break
         }
         return nil
@@ -269,15 +292,22 @@ final class DecartSource: ElementImplementation {
             }
             if captures { parts.camera.started() }
             return .noPreroll
+        case .pausedToPlaying:
+            let result = chainUp()
+            talkback.set(playing: result != .failure)
+            return result
         case .playingToPaused:
+            talkback.set(playing: false)
             let result = chainUp()
             return result == .failure ? result : .noPreroll
         case .pausedToReady:
             parts.camera.willStop()
+            talkback.willStop()
             let result = chainUp()
             stop(parts)
+            talkback.reset()
             return result
-        case .nullToReady, .pausedToPlaying, .readyToNull, .other: return chainUp()
+        case .nullToReady, .readyToNull, .other: return chainUp()
         }
     }
 
@@ -289,8 +319,10 @@ final class DecartSource: ElementImplementation {
         parts.transform.element.set("orientation", settings.orientation.rawValue)
         parts.mirror.set("position", settings.position.rawValue)
         parts.updateShape()
+        talkback.start(latency: 0, isViewer: false) { OutputTimeline() }
         do throws(ElementFailure) {
             if captures {
+                try requestCameraAudio(settings, parts.transform.element)
                 try parts.camera.start()
                 if let microphone = try Microphone(settings.audioSource) {
                     try microphone.attach(to: handle.unowned, parts.transform.element)
@@ -300,6 +332,7 @@ final class DecartSource: ElementImplementation {
             return true
         } catch {
             parts.camera.stop()
+            releaseCameraAudio(parts.transform.element)
             parts.transform.disconnectAnsweredSignals()
             handle.unowned.postError(error.problem)
             return false
@@ -313,7 +346,42 @@ final class DecartSource: ElementImplementation {
             return state.microphone
         }
         microphone?.remove(from: handle.unowned, parts.transform.element)
+        releaseCameraAudio(parts.transform.element)
         parts.transform.disconnectAnsweredSignals()
+    }
+
+    // MARK: A camera that answers offers
+
+    /// Called when a capture is made; nil for another source.
+    private func offeredCamera(
+        _ transform: Element
+    ) throws(ElementFailure) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
+        let (settings, entry) = state.withLock { ($0.settings, $0.cameraAudio) }
+        let hasHandler = handle.unowned.hasHandler("request-live-view")
+        guard let transform = transform.implementation as? DecartTransform,
+            let offered = try settings.offeredCamera(
+                transform, liveViews: liveViews, talkback: talkback, hasHandler: hasHandler,
+                current: { [weak self] in self?.state.withLock(\.settings) ?? settings })
+        else { return nil }
+        return (offered, entry)
+    }
+
+    private func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementFailure) {
+        guard settings.audioSource == SourceSettings.cameraAudio else { return }
+        guard settings.answersOffers else {
+            throw ElementFailure(
+                .resourceSettings, "audio-source=camera needs source=live-view or source=whep:URL. Set one of them.")
+        }
+        guard let entry = transform.requestPad("audio_sink") else { throw Microphone.noOpus }
+        state.withLock { $0.cameraAudio = entry }
+    }
+
+    private func releaseCameraAudio(_ transform: Element) {
+        let entry = state.withLock { state in
+            defer { state.cameraAudio = nil }
+            return state.cameraAudio
+        }
+        if let entry { transform.releaseRequestPad(entry) }
     }
 
     private func postBuildError() {

@@ -18,7 +18,7 @@ final class Microphone: @unchecked Sendable {
     init?(_ source: String) throws(ElementFailure) {
         let made: Element
         switch source {
-        case SourceSettings.noSound: return nil
+        case SourceSettings.noSound, SourceSettings.cameraAudio: return nil
         case SourceSettings.automatic:
             guard let device = Self.defaultDevice else {
                 throw ElementFailure(
@@ -54,14 +54,14 @@ final class Microphone: @unchecked Sendable {
         return devices.first { $0.properties?["is-default"]?.bool == true } ?? devices.first
     }
 
+    static let noOpus = ElementFailure(
+        .coreMissingPlugin,
+        "A GStreamer element is missing: opusenc, opusdec, rtpopuspay or rtpopusdepay. "
+            + "Install the package that contains it.")
+
     /// Called before the element starts.
     func attach(to element: Bin, _ transform: Element) throws(ElementFailure) {
-        guard let entry = transform.requestPad("audio_sink") else {
-            throw ElementFailure(
-                .coreMissingPlugin,
-                "A GStreamer element is missing: opusenc, opusdec, rtpopuspay or rtpopusdepay. "
-                    + "Install the package that contains it.")
-        }
+        guard let entry = transform.requestPad("audio_sink") else { throw Self.noOpus }
         self.entry = entry
         element.add(bin)
         do throws(GStreamerError) { try output.link(entry) } catch {

@@ -20,15 +20,27 @@ struct SourceSettings: PropertyStorage {
     var crop = ""
     var muteReleasesCamera = false
     var audioSource = Self.noSound
+    var muteTalkback = false
+    /// Bearer token for `source=whep:`.
+    var whepToken: Secret?
 
     static let automatic = "auto"
     static let test = "test"
     static let noSound = "none"
+    static let liveView = "live-view"
+    private static let whep = "whep:"
+    /// The value of `audio-source` for the audio of a camera that answers offers.
+    static let cameraAudio = "camera"
+
+    /// The URL behind `whep:`; nil for another source.
+    var whepURL: String? { source.hasPrefix(Self.whep) ? String(source.dropFirst(Self.whep.count)) : nil }
 
     static let properties = PropertyTable<SourceSettings>([
         .string(
             "source", \.source, empty: automatic, nick: "Source",
-            blurb: "auto (a camera), test (a test pattern), or a bin description with one raw video output"),
+            blurb:
+                "auto (a camera), test (a pattern), live-view (signals), whep:URL, or a bin with one raw video output",
+            shown: { $0.hasPrefix(whep) ? URLRedaction.redacted($0) : $0 }),
         .optionalString(
             "device", \.device, nick: "Device",
             blurb: "Camera for source=auto: path, id or display name as in list-devices (unset = by position)"),
@@ -59,7 +71,17 @@ struct SourceSettings: PropertyStorage {
             mutability: .playing),
         .string(
             "audio-source", \.audioSource, empty: noSound, nick: "Audio source",
-            blurb: "none, auto (the default microphone), or a bin description with one raw audio output"),
+            blurb:
+                "none, auto (a microphone), camera (of live-view and whep:), or a bin with one output of raw audio or Opus"
+        ),
+        .boolean(
+            "mute-talkback", \.muteTalkback, nick: "Mute talkback",
+            blurb: "Send silence to the camera instead of the input of talkback", mutability: .playing),
+        Property(
+            PropertySpec(
+                "whep-token", nick: "WHEP token", blurb: "Bearer token for source=whep:, read when a live view begins",
+                .string(default: nil), access: .writeOnly, mutability: .playing),
+            set: { $0.whepToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
         Property(
             PropertySpec(
                 "subscribe-token", nick: "Subscribe token",
@@ -88,5 +110,12 @@ struct SourceSettings: PropertyStorage {
         SignalSpec(name: "select-format", parameters: [.structure], result: .boolean, isAction: true),
         SignalSpec(name: "start-capture", isAction: true),
         SignalSpec(name: "stop-capture", isAction: true),
+        // Emitted on the camera's queue, for which NULL waits, as `request-api-key` on the session's.
+        SignalSpec(name: "request-live-view", parameters: [.uint64, .string], result: .structure),
+        SignalSpec(name: "request-live-view-extension", parameters: [.uint64, .string], result: .structure),
+        SignalSpec(name: "live-view-ended", parameters: [.string]),
+        SignalSpec(name: "answer-live-view", parameters: [.uint64, .structure], result: .boolean, isAction: true),
+        SignalSpec(name: "add-live-view-candidate", parameters: [.string], result: .boolean, isAction: true),
+        SignalSpec(name: "extend-live-view", result: .boolean, isAction: true),
     ]
 }

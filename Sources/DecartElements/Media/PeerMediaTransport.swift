@@ -203,7 +203,8 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         case .bitrateTarget(let target): path.take(target)
         case .disconnected: onEvent(.pathLost)
         case .reconnected: onEvent(.pathRecovered)
-        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .streamArrived: break
+        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .codecArrived, .streamArrived:
+            break
         }
     }
 }

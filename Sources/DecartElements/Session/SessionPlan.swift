@@ -154,7 +154,7 @@ extension SessionPlan {
         return media
     }
 
-    private static func network(_ settings: TransformSettings) throws(ProtocolError) -> ICENetwork {
+    fileprivate static func network(_ settings: TransformSettings) throws(ProtocolError) -> ICENetwork {
         func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidOptions, reason) }
         var network = ICENetwork()
         let (first, last) = (settings.minimumRTPPort, settings.maximumRTPPort)
@@ -178,7 +178,7 @@ extension SessionPlan {
         return network
     }
 
-    private static func route(
+    fileprivate static func route(
         _ settings: TransformSettings, _ endpoint: LocalEndpoint?
     ) throws(ProtocolError) -> NetworkRoute {
         NetworkRoute(
@@ -265,7 +265,9 @@ extension SessionPlan {
         return even.oriented(settings.orientation == .portrait ? .portrait : .landscape)
     }
 
-    private static func servers(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError) -> [ICEServer] {
+    fileprivate static func servers(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError)
+        -> [ICEServer]
+    {
         var servers: [ICEServer] = []
         do throws(ICEServerError) {
             if !settings.stunServer.isEmpty, !(isLoopback && settings.stunServerIsDefault) {
@@ -276,6 +278,23 @@ extension SessionPlan {
             throw ProtocolError(.invalidOptions, "stun-server or turn-servers: \(error)")
         }
         return servers
+    }
+}
+
+extension CameraAccess {
+    init(_ settings: TransformSettings, isLoopback: Bool) throws(SessionError) {
+        do throws(ProtocolError) {
+            let network = try SessionPlan.network(settings)
+            let (route, trust) = (try SessionPlan.route(settings, network.endpoint), settings.serverTrust)
+            var connection = PeerConnectionConfiguration()
+            connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
+            connection.iceServers = try SessionPlan.servers(settings, isLoopback: isLoopback)
+            connection.jitterBufferLatency = settings.latency
+            connection.use(network, route, trust)
+            self.init(connection: connection, trust: trust, route: route, allowsInsecure: settings.insecure)
+        } catch {
+            throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
+        }
     }
 }
 

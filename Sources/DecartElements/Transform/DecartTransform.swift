@@ -469,6 +469,12 @@ final class DecartTransform: ElementImplementation {
     /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.
     func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }
 
+    /// What a camera's own connection takes from the settings.
+    /// - Parameter isLoopback: the camera's service runs on this machine.
+    func cameraAccess(isLoopback: Bool) throws(SessionError) -> CameraAccess {
+        try CameraAccess(state.withLock(\.settings), isLoopback: isLoopback)
+    }
+
     /// Format that would be sent with the current settings; nil if they are incomplete.
     var plannedFormat: VideoFormat? {
         let settings = state.withLock(\.settings)

@@ -37,7 +37,7 @@ package final class AudioInput: @unchecked Sendable {
 
     /// Adds everything to the element except the pad, which `add` makes visible.
     init(
-        in element: ElementHandle, gate: InputGate, onTag: @escaping @Sendable (Event) -> Void,
+        in element: ElementHandle, template: String, gate: InputGate, onTag: @escaping @Sendable (Event) -> Void,
         deliver: @escaping @Sendable (AudioFrame) -> Void
     ) throws(GStreamerError) {
         self.element = element
@@ -52,7 +52,7 @@ package final class AudioInput: @unchecked Sendable {
         let filter = try Element(factory: "capsfilter", name: "audio-plain")
         filter.set("caps", caps: try Caps(AudioFormat.sentCaps))
         elements = [queue, convert, resample, filter]
-        guard let pad = element.makeGhostPad(template: "audio_sink"), let entry = queue.staticPad("sink"),
+        guard let pad = element.makeGhostPad(template: template), let entry = queue.staticPad("sink"),
             let exit = filter.staticPad("src")
         else { throw GStreamerError(.linkFailed, "the audio queue has no pads") }
         self.pad = pad

@@ -8,6 +8,8 @@ package final class AudioTrack: @unchecked Sendable {
     /// Opened and closed by the media paths, even while there is no input.
     package let gate: InputGate
     private let element: ElementHandle
+    /// Template of the input's pad.
+    private let template: String
     private let log: DebugCategory
 
     private struct State {
@@ -28,8 +30,11 @@ package final class AudioTrack: @unchecked Sendable {
     }
     private let state = Mutex(State())
 
-    package init(element: ElementHandle, pacing: InputPacing, log: DebugCategory) {
+    package init(
+        element: ElementHandle, template: String = "audio_sink", pacing: InputPacing, log: DebugCategory
+    ) {
         self.element = element
+        self.template = template
         self.log = log
         gate = InputGate(pacing: pacing)
     }
@@ -57,7 +62,7 @@ package final class AudioTrack: @unchecked Sendable {
             return true
         }
         guard mayCome else {
-            log(.warning, element.unowned, "audio_sink exists already; the element has only one")
+            log(.warning, element.unowned, "\(template) exists already; the element has only one")
             return nil
         }
         defer { state.withLock { $0.isComing = false } }
@@ -67,13 +72,14 @@ package final class AudioTrack: @unchecked Sendable {
             }
             gate.renew()
             let input = try AudioInput(
-                in: element, gate: gate, onTag: { [weak self] in self?.state.withLock(\.output)?.forward($0) },
+                in: element, template: template, gate: gate,
+                onTag: { [weak self] in self?.state.withLock(\.output)?.forward($0) },
                 deliver: { [weak self] in self?.deliver($0) })
             state.withLock { $0.input = input }
             input.add(isActive: element.unowned.state() > .ready)
             return input.pad
         } catch {
-            log(.warning, element.unowned, "no audio_sink: \(error.message)")
+            log(.warning, element.unowned, "no \(template): \(error.message)")
             return nil
         }
     }

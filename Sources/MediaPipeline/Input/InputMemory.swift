@@ -80,6 +80,8 @@ package final class InputMemory: @unchecked Sendable {
         // Converters pass frames in any memory on, so their own answer names each of them.
         guard let system = try? Caps("video/x-raw") else { return nil }
         var caps = entry.queryCaps().intersection(system)
+        // The crop of the present format leaves nothing of a much smaller one, although the input chain takes that too.
+        if let any = Self.systemCaps() { caps = caps.followed(by: any) }
         for memory in VideoMemory.all { if let own = Self.takenCaps(memory) { caps = caps.followed(by: own) } }
         // Upstream that has nothing else gets an error that names the missing package, instead of one about links.
         if filter.map({ !$0.canIntersect(caps) }) ?? true, let all = try? Caps(Self.templateCaps) {
@@ -89,8 +91,17 @@ package final class InputMemory: @unchecked Sendable {
     }
 
     package func accepts(_ caps: Caps) -> Bool {
-        guard let memory = VideoMemory.named(caps.memory) else { return caps.memory == nil && entry.accepts(caps) }
+        guard let memory = VideoMemory.named(caps.memory) else {
+            guard caps.memory == nil else { return false }
+            return Self.systemCaps().map { caps.isSubset(of: $0) } ?? entry.accepts(caps)
+        }
         return Self.takenCaps(memory).map { caps.canIntersect($0) } ?? true
+    }
+
+    /// What the first converter of the input chain takes; nil if it is not installed.
+    private static func systemCaps() -> Caps? {
+        guard let system = try? Caps("video/x-raw") else { return nil }
+        return ElementFactory.named("videoconvert").map { $0.sinkCaps.intersection(system) }
     }
 
     /// Caps of a memory that the installed elements take; nil if there are none.

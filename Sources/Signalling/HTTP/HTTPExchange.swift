@@ -1,5 +1,5 @@
-// One POST with one bounded response and without redirects, for an API key or for a viewer's room. This file knows
-// neither of them: the caller interprets the response.
+// One request with one bounded response and without redirects, for an API key, a viewer's room or a WHEP server. This
+// file knows none of them: the caller interprets the response.
 import DecartProtocol
 import DecartSession
 import NIOCore

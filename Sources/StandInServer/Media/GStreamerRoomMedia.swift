@@ -246,7 +246,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, options.bitrate)) }
         case .streamArrived(let rid):
             onEvent(.streamArrived(rid: rid))
-        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate:
+        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
+            .codecArrived:
             break
         }
     }

@@ -10,6 +10,12 @@ package struct H264Profile: Sendable, Equatable {
 
     static let constrainedBaseline = H264Profile(idc: 66, constraints: 0xe0, level: 31)
 
+    /// The profiles that cameras send: constrained baseline, main and high.
+    static let ofCameras = [
+        constrainedBaseline, H264Profile(idc: 77, constraints: 0, level: 31),
+        H264Profile(idc: 100, constraints: 0, level: 31),
+    ]
+
     /// Parses a `profile-level-id` (RFC 6184 8.1).
     init?(levelID text: String) {
         guard text.utf8.count == 6, let value = UInt32(text, radix: 16) else { return nil }

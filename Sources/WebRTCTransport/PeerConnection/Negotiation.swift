@@ -15,6 +15,8 @@ package struct NegotiatedVideo: Sendable {
     var direction: MediaDirection
     /// SSRCs that the remote peer declares, if any.
     var ssrcs: [UInt32]
+    /// Codecs beside `codec` in which the remote peer may send.
+    var alternatives: [NegotiatedCodec] = []
     /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
     var sentLayers: [String] = []
     var receivedLayers: [String] = []
@@ -86,6 +88,8 @@ struct Negotiation: Sendable {
     /// RIDs of the simulcast layers that we offer, highest resolution first.
     let simulcast: [String]
     let acceptsSimulcast: Bool
+    private let alternatives: [VideoCodec]
+    private let offersAudioVideoData: Bool
     private let usableCodecs: Set<VideoCodec>?
     private let h264: H264Acceptance
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
@@ -116,6 +120,8 @@ struct Negotiation: Sendable {
         desired = DesiredDirections(video: configuration.direction, audio: configuration.audio)
         codec = configuration.codec
         hasDataChannels = configuration.acceptsDataChannels
+        alternatives = configuration.alternatives
+        offersAudioVideoData = configuration.offersAudioVideoData
         unidirectionalSections = configuration.unidirectionalSections
         simulcast = configuration.simulcast
         acceptsSimulcast = configuration.acceptsSimulcast
@@ -182,11 +188,12 @@ struct Negotiation: Sendable {
         // beginning.
         let roles: [MediaDirection] = unidirectionalSections ? [.sendonly, .recvonly] : [.sendrecv]
         for role in roles {
-            for kind in MediaKind.allCases where desired[kind] != nil {
+            for kind in offersAudioVideoData ? [.audio, .video] : MediaKind.allCases where desired[kind] != nil {
                 if role == .sendrecv, lines.contains(where: { $0.content == .media(kind) }) { continue }
                 add(.media(kind), role, count: role == .recvonly ? 1 + extraReceiveSections[kind, default: 0] : 1)
             }
         }
+        if offersAudioVideoData { add(.application, .inactive) }
         guard !lines.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
         for index in lines.indices {
             guard case .media(let kind) = lines[index].content else { continue }
@@ -240,9 +247,11 @@ struct Negotiation: Sendable {
                 return .video(answered(video))
             }
             let layers = line.role.sends ? simulcast : []
+            var codecs = [LocalDescription.offeredCodec(codec, h264)]
+            if !alternatives.isEmpty { codecs = LocalDescription.offeredCodecs([codec] + alternatives) }
             return .video(
                 LocalDescription.Video(
-                    mid: line.mid, codec: LocalDescription.offeredCodec(codec, h264),
+                    mid: line.mid, codec: codecs[0], alternatives: Array(codecs.dropFirst()),
                     extensions: layers.isEmpty
                         ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
                     direction: line.direction, sentLayers: layers))
@@ -300,7 +309,7 @@ struct Negotiation: Sendable {
             case .application, .other: break
             case .media(.video):
                 let type = video?.codec.payloadType
-                let offered = { (other: VideoCodec) in other == codec }
+                let offered = { (other: VideoCodec) in other == codec || alternatives.contains(other) }
                 // Any answer is acceptable for an m-line that never sends.
                 let found =
                     line.role.sends
@@ -309,6 +318,7 @@ struct Negotiation: Sendable {
                 if let found {
                     negotiatedVideo = NegotiatedVideo(
                         found, negotiatedDirection(line, found.direction, found.msid), beside: negotiatedVideo)
+                    if !alternatives.isEmpty { negotiatedVideo?.alternatives = found.alternatives }
                     if line.role.sends, found.extensions.rid != nil {
                         negotiatedVideo?.sentLayers = simulcast.filter(found.receivedLayers.contains)
                     }

@@ -68,7 +68,9 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteSSRC: UInt32?
     private var usesREMB = false
     private var mediaPayloadType = -1
-    private var retransmissionPayloadType: Int?
+    private var retransmissionPayloadTypes: Set<Int> = []
+    /// Codecs beside the expected one in which video may arrive, by payload type.
+    private var alternatives: [Int: VideoCodec] = [:]
     private var demuxer = BundleDemuxer()
     private var sources = InboundSources()
     /// SSRCs with a jitter buffer of their own. The silence is short because packets of a new stream are dropped until
@@ -331,7 +333,9 @@ package final class PeerConnection: @unchecked Sendable {
             }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
-            retransmissionPayloadType = video.codec.retransmissionPayloadType
+            retransmissionPayloadTypes = Set(
+                ([video.codec] + video.alternatives).compactMap(\.retransmissionPayloadType))
+            alternatives = Dictionary(video.alternatives.map { ($0.payloadType, $0.codec) }) { first, _ in first }
             // If the handshake has not finished yet, its end starts REMB.
             if state == .connected, usesREMB { sendREMB() }
         }
@@ -614,8 +618,15 @@ package final class PeerConnection: @unchecked Sendable {
             return
         }
         // RTX packets need no place: rtprtxreceive restores packets of a known stream from them or drops them.
-        guard type == retransmissionPayloadType || hasPlace(ssrc, in: &videoStreams, .video, now) else { return }
+        guard retransmissionPayloadTypes.contains(type) || hasPlace(ssrc, in: &videoStreams, .video, now) else {
+            return
+        }
+        if let codec = alternatives.removeValue(forKey: type) {
+            (mediaPayloadType, alternatives) = (type, [:])
+            onEvent(.codecArrived(codec))
+        }
         if type == mediaPayloadType {
+            if !alternatives.isEmpty { alternatives = [:] }
             if let update = layerSelector?.receive(rtp: packet, now: now) {
                 if let ssrc = update.activeSSRC { rtpBin.video.select(ssrc) }
                 if let rid = update.arrived { onEvent(.streamArrived(rid: rid)) }

@@ -11,6 +11,9 @@ package struct PeerConnectionConfiguration: Sendable {
     package var network = ICENetwork()
     /// Codec of our offers. An answer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
+    /// Further codecs of our offers, behind `codec` in order of preference, if we only receive; the remote peer sends any
+    /// one of the codecs in its answer: `PeerConnectionEvent.codecArrived`. H.264 is offered in three profiles then.
+    package var alternatives: [VideoCodec] = []
     /// Codecs that an answer may take; nil: those that this installation can encode and decode.
     package var usableCodecs: Set<VideoCodec>?
     package var h264 = H264Acceptance.baseline
@@ -21,6 +24,8 @@ package struct PeerConnectionConfiguration: Sendable {
     /// Our offers have separate m-lines for sending and receiving, as LiveKit requires on a single peer connection; our
     /// answers answer each m-line of such an offer.
     package var unidirectionalSections = false
+    /// Our offers have m-lines for audio, video and data channels, in this order, as some cameras require.
+    package var offersAudioVideoData = false
     /// An offerer gathers candidates only after a call of `gather`.
     package var defersGathering = false
     /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`;
@@ -124,6 +129,8 @@ package enum PeerConnectionEvent: Sendable {
     case remoteBitrateEstimate(Int)
     /// The new target of the encoder; the first one follows the DTLS handshake.
     case bitrateTarget(BitrateTarget)
+    /// Video arrives in another one of the `alternatives` than the first one in the answer.
+    case codecArrived(VideoCodec)
     /// The first packet of a received simulcast layer arrived.
     case streamArrived(rid: String)
 }

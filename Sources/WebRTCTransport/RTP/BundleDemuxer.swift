@@ -19,7 +19,8 @@ package struct BundleDemuxer {
     package init() {}
 
     package mutating func configure(_ video: NegotiatedVideo) {
-        let types = [video.codec.payloadType, video.codec.retransmissionPayloadType].compactMap { $0 }
+        let types = ([video.codec] + video.alternatives).flatMap { [$0.payloadType, $0.retransmissionPayloadType] }
+            .compactMap { $0 }
         self.video = Section(types: Set(types), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
         for ssrc in video.ssrcs { map(ssrc, .video) }
     }

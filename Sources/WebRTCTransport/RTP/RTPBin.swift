@@ -173,6 +173,7 @@ final class RTPBin: @unchecked Sendable {
         else { return nil }
         let types = Structure("application/x-rtp-pt-map")
         types[String(wanted.ofPayloadType)] = GValueBox(uint: wanted.payloadType)
+        for (type, repeated) in wanted.received where !namesSources { types[String(type)] = GValueBox(uint: repeated) }
         element.set("payload-type-map", structure: types)
         if namesSources {
             let sources = Structure("application/x-rtp-ssrc-map")

@@ -19,6 +19,8 @@ struct RTPSessionParameters: Sendable {
     struct Retransmission: Sendable {
         var payloadType: Int
         var ofPayloadType: Int
+        /// Further types to receive, by the type that they retransmit.
+        var received: [Int: Int] = [:]
         /// RTX SSRCs, by the SSRC that they retransmit.
         var ssrcs: [UInt32: UInt32]
     }
@@ -27,26 +29,36 @@ struct RTPSessionParameters: Sendable {
 extension RTPSessionParameters {
     /// Names only `nack pli`: with `ccm fir` in the caps, rtpsession would send FIR instead of PLI.
     init(_ video: NegotiatedVideo, _ identity: LocalIdentity) {
+        caps = [:]
+        ssrc = identity.ssrc
+        for codec in [video.codec] + video.alternatives { add(codec, video.extensions) }
         let codec = video.codec
+        guard let repeated = codec.retransmissionPayloadType else { return }
+        var ssrcs = [identity.ssrc: identity.rtxSSRC]
+        for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.rtxSSRC }
+        let others = video.alternatives.compactMap { other in
+            other.retransmissionPayloadType.map { (other.payloadType, $0) }
+        }
+        retransmission = Retransmission(
+            payloadType: repeated, ofPayloadType: codec.payloadType,
+            received: Dictionary(others) { first, _ in first }, ssrcs: ssrcs)
+    }
+
+    private mutating func add(_ codec: NegotiatedCodec, _ extensions: HeaderExtensionIDs) {
         let type = codec.payloadType
         var text = "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(type), "
         text +=
             "encoding-name=(string)\(codec.codec.encodingName), rtcp-fb-nack=(boolean)true, rtcp-fb-nack-pli=(boolean)true"
-        if codec.usesTransportCC, let id = video.extensions.transportWideCC {
+        if codec.usesTransportCC, let id = extensions.transportWideCC {
             text +=
                 ", rtcp-fb-transport-cc=(boolean)true, extmap-\(id)=(string)\"\(HeaderExtensionIDs.transportWideCCURI)\""
         }
         if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
-        caps = [:]
-        ssrc = identity.ssrc
         caps[type] = try? Caps(text)
         guard let repeated = codec.retransmissionPayloadType else { return }
         caps[repeated] = try? Caps(
             "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(repeated), "
                 + "encoding-name=(string)RTX, apt=(string)\(type)")
-        var ssrcs = [identity.ssrc: identity.rtxSSRC]
-        for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.rtxSSRC }
-        retransmission = Retransmission(payloadType: repeated, ofPayloadType: type, ssrcs: ssrcs)
     }
 
     init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {

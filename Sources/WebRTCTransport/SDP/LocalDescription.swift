@@ -31,6 +31,8 @@ struct LocalDescription: Sendable {
     struct Video: Sendable {
         var mid: String
         var codec: NegotiatedCodec
+        /// Further codecs that we offer to receive.
+        var alternatives: [NegotiatedCodec] = []
         var extensions: HeaderExtensionIDs
         var direction: MediaDirection
         /// RIDs of the simulcast layers that we offer or accept, highest resolution first.
@@ -62,9 +64,25 @@ struct LocalDescription: Sendable {
     static let offeredAudioPayloadType = 111
 
     static func offeredCodec(_ codec: VideoCodec, _ h264: H264Acceptance = .baseline) -> NegotiatedCodec {
+        offeredCodec(codec, codec.formatParameters(h264), at: 0)
+    }
+
+    private static func offeredCodec(_ codec: VideoCodec, _ parameters: String?, at index: Int) -> NegotiatedCodec {
         NegotiatedCodec(
-            codec: codec, payloadType: 96, retransmissionPayloadType: 97, feedback: offeredFeedback,
-            formatParameters: codec.formatParameters(h264))
+            codec: codec, payloadType: 96 + 2 * index, retransmissionPayloadType: 97 + 2 * index,
+            feedback: offeredFeedback, formatParameters: parameters)
+    }
+
+    /// The codecs of an offer to receive, each one once; H.264 in each profile that cameras send, because some remote
+    /// peers compare the profile.
+    static func offeredCodecs(_ codecs: [VideoCodec]) -> [NegotiatedCodec] {
+        var formats: [(codec: VideoCodec, parameters: String?)] = []
+        for codec in codecs where !formats.contains(where: { $0.codec == codec }) {
+            let profiles: [H264Acceptance] =
+                codec == .h264 ? H264Profile.ofCameras.map(H264Acceptance.profile) : [.baseline]
+            formats += profiles.map { (codec, codec.formatParameters($0)) }
+        }
+        return formats.enumerated().map { offeredCodec($1.codec, $1.parameters, at: $0) }
     }
 
     static var offeredExtensions: HeaderExtensionIDs {
@@ -146,17 +164,11 @@ struct LocalDescription: Sendable {
 
     private func media(_ video: Video) -> SDPMedia {
         let codec = video.codec
-        var media = SDPMedia(
-            kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(codec.payloadType)])
-        if let retransmission = codec.retransmissionPayloadType { media.formats.append(String(retransmission)) }
+        var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [])
         var lines = rtpLines(mid: video.mid, video.extensions, video.direction)
-        let type = codec.payloadType
-        lines.append(SDPAttribute("rtpmap", "\(type) \(codec.codec.encodingName)/90000"))
-        lines += codec.feedback.sorted().map { SDPAttribute("rtcp-fb", "\(type) \($0)") }
-        if let parameters = codec.formatParameters { lines.append(SDPAttribute("fmtp", "\(type) \(parameters)")) }
-        if let retransmission = codec.retransmissionPayloadType {
-            lines.append(SDPAttribute("rtpmap", "\(retransmission) rtx/90000"))
-            lines.append(SDPAttribute("fmtp", "\(retransmission) apt=\(type)"))
+        for codec in [codec] + video.alternatives {
+            media.formats += [codec.payloadType, codec.retransmissionPayloadType].compactMap { $0.map(String.init) }
+            lines += Self.codecLines(codec)
         }
         if !video.receivedLayers.isEmpty {
             lines += simulcastLines(video.receivedLayers, "recv")
@@ -171,6 +183,18 @@ struct LocalDescription: Sendable {
         }
         media.attributes = lines
         return media
+    }
+
+    private static func codecLines(_ codec: NegotiatedCodec) -> [SDPAttribute] {
+        let type = codec.payloadType
+        var lines = [SDPAttribute("rtpmap", "\(type) \(codec.codec.encodingName)/90000")]
+        lines += codec.feedback.sorted().map { SDPAttribute("rtcp-fb", "\(type) \($0)") }
+        if let parameters = codec.formatParameters { lines.append(SDPAttribute("fmtp", "\(type) \(parameters)")) }
+        if let retransmission = codec.retransmissionPayloadType {
+            lines.append(SDPAttribute("rtpmap", "\(retransmission) rtx/90000"))
+            lines.append(SDPAttribute("fmtp", "\(retransmission) apt=\(type)"))
+        }
+        return lines
     }
 
     private func media(_ audio: Audio) -> SDPMedia {

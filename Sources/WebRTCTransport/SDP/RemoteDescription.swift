@@ -28,6 +28,8 @@ package struct RemoteVideo: Sendable {
     package var mediaIndex: Int
     package var mid: String
     package var codec: NegotiatedCodec
+    /// Further codecs that we can use.
+    package var alternatives: [NegotiatedCodec]
     package var extensions: HeaderExtensionIDs
     package var extmap: [String]
     package var direction: MediaDirection
@@ -235,7 +237,8 @@ package struct RemoteDescription: Sendable {
         }
         let extmap = sdp.values("extmap") + media.values("extmap")
         return RemoteVideo(
-            mediaIndex: index, mid: mid, codec: codec, extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
+            mediaIndex: index, mid: mid, codec: codec, alternatives: usable.filter { $0 != codec },
+            extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
             direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media),
             sentLayers: layers("send", of: media), receivedLayers: layers("recv", of: media))
     }

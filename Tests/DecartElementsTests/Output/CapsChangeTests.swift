@@ -45,6 +45,24 @@ extension ElementTests {
             }
         }
 
+        /// A portrait is cut out of a wide frame: what is cut off there is wider than the next frame.
+        @Test func theInputMayBecomeSmallerThanItsCrop() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(
+                        standIn, "orientation=portrait", prompt: "film noir",
+                        source: Self.source("format=I420,width=640,height=360,framerate=20/1"))
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    let filter = try #require(pipeline.pipeline.child(named: "in"))
+                    filter.set("caps", caps: try Caps("video/x-raw,format=I420,width=100,height=176,framerate=20/1"))
+                    #expect(pipeline.waitForFrames(20, seconds: 10))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
         @Test func downstreamMayFixTheSize() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(

@@ -151,6 +151,7 @@ class Peer:
         self.frames_decoded = 0
         self.audio_frames = 0
         self.audio_pitch = None
+        self.audio_peak = None
         self.last_frame = None
         self.feedback_received = collections.Counter()
         self.feedback_sent = collections.Counter()
@@ -162,7 +163,8 @@ class Peer:
         servers = [RTCIceServer(**server) for server in options.ice_servers]
         policy = RTCIceTransportPolicy.RELAY if options.relay_only else RTCIceTransportPolicy.ALL
         self.connection = RTCPeerConnection(RTCConfiguration(
-            iceServers=servers, bundlePolicy=RTCBundlePolicy.MAX_BUNDLE, iceTransportPolicy=policy))
+            iceServers=servers, iceTransportPolicy=policy,
+            bundlePolicy=RTCBundlePolicy.BALANCED if options.balanced else RTCBundlePolicy.MAX_BUNDLE))
         self.connection.on("connectionstatechange", self.report_state)
         self.connection.on("iceconnectionstatechange", self.report_state)
         self.connection.on("track", self.consume)
@@ -291,7 +293,8 @@ class Peer:
                 return
             self.audio_frames += 1
             samples = frame.to_ndarray()[0][::len(frame.layout.channels)].astype(int)
-            if abs(samples).max() > 2000:
+            self.audio_peak = int(abs(samples).max())
+            if self.audio_peak > 2000:
                 rising = ((samples[:-1] < 0) & (samples[1:] >= 0)).sum()
                 self.audio_pitch = float(rising) * frame.sample_rate / len(samples)
 
@@ -334,6 +337,7 @@ class Peer:
              framesDecoded=self.frames_decoded,
              audioFrames=self.audio_frames,
              audioPitch=self.audio_pitch,
+             audioPeak=self.audio_peak,
              framesSent=self.source.index if isinstance(self.source, Pattern) else None,
              width=frame.width if frame else 0,
              height=frame.height if frame else 0,

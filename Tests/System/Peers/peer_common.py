@@ -10,7 +10,7 @@ Lines out:
     {"type": "offer" | "answer", "sdp": "..."}, {"type": "candidate", ...} as above
     {"type": "state", "connectionState": "...", "iceConnectionState": "..."}
     {"type": "first-frame", "milliseconds": since the peer started, "width": W, "height": H}
-    {"type": "stats", ...}, audioPitch in Hz, {"type": "warning" | "error", "message": "..."}
+    {"type": "stats", ...}, audioPitch in Hz, audioPeak of the last frame, {"type": "warning" | "error", "message": "..."}
 The peer ends on "quit", at the end of its standard input, and in any case after --lifetime seconds.
 """
 
@@ -51,6 +51,7 @@ def parse_arguments(description, codecs):
     parser.add_argument("--dtls-role", choices=["active", "passive"], help="of the answer (aiortc)")
     parser.add_argument("--direction", choices=["sendrecv", "sendonly", "recvonly"], default="sendrecv")
     parser.add_argument("--tone", type=float, help="Hz of a sine that is sent as audio (aiortc)")
+    parser.add_argument("--balanced", action="store_true", help="bundle policy of a peer that answers any order of m-lines (aiortc)")
     parser.add_argument("--lifetime", type=float, default=120, help="seconds after which the peer ends")
     options = parser.parse_args()
     if options.codec not in codecs:

@@ -50,6 +50,7 @@ final class TestPeer: @unchecked Sendable {
         var keyFramesSent = 0
         var keyFramesReceived = 0
         var streams: [String] = []
+        var codecs: [VideoCodec] = []
         var bitrateTargets = 0
         var disconnections = 0
         var reconnections = 0
@@ -95,6 +96,7 @@ final class TestPeer: @unchecked Sendable {
                 if case .failed(let error) = state { (seen.failed, seen.error) = (.now, error) }
             case .remoteBitrateEstimate(let bitrate): seen.estimate = bitrate
             case .streamArrived(let rid): seen.streams.append(rid)
+            case .codecArrived(let codec): seen.codecs.append(codec)
             case .bitrateTarget: seen.bitrateTargets += 1
             }
         }

@@ -1,0 +1,175 @@
+// The media of one live view: a peer connection that offers to receive, the decoders behind it, and the encoder for
+// talkback. It knows RTP and codecs; it must not know how the offer travels.
+//
+// Every method runs on the camera's queue, which may block in GStreamer, unless it says otherwise.
+import GStreamerKit
+import Logging
+import MediaPipeline
+import WebRTCTransport
+
+// @unchecked: the fields belong to the camera's queue.
+final class CameraConnection: @unchecked Sendable {
+    /// Any thread.
+    enum Event: Sendable {
+        case candidate(String)
+        case gathered
+        case firstFrame
+        case codecArrived(VideoCodec)
+        case failed(String)
+    }
+
+    private let connection: PeerConnection
+    private let parent: Bin
+    private let bin = Bin()
+    private let video: StreamJoint
+    private let audio: StreamJoint?
+    private let logger: Logger
+    private let onEvent: @Sendable (Event) -> Void
+    private let isolator = ErrorIsolator()
+    private var decoder: (codec: VideoCodec, elements: [Element], entry: Pad)?
+    private var audioDecoder: (element: Element, source: Pad, entry: Pad)?
+    private let number: Int
+    private let talkback: AudioTrack?
+    private let talkbackPath: AudioPath?
+
+    /// - Parameters:
+    ///   - number: that of the view.
+    ///   - audio: nil: the camera's audio is not wanted.
+    ///   - talkback: nil: nothing is sent.
+    ///   - perform: runs work on the camera's queue.
+    init(
+        _ configuration: PeerConnectionConfiguration, number: Int, in parent: Bin, video: StreamJoint,
+        audio: StreamJoint?, talkback: AudioTrack?, logger: Logger,
+        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        onEvent: @escaping @Sendable (Event) -> Void
+    ) throws {
+        (self.parent, self.video, self.audio) = (parent, video, audio)
+        (self.number, self.talkback, self.logger, self.onEvent) = (number, talkback, logger, onEvent)
+        talkbackPath = talkback.map { AudioPath(attempt: number, track: $0, perform: perform) }
+        connection = try PeerConnection(configuration: configuration) { event in
+            switch event {
+            case .stateChanged(.connected): talkback?.gate.open(attempt: number)
+            case .localCandidate(let candidate): onEvent(.candidate(candidate.candidate))
+            case .gatheringComplete: onEvent(.gathered)
+            case .codecArrived(let codec): onEvent(.codecArrived(codec))
+            case .stateChanged(.failed(let error)): onEvent(.failed(error.message))
+            case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .remoteBitrateEstimate,
+                .bitrateTarget, .streamArrived:
+                break
+            }
+        }
+        bin.suppressSourceAndSinkFlags()
+        bin.add(connection.bin)
+    }
+
+    /// Any thread.
+    func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }
+
+    /// Starts gathering candidates.
+    func makeOffer() throws -> OfferText {
+        parent.add(bin)
+        bin.syncStateWithParent()
+        guard let offer = OfferText(try connection.createOffer()) else {
+            throw PeerConnectionError(.badDescription, "the offer has no transport")
+        }
+        return offer
+    }
+
+    func apply(answer: String) throws {
+        try connection.setAnswer(answer)
+        guard connection.videoDirection?.receives == true, let codec = connection.negotiatedCodec,
+            let source = connection.bin.staticPad("rtp_src")
+        else { throw PeerConnectionError(.rejected, "the answer of the camera has no video to receive") }
+        try decode(codec)
+        try isolator.open(to: source)
+        try decodeAudio()
+        try sendTalkback()
+    }
+
+    func add(candidate: String?) {
+        connection.addRemoteCandidate(
+            candidate.map { ICECandidate(candidate: $0, sdpMid: nil, sdpMLineIndex: nil) })
+    }
+
+    /// Changes to another codec of the answer, in which the video has begun.
+    func change(to codec: VideoCodec) throws {
+        guard let decoder, decoder.codec != codec else { return }
+        isolator.unlink()
+        takeApart(decoder.elements, decoder.entry)
+        self.decoder = nil
+        try decode(codec)
+        isolator.push(upstream: GStreamerKit.Event.forceKeyUnitUpstream())
+    }
+
+    func close() {
+        talkback?.gate.close(attempt: number)
+        talkbackPath?.stop(in: bin)
+        connection.close()
+        // Locked because the parent could otherwise raise its state again meanwhile.
+        bin.setLockedState(true)
+        bin.setState(.null)
+        parent.remove(bin)
+        connection.dismantle()
+        talkbackPath?.close()
+        isolator.close()
+        decoder?.entry.setActive(false)
+        audioDecoder?.entry.setActive(false)
+        (decoder, audioDecoder) = (nil, nil)
+    }
+
+    // MARK: Decoders
+
+    private func decode(_ codec: VideoCodec) throws {
+        let choice = try codec.startableDecoder(named: nil, besides: []) { [logger] name in
+            logger.warning("the decoder \(name) does not start; the next one by rank takes over")
+        }
+        logger.info("camera: \(codec.encodingName), decoder \(choice.factory)")
+        var chain: [Element] = [try VideoDecoderBin.make(codec: codec, choice: choice)]
+        if codec == .vp8 {
+            // As in `VideoReceiveBranch`.
+            let colour = try Element(factory: "capssetter")
+            colour.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
+            chain.append(colour)
+        }
+        bin.add(chain)
+        try bin.linkChain(chain)
+        let entry = video.makeEntry { [onEvent] in onEvent(.firstFrame) }
+        decoder = (codec, chain, entry)
+        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else { return }
+        try last.link(entry)
+        for element in chain.reversed() { element.syncStateWithParent() }
+        try isolator.link(to: first)
+    }
+
+    private func decodeAudio() throws {
+        guard let audio, connection.audioDirection?.receives == true,
+            let source = connection.bin.staticPad("audio_rtp_src")
+        else { return }
+        let element = try AudioDecoderBin.make()
+        bin.add(element)
+        let entry = audio.makeEntry {}
+        audioDecoder = (element, source, entry)
+        guard let first = element.staticPad("sink"), let last = element.staticPad("src") else { return }
+        try last.link(entry)
+        element.syncStateWithParent()
+        try source.link(first)
+    }
+
+    private func sendTalkback() throws {
+        guard let talkbackPath, connection.audioDirection?.sends == true,
+            let sink = connection.bin.staticPad("audio_rtp_sink"),
+            let parameters = connection.audioSendParameters
+        else { return }
+        try talkbackPath.send(parameters, to: sink, in: bin)
+    }
+
+    private func takeApart(_ elements: [Element], _ entry: Pad) {
+        for element in elements {
+            element.setLockedState(true)
+            element.setState(.null)
+        }
+        entry.peer?.unlink(entry)
+        for element in elements { bin.remove(element) }
+        entry.setActive(false)
+    }
+}

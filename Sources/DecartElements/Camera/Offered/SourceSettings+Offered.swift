@@ -1,0 +1,74 @@
+import DecartProtocol
+import DecartSession
+import GStreamerKit
+import MediaPipeline
+import Signalling
+
+extension SourceSettings {
+    /// True if the source is a camera that answers offers.
+    var answersOffers: Bool { source == Self.liveView || whepURL != nil }
+
+    /// The camera that `source` names; nil for another source.
+    /// - Parameters:
+    ///   - liveViews: requests that the application answers.
+    ///   - talkback: audio for the camera, while it has an input.
+    ///   - current: the settings as of now.
+    ///   - hasHandler: the application handles `request-live-view`.
+    func offeredCamera(
+        _ transform: DecartTransform, liveViews: LiveViewRequests, talkback: AudioTrack, hasHandler: Bool,
+        current: @escaping @Sendable () -> SourceSettings
+    ) throws(ElementFailure) -> OfferedCamera.Settings? {
+        guard answersOffers else { return nil }
+        let service: OfferedCamera.Service
+        let label: String
+        let access: CameraAccess
+        do {
+            let url = try whepURL.map { text throws(ProtocolError) in try WHEPURL(text) }
+            access = try transform.cameraAccess(isLoopback: url?.isLoopback ?? false)
+            if let url {
+                _ = try whep(url, access)
+                service = .whep { () throws(ElementFailure) in try current().whep(url, access) }
+                label = "the WHEP camera at \(url.host)"
+            } else {
+                guard hasHandler else {
+                    throw ElementFailure(
+                        .resourceSettings,
+                        "source=live-view needs the application: connect a handler to the signal request-live-view.")
+                }
+                (service, label) = (.signals(liveViews), "the camera of the application")
+            }
+        } catch let error as ElementFailure {
+            throw error
+        } catch let error as SessionError {
+            throw ElementFailure(.resourceSettings, error.message)
+        } catch {
+            throw ElementFailure(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
+        }
+        return OfferedCamera.Settings(
+            service: service, label: label, access: access, takesAudio: audioSource == Self.cameraAudio,
+            talkback: talkback)
+    }
+
+    private func whep(_ url: WHEPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
+        var configuration = WHEPResource.Configuration(url: url)
+        (configuration.trust, configuration.route) = (access.trust, access.route)
+        configuration.userAgent = DecartElements.userAgent
+        configuration.token = whepToken
+        if let whepToken {
+            // It becomes a header field (RFC 6750 2.1).
+            guard whepToken.reveal().utf8.count <= 4096,
+                whepToken.reveal().utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+            else {
+                throw ElementFailure(
+                    .resourceSettings, "whep-token has more than 4096 bytes, or a character that a token cannot have.")
+            }
+            guard url.protectsToken || access.allowsInsecure else {
+                throw ElementFailure(
+                    .resourceSettings,
+                    "source=whep:http:// is unencrypted and \(url.host) is not this machine: whep-token would travel in "
+                        + "clear. Use https://, or set insecure=true.")
+            }
+        }
+        return configuration
+    }
+}

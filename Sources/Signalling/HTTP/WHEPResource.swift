@@ -1,0 +1,233 @@
+// One viewing of a WHEP server (draft-ietf-wish-whep): POST makes a resource, PATCH adds candidates to it, DELETE removes
+// it. Each request has one bounded response. No error contains the URL's path and query, the token or any text of the
+// server.
+//
+// Everything runs on the network thread unless it says otherwise.
+package import DecartProtocol
+package import DecartSession
+import Dispatch
+import NIOCore
+import NIOHTTP1
+
+// @unchecked: after init, used only on `loop`.
+package final class WHEPResource: @unchecked Sendable {
+    package struct Configuration: Sendable {
+        package var url: WHEPURL
+        /// Goes to the origin of `url` only.
+        package var token: Secret?
+        package var trust: TLSTrust = .system
+        package var route = NetworkRoute()
+        package var userAgent = "gst-decart"
+        /// Time for one request.
+        package var limit: Duration = .seconds(10)
+
+        package init(url: WHEPURL) { self.url = url }
+    }
+
+    private struct Resource {
+        /// nil: the server named none of its own.
+        var url: WHEPURL?
+        var entityTag: String?
+    }
+    private enum State {
+        case new
+        case posting
+        case open(Resource)
+        /// A PATCH is in flight.
+        case patching(Resource)
+        case ended
+    }
+
+    private static let maximumAnswer = 64 << 10
+    private static let maximumRedirects = 3
+    private static let maximumEntityTag = 256
+    /// Fragments that wait for the POST or a PATCH; each has the candidates of a moment.
+    private static let maximumFragments = 32
+    private static let longestWait = Duration.seconds(60)
+
+    private let configuration: Configuration
+    private let loop: any EventLoop
+    private var state = State.new
+    private var fragments: [String] = []
+    private var takesFragments = true
+    /// `end` was called.
+    private var isOver = false
+    private let done = DispatchGroup()
+
+    package init(_ configuration: Configuration) {
+        self.configuration = configuration
+        loop = EventLoops.group.next()
+    }
+
+    /// Sends the offer. Call it once, from any thread.
+    /// - Parameter completion: gets the answer; called at most once, on the network thread, and not after `end`; must
+    ///   not block.
+    package func start(offer: String, completion: @escaping @Sendable (Result<String, SessionError>) -> Void) {
+        done.enter()
+        loop.execute {
+            guard !self.isOver else { return self.done.leave() }
+            self.state = .posting
+            self.post(offer, to: self.configuration.url, redirects: 0, completion)
+        }
+    }
+
+    /// Sends candidates. The server may refuse them: its checks may still find this peer. Any thread.
+    package func add(fragment: String) {
+        loop.execute {
+            guard self.takesFragments, self.fragments.count < Self.maximumFragments else { return }
+            self.fragments.append(fragment)
+            self.patch()
+        }
+    }
+
+    /// Removes the resource, also one that the server is about to make. Any thread but the network thread.
+    /// - Parameter wait: longest time to wait for the server, so that the process does not end before that.
+    package func end(wait: Duration) {
+        loop.execute {
+            guard !self.isOver else { return }
+            (self.isOver, self.fragments) = (true, [])
+            switch self.state {
+            case .open(let resource), .patching(let resource): self.remove(resource)
+            case .new, .posting, .ended: break
+            }
+        }
+        // Runs after the work above, which may have added a request.
+        let queued = DispatchSemaphore(value: 0)
+        loop.execute { queued.signal() }
+        queued.wait()
+        _ = done.wait(timeout: .now() + .nanoseconds(Int(clamping: TimeAmount(wait).nanoseconds)))
+    }
+
+    // MARK: Requests
+
+    private func post(
+        _ offer: String, to url: WHEPURL, redirects: Int,
+        _ completion: @escaping @Sendable (Result<String, SessionError>) -> Void
+    ) {
+        send(.POST, to: url, type: "application/sdp", body: offer) { outcome in
+            guard case .answer(let head, let body) = outcome else {
+                return self.finishPost(.failure(Self.error(of: outcome, url)), completion)
+            }
+            let status = Int(head.status.code)
+            if status == 307 || status == 308, redirects < Self.maximumRedirects, !self.isOver,
+                let next = head.headers.first(name: "Location").flatMap(url.resolving)
+            {
+                return self.post(offer, to: next, redirects: redirects + 1, completion)
+            }
+            guard (200...201).contains(status) else {
+                return self.finishPost(.failure(self.refusal(head, url)), completion)
+            }
+            // Another origin gets no request, because the server would choose the hosts that this one addresses.
+            let location = head.headers.first(name: "Location").flatMap(url.resolving)
+            let tag = head.headers.first(name: "ETag").flatMap { tag in
+                tag.utf8.count <= Self.maximumEntityTag && tag.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+                    ? tag : nil
+            }
+            self.state = .open(
+                Resource(url: location.flatMap { $0.hasOrigin(of: url) ? $0 : nil }, entityTag: tag))
+            self.finishPost(.success(String(decoding: body, as: UTF8.self)), completion)
+        }
+    }
+
+    private func finishPost(
+        _ result: Result<String, SessionError>,
+        _ completion: @Sendable (Result<String, SessionError>) -> Void
+    ) {
+        defer { done.leave() }
+        if case .failure = result { state = .ended }
+        guard isOver else {
+            completion(result)
+            return patch()
+        }
+        // The viewing has ended meanwhile: the server's resource is not wanted any more.
+        if case .open(let resource) = state { remove(resource) }
+    }
+
+    private func patch() {
+        guard case .open(let resource) = state, let url = resource.url, !isOver, !fragments.isEmpty else { return }
+        state = .patching(resource)
+        send(
+            .PATCH, to: url, type: "application/trickle-ice-sdpfrag", body: fragments.removeFirst(),
+            entityTag: resource.entityTag
+        ) { outcome in
+            guard case .patching(let resource) = self.state else { return }
+            self.state = .open(resource)
+            // A server without PATCH gets no more of them.
+            if case .answer(let head, _) = outcome, (200...299).contains(head.status.code) {
+                self.patch()
+            } else {
+                (self.takesFragments, self.fragments) = (false, [])
+            }
+        }
+    }
+
+    private func remove(_ resource: Resource) {
+        state = .ended
+        guard let url = resource.url else { return }
+        done.enter()
+        send(.DELETE, to: url) { _ in self.done.leave() }
+    }
+
+    private func send(
+        _ method: HTTPMethod, to url: WHEPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
+        completion: @escaping @Sendable (HTTPExchange.Outcome) -> Void
+    ) {
+        var fields = HTTPHeaders([
+            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", configuration.userAgent),
+        ])
+        if let type {
+            fields.add(name: "Content-Type", value: type)
+            fields.add(name: "Content-Length", value: String(body.utf8.count))
+        }
+        if method == .POST { fields.add(name: "Accept", value: "application/sdp") }
+        if let entityTag { fields.add(name: "If-Match", value: entityTag) }
+        if let token = configuration.token, url.hasOrigin(of: configuration.url) {
+            fields.add(name: "Authorization", value: "Bearer \(token.reveal())")
+        }
+        let request = HTTPRequest(
+            host: url.host, port: url.port, isSecure: url.isSecure,
+            head: HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: fields),
+            body: body, maximumSize: Self.maximumAnswer, trust: configuration.trust, route: configuration.route,
+            limit: configuration.limit, resolveLimit: configuration.limit / 2)
+        // The trusted root certificates are read from files, for which the network thread must not wait.
+        DispatchQueue.global().async { HTTPExchange(request, completion: completion).start() }
+    }
+
+    // MARK: Failures
+
+    private static func error(of outcome: HTTPExchange.Outcome, _ url: WHEPURL) -> SessionError {
+        switch outcome {
+        case .failed(let error): error
+        case .timedOut:
+            SessionError(
+                .connectionTimeout, "The WHEP server \(url.host):\(url.port) did not answer in time.", stage: .connect)
+        case .tooLong, .answer:
+            SessionError(.server, "The answer of the WHEP server \(url.host) exceeds the size limit.", stage: .connect)
+        }
+    }
+
+    private func refusal(_ head: HTTPResponseHead, _ url: WHEPURL) -> SessionError {
+        let status = Int(head.status.code)
+        let server = "The WHEP server \(url.host)"
+        var error = SessionError(.server, "", stage: .connect, httpStatus: status)
+        switch status {
+        case 300...399:
+            error.message = "\(server) redirects to an unusable address, or too often (HTTP \(status))."
+        case 401, 403:
+            error.message = "\(server) rejected the request (HTTP \(status)). Check whep-token."
+        case 404, 409, 410:
+            error.message = "\(server) has no such stream now (HTTP \(status)). Check the URL and the camera."
+        case 405, 415, 501:
+            error.message = "\(server) takes no offers at this path (HTTP \(status)). Check the URL."
+        case 406:
+            error.message = "\(server) has no codec in common with this host (HTTP 406). Send H.264, VP8 or VP9."
+        default:
+            error.message = "\(server) reported an error (HTTP \(status))."
+        }
+        if status == 429 || status == 503, let seconds = head.headers.first(name: "Retry-After").flatMap({ UInt16($0) })
+        {
+            error.retryAfter = min(.seconds(Int(seconds)), Self.longestWait)
+        }
+        return error
+    }
+}

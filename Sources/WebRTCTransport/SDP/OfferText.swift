@@ -1,0 +1,54 @@
+// Our offer with candidates: complete, or with those that come later as a fragment (RFC 8840).
+import GStreamerKit
+
+package struct OfferText: Sendable {
+    package let sdp: String
+    private let usernameFragment: String
+    private let password: String
+    private let firstLine: SDPMedia
+
+    /// Returns nil if `sdp` is no offer of `PeerConnection.createOffer`.
+    package init?(_ sdp: String) {
+        guard let media = (try? SDPDescription(parsing: sdp))?.media.first, let fragment = media.value("ice-ufrag"),
+            let password = media.value("ice-pwd")
+        else { return nil }
+        (self.sdp, usernameFragment, self.password, firstLine) = (sdp, fragment, password, media)
+    }
+
+    /// Adds candidates to the first m-line, whose transport all others share.
+    /// - Parameter isComplete: no further candidates follow.
+    package func with(candidates: [String], isComplete: Bool) -> String {
+        let lines = Self.lines(candidates, isComplete)
+        let parts = sdp.starts(ofLinesWith: "m=")
+        guard parts.count > 1 else { return sdp + lines }
+        return "\(sdp[..<parts[1]])\(lines)\(sdp[parts[1]...])"
+    }
+
+    /// The body of an `application/trickle-ice-sdpfrag`.
+    package func fragment(candidates: [String], isComplete: Bool) -> String {
+        let head = [
+            "a=ice-ufrag:\(usernameFragment)", "a=ice-pwd:\(password)",
+            "m=\(firstLine.kind) \(firstLine.port) \(firstLine.transport) 0", "a=mid:\(firstLine.value("mid") ?? "0")",
+        ]
+        return head.map { $0 + "\r\n" }.joined() + Self.lines(candidates, isComplete)
+    }
+
+    private static func lines(_ candidates: [String], _ isComplete: Bool) -> String {
+        (candidates.map { "a=\($0)" } + (isComplete ? ["a=end-of-candidates"] : [])).map { $0 + "\r\n" }.joined()
+    }
+}
+
+extension String {
+    /// The beginnings of the lines with this prefix.
+    fileprivate func starts(ofLinesWith prefix: String) -> [String.Index] {
+        // CR LF is one Character.
+        var starts: [String.Index] = []
+        var at = startIndex
+        while at < endIndex {
+            if self[at...].hasPrefix(prefix) { starts.append(at) }
+            guard let end = self[at...].firstIndex(where: \.isNewline) else { break }
+            at = index(after: end)
+        }
+        return starts
+    }
+}

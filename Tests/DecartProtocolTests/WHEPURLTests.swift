@@ -1,0 +1,63 @@
+import DecartProtocol
+import Testing
+
+@Suite struct WHEPURLTests {
+    @Test func partsAreRead() throws {
+        let url = try WHEPURL("https://Camera.example:8443/front/whep?token=canary")
+        #expect((url.host, url.port, url.isSecure) == ("camera.example", 8443, true))
+        #expect(url.requestTarget == "/front/whep?token=canary")
+        #expect(url.hostHeader == "camera.example:8443")
+        #expect(try WHEPURL("http://[::1]").hostHeader == "[::1]")
+        #expect(try WHEPURL("http://camera.example").requestTarget == "/")
+        #expect(!"\(url) \(String(reflecting: url))".contains("canary"))
+    }
+
+    @Test(arguments: [
+        "", "https://", "ftp://camera.example/", "https://user:canary@camera.example/",
+        "https://camera.example/#canary",
+        "https://camera.example/a b", "https://camera.example:99999/", "https://camera.example/\u{7f}",
+        "https://camera.example/" + String(repeating: "a", count: 2048),
+    ])
+    func aWrongURLIsRefusedWithoutQuotingIt(text: String) {
+        #expect {
+            _ = try WHEPURL(text)
+        } throws: { error in
+            (error as? ProtocolError)?.code == .invalidOptions && !"\(error)".contains("canary")
+        }
+    }
+
+    @Test func tokensArePutOnProtectedConnectionsOnly() throws {
+        #expect(try WHEPURL("https://camera.example").protectsToken)
+        #expect(try WHEPURL("http://127.0.0.1:8889/cam/whep").protectsToken)
+        #expect(try !WHEPURL("http://camera.example").protectsToken)
+    }
+
+    @Test(arguments: [
+        ("/resource/1", "/resource/1"), ("resource/1", "/live/cam/resource/1"), ("./1", "/live/cam/1"),
+        ("../1", "/live/1"), ("../../../../1", "/1"), ("?id=1", "/live/cam/whep?id=1"),
+        ("1?id=../2", "/live/cam/1?id=../2"),
+        ("https://server.example/a/./b/../c", "/a/c"), ("//server.example/x", "/x"), ("..", "/live/"),
+        ("https://server.example", "/"), ("1#part", "/live/cam/1"),
+    ])
+    func locationsAreResolved(location: String, target: String) throws {
+        let resolved = try WHEPURL("https://server.example/live/cam/whep?key=1").resolving(location)
+        #expect(resolved?.requestTarget == target)
+        #expect(resolved?.host == "server.example")
+    }
+
+    @Test(arguments: [
+        "", "#part", "http://server.example/", "ftp://server.example/", "https://", "https://user@server.example/",
+        "javascript:1",
+        "//", "https:/x", "a b", "/\r\nX: y", String(repeating: "a", count: 4096),
+    ])
+    func unusableLocationsAreRefused(location: String) throws {
+        #expect(try WHEPURL("https://server.example/live/cam/whep").resolving(location) == nil)
+    }
+
+    @Test func originsAreCompared() throws {
+        let url = try WHEPURL("https://server.example/live")
+        #expect(url.hasOrigin(of: try WHEPURL("https://SERVER.example:443/other")))
+        #expect(!url.hasOrigin(of: try WHEPURL("https://server.example:444/live")))
+        #expect(!url.hasOrigin(of: try WHEPURL("http://server.example:443/live")))
+    }
+}

@@ -1,0 +1,450 @@
+#!/usr/bin/python3
+"""Runs decartsrc with cameras that answer offers: live views of an application, and WHEP servers.
+
+    check_live_view.py [WORD...]
+
+The cameras are aiortc and webrtcbin, each in a process of its own. The sessions are passthrough, so the output shows the
+camera's colour. The cases run side by side; with words only those whose name contains one of them. Prints "ok NAME", "not
+ok NAME: why" or "skip NAME: why". Uses loopback only.
+"""
+
+import os
+import re
+import socket
+import sys
+import tempfile
+import threading
+import time
+
+import gi
+
+from offered_camera import COLOUR, Camera, WHEPServer, directions, peer_python
+from plugin_path import system_path
+from standin import start_standin
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GObject, Gst  # noqa: E402
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+TOKEN = "canary-token-5d1f"
+printed = threading.Lock()
+failed = False
+
+
+def report(name, why="", figures=""):
+    global failed
+    with printed:
+        failed = failed or bool(why)
+        print(f"not ok live view: {name}: {str(why)[:400]}" if why else
+              f"ok live view: {name}" + (f": {figures}" if figures else ""), flush=True)
+
+
+class Element:
+    """A pipeline with decartsrc that records frames, messages and warnings."""
+
+    def __init__(self, url, properties, audio=False, more=""):
+        self.changed = threading.Condition()
+        self.frames, self.sent, self.tones = [], [], []  # (time, colour), times, frequencies
+        self.states, self.warnings, self.errors = [], [], []
+        self.pipeline = Gst.parse_launch(
+            f"decartsrc name=camera base-url={url} api-key=x width=320 height=176 framerate=15 {properties}"
+            " camera.src ! videoconvert ! video/x-raw,width=320,height=176 ! videoscale add-borders=false ! video/x-raw,format=RGB,width=16,height=16"
+            " ! fakesink name=out signal-handoffs=true sync=false"
+            f" camera.preview ! fakesink name=sent signal-handoffs=true sync=false {more}")
+        self.camera = self.pipeline.get_by_name("camera")
+        self.camera.set_property("stun-server", "")
+        self.pipeline.get_by_name("out").connect("handoff", self.on_frame)
+        self.pipeline.get_by_name("sent").connect("handoff", self.on_sent)
+        if audio:
+            self.camera.connect("pad-added", self.on_pad)
+        self.pipeline.get_bus().set_sync_handler(self.on_message)
+
+    def note(self, items, item):
+        with self.changed:
+            items.append(item)
+            self.changed.notify_all()
+
+    def on_frame(self, _sink, buffer, _pad):
+        data = buffer.extract_dup(0, buffer.get_size())
+        stride = len(data) // 16
+        pixels = [data[row * stride + at:row * stride + at + 3] for row in range(16) for at in range(0, 48, 3)]
+        self.note(self.frames, (time.monotonic(), tuple(sum(part) // 256 for part in zip(*pixels))))
+
+    def on_sent(self, _sink, _buffer, _pad):
+        self.note(self.sent, time.monotonic())
+
+    def on_pad(self, _element, pad):
+        if pad.get_name() != "audio_src":
+            return
+        branch = Gst.parse_bin_from_description(
+            "audioconvert ! audio/x-raw,format=S16LE,rate=48000,channels=1 ! fakesink name=audio signal-handoffs=true"
+            " sync=false", True)
+        branch.get_by_name("audio").connect("handoff", self.on_audio)
+        self.pipeline.add(branch)
+        branch.sync_state_with_parent()
+        pad.link(branch.get_static_pad("sink"))
+
+    def on_audio(self, _sink, buffer, _pad):
+        data = memoryview(buffer.extract_dup(0, buffer.get_size())).cast("h")
+        loud = max(data, default=0) > 4000
+        crossings = sum(one < 0 <= other for one, other in zip(data, data[1:]))
+        self.note(self.tones, crossings * 48000 / max(1, len(data)) if loud else 0)
+
+    def on_message(self, _bus, message):
+        structure = message.get_structure()
+        if message.type == Gst.MessageType.WARNING:
+            self.note(self.warnings, message.parse_warning()[0].message)
+        elif message.type == Gst.MessageType.ERROR:
+            self.note(self.errors, message.parse_error()[0].message)
+        elif structure and structure.get_name() == "decart-live-view":
+            self.note(self.states, (structure.get_value("state"), structure.get_value("reason")))
+        return Gst.BusSyncReply.DROP
+
+    def wait(self, condition, seconds=15):
+        with self.changed:
+            return self.changed.wait_for(lambda: condition(self), seconds)
+
+    def shows_camera(self, after=0.0, seconds=20):
+        """Waits for an output frame with the camera's colour and its white square."""
+        def fits(colour):
+            return all(abs(part - wanted) < 40 for part, wanted in zip(colour, COLOUR))
+        return self.wait(lambda own: any(at > after and fits(colour) for at, colour in own.frames[-5:]), seconds)
+
+    def longest_gap(self):
+        """Seconds between two frames that went to the service."""
+        return max((later - earlier for earlier, later in zip(self.sent, self.sent[1:])), default=99)
+
+    def has_state(self, name, count=1):
+        return lambda own: sum(state == name for state, _ in own.states) >= count
+
+    def play(self):
+        self.pipeline.set_state(Gst.State.PLAYING)
+        return self
+
+    def stop(self):
+        """Seconds that NULL took."""
+        began = time.monotonic()
+        self.pipeline.set_state(Gst.State.NULL)
+        return time.monotonic() - began
+
+    def session(self):
+        return self.camera.get_property("session-id")
+
+    def summary(self):
+        return (f"{len(self.frames)} frames, the last {self.frames[-1][1] if self.frames else None}, {len(self.sent)} sent, "
+                f"states {self.states[-6:]}, warnings {self.warnings[-3:]}, errors {self.errors}")
+
+
+class Application:
+    """Carries the offers of source=live-view to cameras, on a thread of its own, and answers by the action signal."""
+
+    def __init__(self, element, cameras, durations=(), extensions=(), trickles=False):
+        self.element, self.cameras = element, list(cameras)
+        self.durations, self.extensions, self.trickles = list(durations), list(extensions), trickles
+        self.offers, self.answered, self.asked, self.ended, self.refused = [], [], [], [], []
+        camera = element.camera
+        camera.connect("request-live-view", self.on_request)
+        camera.connect("request-live-view-extension", self.on_extension)
+        camera.connect("live-view-ended", lambda _element, view: self.ended.append((time.monotonic(), view)))
+
+    def on_request(self, _element, number, offer):
+        self.offers.append((time.monotonic(), offer))
+        threading.Thread(target=self.answer, args=(number, offer), daemon=True).start()
+
+    def on_extension(self, _element, number, view):
+        self.asked.append((time.monotonic(), view))
+        reply = Gst.Structure.new_empty("extension")
+        extension = self.extensions.pop(0) if self.extensions else None
+        if extension is None:
+            reply.set_value("error", "the camera's owner wants it back")
+        else:
+            reply.set_value("duration", extension)
+        if len(self.asked) % 2:  # in the handler and by the action signal, in turn
+            return reply
+        self.element.camera.emit("answer-live-view", number, reply)
+        return None
+
+    def answer(self, number, offer):
+        if not self.cameras:
+            return
+        camera = self.cameras.pop(0)
+        reply = Gst.Structure.new_empty("view")
+        reply.set_value("answer-sdp", camera.answer(offer))
+        reply.set_value("media-session-id", f"view-{len(self.offers)}")
+        if self.durations:
+            reply.set_value("duration", self.durations.pop(0))
+        self.answered.append(time.monotonic())
+        if not self.element.camera.emit("answer-live-view", number, reply):
+            self.refused.append(number)
+        for candidate in camera.candidates() if self.trickles else ():
+            self.element.camera.emit("add-live-view-candidate", candidate)
+
+
+# --- Cases -------------------------------------------------------------------------------------------------------------
+
+def check_whep(url, cameras):
+    """Redirect, token, audio, an end by the camera, DELETE."""
+    first = cameras("--no-trickle", "--tone", "440")
+    second = cameras("--no-trickle", codec="vp8")
+    views = [first, second]
+    server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
+    element = Element(url, f"source=whep:{server.base}/moved?key=canary-query audio-source=camera", audio=True)
+    element.camera.set_property("whep-token", TOKEN)
+    shown = element.camera.get_property("source")
+    readable = element.camera.find_property("whep-token").flags & GObject.ParamFlags.READABLE
+    report("whep-token cannot be read", "it can" if readable else "")
+    report("a WHEP URL is shown without its query", "" if "canary" not in shown and "/moved" in shown else shown)
+    try:
+        why = "" if element.play().shows_camera() else element.summary()
+        report("WHEP: the camera's frames are transformed", why)
+        offer = server.offers()[0]
+        headers = offer[2]
+        report("WHEP: the offer follows a redirect, with the token, and is complete", "" if (
+            headers.get("Authorization") == f"Bearer {TOKEN}" and headers.get("Content-Type") == "application/sdp"
+            and offer[1].startswith("/cameras/front/whep") and "a=candidate:" in offer[3]
+            and directions(offer[3]) == [("video", "recvonly"), ("audio", "recvonly")] and not server.named("PATCH"))
+            else [request[:3] for request in server.requests])
+        heard = element.wait(lambda own: sum(abs(tone - 440) < 60 for tone in own.tones[-50:]) > 20)
+        report("WHEP: the camera's audio comes beside", "" if heard else element.tones[-20:])
+        session, ended = element.session(), time.monotonic()
+        element.camera.set_property("whep-token", f"{TOKEN}-2")
+        first.end()
+        lost = element.wait(element.has_state("waiting"))
+        frames = len(element.frames)
+        fell_back = element.wait(lambda own: len(own.frames) > frames + 2)
+        back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
+        report("a camera that ends is fallback, and a new view begins by back-off",
+               "" if lost and fell_back and back else element.summary(), f"{time.monotonic() - ended:.1f} s")
+        report("the session with the service stays",
+               "" if session and element.session() == session else f"{session} -> {element.session()}")
+        took = element.stop()
+        removed = server.wait(lambda own: len(own.named("DELETE")) == 2)
+        paths = [path for _, path, _, _ in server.named("DELETE")]
+        tokens = [headers.get("Authorization") for _, _, headers, _ in server.named("DELETE")]
+        report("WHEP: each view is deleted at its Location, with the token of its time", "" if removed and took < 3
+               and tokens == [f"Bearer {TOKEN}", f"Bearer {TOKEN}-2"]
+               and paths == ["/cameras/resources/1?secret=1", "/cameras/resources/2?secret=1"] else (paths, tokens, took))
+        text = " ".join(element.warnings + [str(state) for state in element.states])
+        report("no secret is in a message", "canary" in text and text)
+    finally:
+        element.stop()
+        server.close()
+
+
+def check_extensions(url, cameras):
+    """A duration of 6 s, extended five times."""
+    element = Element(url, "source=live-view", more="audiotestsrc is-live=true freq=880 ! camera.talkback")
+    camera = cameras("--no-trickle", "--tone", "440", "--direction", "sendrecv")
+    application = Application(element, [camera], durations=[6], extensions=[6, 6.0, 6, 6, 6])
+    try:
+        shown = element.play().shows_camera()
+        offer = application.offers[0][1] if application.offers else ""
+        report("a live view's offer has audio, video and data channels", "" if shown and directions(offer) == [
+            ("audio", "sendrecv"), ("video", "recvonly"), ("application", "")] else directions(offer) or element.summary())
+        heard = camera.hears(lambda stats: abs((stats["audioPitch"] or 0) - 880) < 90)
+        element.camera.set_property("mute-talkback", True)
+        muted = camera.hears(lambda stats: stats["audioPeak"] is not None and stats["audioPeak"] < 300)
+        goes_on = muted and camera.hears(lambda stats: stats["audioFrames"] > muted["audioFrames"])
+        report("talkback arrives at the camera, and mute-talkback silences it",
+               "" if heard and goes_on else f"heard {heard}, muted {muted}")
+        extended = element.wait(lambda own: len(application.asked) == 5, 40)
+        # Beyond the end of the fourth extension.
+        last = application.asked[-1][0] if application.asked else 0
+        element.wait(lambda own: time.monotonic() > last + 3, 5)
+        gap = element.longest_gap()
+        why = "" if extended and gap < 2 and len(application.offers) == 1 and not application.ended else (
+            f"asked {len(application.asked)} times, gap {gap:.2f} s, {len(application.offers)} offers; {element.summary()}")
+        report("a duration of 6 s is extended five times without a gap", why,
+               f"longest gap {1000 * gap:.0f} ms in {element.sent[-1] - element.sent[0]:.0f} s" if element.sent else "")
+        took = element.stop()
+        report("NULL ends the live view at its service",
+               "" if [view for _, view in application.ended] == ["view-1"] and took < 3 else (application.ended, took))
+    finally:
+        element.stop()
+
+
+def check_refused_extension(url, cameras):
+    element = Element(url, "source=live-view")
+    # The second camera is webrtcbin.
+    application = Application(
+        element, [cameras("--no-trickle"), cameras("--no-trickle", kind="webrtcbin")], durations=[6, 0], extensions=[None])
+    try:
+        element.play().shows_camera()
+        again = element.wait(lambda own: len(application.offers) == 2, 20)
+        back = again and element.wait(element.has_state("live", 2)) and element.shows_camera(after=application.offers[1][0])
+        lived = application.ended[0][0] - application.answered[0] if again else 0
+        told = any("wants it back" in text for text in element.warnings)
+        report("after a refused extension a new live view begins at the end", "" if (
+            back and told and 5.9 < lived < 8 and [view for _, view in application.ended] == ["view-1"]) else (
+                f"{lived:.1f} s, {application.ended}, {element.summary()}"), f"after {lived:.1f} s, and {element.longest_gap():.2f} s without a frame")
+    finally:
+        element.stop()
+
+
+def check_wrong_fingerprint(url, cameras):
+    views = [cameras("--no-trickle", "--wrong-fingerprint"), cameras("--no-trickle")]
+    server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
+    element = Element(url, f"source=whep:{server.base}/camera")
+    try:
+        element.play()
+        refused = element.wait(element.has_state("waiting"))
+        shown = len(element.sent)
+        told = any("fingerprint" in (reason or "") for _, reason in element.states)
+        report("a wrong fingerprint shows nothing", "" if refused and told and not shown else element.summary())
+        report("the next live view comes by back-off", "" if element.shows_camera() else element.summary())
+    finally:
+        element.stop()
+        server.close()
+
+
+def check_trickle(url, cameras):
+    """Candidates of either side after the descriptions."""
+    element = Element(url, "source=live-view")
+    application = Application(element, [cameras(), cameras()], trickles=True)
+    blackhole = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    blackhole.bind(("127.0.0.1", 0))
+    view = cameras("--no-trickle")
+    server = WHEPServer(lambda number, offer: view.answer(offer) if number == 1 else 404)
+    slow = Element(url, f"source=whep:{server.base}/camera")
+    # A STUN server that does not answer keeps gathering from ending.
+    slow.camera.set_property("stun-server", f"stun:127.0.0.1:{blackhole.getsockname()[1]}")
+    try:
+        element.play()
+        slow.play()
+        report("a trickled answer", "" if element.shows_camera() and not application.refused else element.summary())
+        element.camera.emit("stop-capture")
+        ended = element.wait(element.has_state("ended")) and [view for _, view in application.ended]
+        element.camera.emit("start-capture")
+        again = element.wait(element.has_state("live", 2))
+        report("stop-capture ends the live view, and start-capture begins another one",
+               "" if ended == ["view-1"] and again else (ended, element.summary()))
+        patched = slow.shows_camera() and server.wait(lambda own: own.named("PATCH"), 15)
+        _, path, headers, body = (server.named("PATCH") or [("", "", {}, "")])[0]
+        report("late candidates of an offer go by PATCH", "" if (
+            patched and path == "/resources/1?secret=1" and headers.get("If-Match") == '"tag-1"'
+            and headers.get("Content-Type") == "application/trickle-ice-sdpfrag" and "a=end-of-candidates" in body
+            and re.match(r"a=ice-ufrag:\S+\r\na=ice-pwd:\S+\r\nm=video 9 UDP/TLS/RTP/SAVPF 0\r\na=mid:0\r\n", body)) else (
+                path, headers, re.sub(r"ice-pwd:\S+", "", body), slow.summary()))
+    finally:
+        element.stop()
+        slow.stop()
+        server.close()
+        blackhole.close()
+
+
+def check_null(url, cameras):
+    """NULL in each phase; a view that the service makes too late is ended too."""
+    hold, answering = threading.Event(), threading.Event()
+    late = cameras("--no-trickle")
+
+    def on_offer(_number, offer):
+        answering.set()
+        hold.wait(10)
+        return late.answer(offer)
+
+    # While the offer waits for its answer. The answer comes after NULL, and its view is deleted.
+    server = WHEPServer(on_offer)
+    element = Element(url, f"source=whep:{server.base}/camera").play()
+    answering.wait(10)
+    took = element.stop()
+    hold.set()
+    report("NULL while a POST waits: the view is deleted later",
+           "" if took < 3 and server.wait(lambda own: own.named("DELETE")) else (took, server.requests), f"{took:.2f} s")
+    server.close()
+
+    # While the application has not answered.
+    element = Element(url, "source=live-view")
+    application = Application(element, [])
+    element.play().wait(lambda own: application.offers)
+    took = element.stop()
+    reply = Gst.Structure.new_empty("view")
+    reply.set_value("answer-sdp", "v=0")
+    refused = not element.camera.emit("answer-live-view", 1, reply)
+    report("NULL before the application answers: its answer is refused",
+           "" if took < 2 and refused and not application.ended else (took, refused, application.ended), f"{took:.2f} s")
+
+    # While it connects: a candidate where nobody listens.
+    dead = cameras("--no-trickle")
+    server = WHEPServer(lambda number, offer: re.sub(r"(a=candidate:\S+ 1 udp \d+ \S+) \d+", r"\1 9", dead.answer(
+        re.sub(r"a=candidate.*\r\n", "", offer))))
+    element = Element(url, f"source=whep:{server.base}/camera").play()
+    element.wait(element.has_state("connecting"))
+    took = element.stop()
+    report("NULL while it connects",
+           "" if took < 3 and server.wait(lambda own: own.named("DELETE")) else (took, element.summary()), f"{took:.2f} s")
+    server.close()
+
+    # While it waits for the next view: a server without the camera.
+    server = WHEPServer(lambda number, offer: 404)
+    element = Element(url, f"source=whep:{server.base}/camera").play()
+    waits = element.wait(element.has_state("waiting"))
+    took = element.stop()
+    offers = len(server.offers())
+    told = any("404" in text for text in element.warnings)
+    report("NULL while it waits for the next view",
+           "" if waits and told and took < 2 and not element.errors else (took, element.summary()), f"{took:.2f} s")
+    # From NULL, the element starts again.
+    element.play()
+    again = server.wait(lambda own: len(own.offers()) > offers)
+    report("it starts again after NULL", "" if again else element.summary())
+    element.stop()
+    server.close()
+
+
+def check_mistakes(url, _cameras):
+    for properties, wanted in (("source=whep:ftp://x/", "https"), ("source=whep:http://user:secret@x/", "user name"),
+                               ("source=live-view", "request-live-view"), ("source=test audio-source=camera", "live-view"),
+                               ("source=whep:http://camera.invalid/ whep-token=canary", "clear")):
+        element = Element(url, properties).play()
+        told = element.wait(lambda own: own.errors, 5) and wanted in element.errors[0]
+        text = " ".join(element.errors)
+        element.stop()
+        report(f"refused: {properties.replace('canary', '…')}",
+               "" if told and "secret" not in text and "canary" not in text else text)
+
+
+CASES = {"whep": check_whep, "extensions": check_extensions, "refused extension": check_refused_extension,
+         "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
+         "mistakes": check_mistakes}
+
+
+def run(name, url):
+    made = []
+
+    def cameras(*options, **keywords):
+        made.append(Camera(*options, **keywords))
+        return made[-1]
+    try:
+        CASES[name](url, cameras)
+    except Exception as problem:  # A failure of one case must not hide the others.
+        report(name, f"{type(problem).__name__}: {problem}")
+    finally:
+        for camera in made:
+            camera.kill()
+
+
+def main():
+    if not peer_python():
+        print("skip live view: no virtual environment for Python with aiortc")
+        return
+    os.environ.pop("DECART_API_KEY", None)
+    with tempfile.TemporaryDirectory() as work:
+        os.environ["GST_REGISTRY_1_0"] = os.path.join(work, "registry")
+        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        Gst.init(None)
+        standin, url = start_standin(RELEASE)
+        try:
+            names = [name for name in CASES if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
+            threads = [threading.Thread(target=run, args=(name, url)) for name in names]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            standin.terminate()
+            standin.wait(10)
+    sys.exit(failed)
+
+
+main()

@@ -1,0 +1,150 @@
+"""A camera for a check: a WebRTC peer in a process of its own, and a WHEP server in front of such peers."""
+
+import http.server
+import json
+import os
+import queue
+import re
+import subprocess
+import threading
+import time
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+COLOUR = (0x28, 0x78, 0xc8)
+
+
+def peer_python():
+    """The Python with aiortc, or None."""
+    python = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
+    return python if os.path.exists(python) else None
+
+
+class Camera:
+    """A peer that answers one offer with video and, with `tone`, audio. It takes a second to start, so make it early."""
+
+    def __init__(self, *options, kind="aiortc", codec="h264"):
+        command = [peer_python(), f"{REPO}/Tests/System/Peers/{kind}_peer.py", "answer", codec, "--direction", "sendonly",
+                   "--size", "320x176", "--fps", "15", "--address", "127.0.0.1", "--balanced", *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(json.loads(line))
+
+    def send(self, kind, **fields):
+        try:
+            self.process.stdin.write(json.dumps({"type": kind, **fields}) + "\n")
+            self.process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass
+
+    def wait(self, kind, seconds=15):
+        """The next line of this kind."""
+        while True:
+            line = self.lines.get(timeout=seconds)
+            if line["type"] == kind:
+                return line
+            if line["type"] == "error":
+                raise RuntimeError(line["message"])
+
+    def answer(self, offer):
+        self.send("offer", sdp=offer)
+        return self.wait("answer")["sdp"]
+
+    def hears(self, condition, seconds=5):
+        """Waits for statistics that fulfil the condition; returns the last ones, or None."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.send("stats")
+            stats = self.wait("stats")
+            if condition(stats):
+                return stats
+            time.sleep(0.1)
+        return None
+
+    def candidates(self):
+        """The candidates of a peer that trickles; None ends them."""
+        while (line := self.wait("candidate")["candidate"]) is not None:
+            yield line
+        yield None
+
+    def end(self):
+        """Closes the connection as a camera does that is switched off."""
+        self.send("quit")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class WHEPServer:
+    """Answers offers by `on_offer(number, offer)`, which returns a status, or an answer. Records the requests."""
+
+    def __init__(self, on_offer):
+        self.on_offer = on_offer
+        self.requests = []
+        self.changed = threading.Condition()
+        owner = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def respond(self, status, body="", **headers):
+                try:
+                    self.send_response(status)
+                    for name, value in headers.items():
+                        self.send_header(name.replace("_", "-"), value)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body.encode())
+                except OSError:
+                    pass
+
+            def handle_any(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+                with owner.changed:
+                    owner.requests.append((self.command, self.path, dict(self.headers), body))
+                    number = len(owner.offers())
+                    owner.changed.notify_all()
+                if self.command != "POST":
+                    return self.respond(204)
+                if self.path.startswith("/moved"):
+                    return self.respond(307, Location="/cameras/front/whep?key=canary-query")
+                answer = owner.on_offer(number, body)
+                if isinstance(answer, int):
+                    return self.respond(answer)
+                return self.respond(201, answer, Content_Type="application/sdp", ETag='"tag-1"',
+                                    Location=f"../resources/{number}?secret=1")
+
+            do_POST = do_PATCH = do_DELETE = handle_any
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.base = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+
+    def named(self, method):
+        return [request for request in self.requests if request[0] == method]
+
+    def offers(self):
+        return [request for request in self.named("POST") if not request[1].startswith("/moved")]
+
+    def wait(self, condition, seconds=10):
+        with self.changed:
+            return self.changed.wait_for(lambda: condition(self), seconds)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def directions(sdp):
+    """Kind and direction of each m-line."""
+    return [(section.split(" ")[0], (re.findall(r"^a=(sendrecv|sendonly|recvonly|inactive)\r?$", section, re.M) or [""])[0])
+            for section in re.split(r"^m=", sdp, flags=re.M)[1:]]
