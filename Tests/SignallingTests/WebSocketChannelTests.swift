@@ -205,8 +205,13 @@ struct HonestServerTests {
                 var events = connecting.open()
                 connecting.channel.close()
                 connecting.channel.close()
-                #expect(await events.next() == .closed(code: nil, reason: ""))
-                #expect(await events.next() == nil)
+                // On a busy machine the server may have answered before.
+                let seen = await events.rest().filter { !$0.isOpened }
+                #expect(seen.count == 1)
+                guard case .closed? = seen.first else {
+                    Issue.record("not closed: \(seen)")
+                    return
+                }
 
                 let later = try Client(port: server.port)
                 events = later.open()

@@ -127,6 +127,12 @@ package final class InputChain: @unchecked Sendable {
         else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
         }
+        // Each change of the geometry would ask upstream to negotiate again. Nothing changes for upstream, and a filter
+        // whose caps the application is changing could not.
+        sink.addProbe(.upstreamEvent) { item in
+            guard case .event(let event) = item, event.kind == .reconfigure else { return .pass }
+            return .drop
+        }
         // This probe is behind the queue, because caps and tag events must not affect frames that are still queued in
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
         // negotiated.
