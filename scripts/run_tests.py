@@ -87,10 +87,10 @@ EXPECTED = {
     "Packages": 185, "Peers": 33, "EncodedPeers": 25, "Rooms": 180, "FirstGeneration": 10, "Faults": 470,
     "check_examples": 92, "check_secrets": 85, "check_camera": 45, "check_commands": 30, "check_logs": 50,
     "check_network": 65, "check_stats": 20, "check_metrics": 8, "check_encoded": 55, "check_manager": 50, "check_gl": 12,
-    "check_live_view": 50,
+    "check_live_view": 50, "check_cpu": 45,
 }
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
-TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests")
+TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests", "check_cpu")
 # They have no session, or one that only takes the frames: the transport makes no difference.
 INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "CameraTests", "CameraTestsDevices", "CameraTestsMute",
                "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests", "EncoderTests",
@@ -175,7 +175,8 @@ def script_steps(folder):
             path, name = f"{REPO}/{where}/{file}", os.path.splitext(file)[0]
             if name.startswith("check_") and os.access(path, os.X_OK):
                 # One lane: they share the folder of examples that they build.
-                yield Step(name, [path], 300, expected=EXPECTED.get(name, Step.expected), lane="scripts")
+                yield Step(name, [path], 300, expected=EXPECTED.get(name, Step.expected), lane="scripts",
+                           timed=name in TIMED)
     # It builds the packages from the existing build, and has a bound on the time of a pipeline.
     yield Step("Packages", [f"{REPO}/Tests/System/Packages/check_packages.py"], 900, expected=EXPECTED["Packages"])
     # The fault rows run side by side themselves, in network namespaces.

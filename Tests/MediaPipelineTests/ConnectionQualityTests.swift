@@ -15,6 +15,7 @@ import Testing
         var isRelayed = false
         var glassToGlass: Duration?
         var bandwidth = 1.0
+        var cpu = 1.0
     }
 
     private struct Session {
@@ -35,6 +36,7 @@ import Testing
                 reading.remotePacketsLost = (reading.remotePacketsLost ?? 0) + Int(second.fractionLost * 1000)
                 (reading.roundTrip, reading.isRelayed) = (second.roundTrip, second.isRelayed)
                 (reading.glassToGlass, reading.bandwidthRatio) = (second.glassToGlass, second.bandwidth)
+                reading.cpuRatio = second.cpu
                 if judge.add(reading) { changes += 1 }
             }
             return changes
@@ -92,6 +94,13 @@ import Testing
 
     @Test func framesThatTheMachineLosesAreTheProcessors() {
         #expect(verdict(of: Second(sent: 28, received: 28, busy: 2)) == .init(quality: .critical, factor: .cpu))
+    }
+
+    /// Half of the frame rate is what a service may give too. The delay is an effect.
+    @Test(arguments: [(0.66, ConnectionQuality.good), (0.5, .good), (0.33, .poor), (0.16, .critical)])
+    func framesThatTheCPUDoesNotCarryAreTheProcessors(ratio: Double, quality: ConnectionQuality) {
+        let second = Second(sent: 12, received: 12, glassToGlass: .milliseconds(600), cpu: ratio)
+        #expect(verdict(of: second) == .init(quality: quality, factor: .cpu))
     }
 
     /// A slow input is no fault of the session.

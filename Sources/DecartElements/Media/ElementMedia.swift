@@ -17,6 +17,10 @@ struct CodecStatistics: Sendable {
     var decoder: String?
     var encoding = CodingTime()
     var decoding = CodingTime()
+    /// Fraction of the frames that the CPU carries.
+    var cpuShare = 1.0
+
+    var isLimitedByCPU: Bool { cpuShare < 1 }
 }
 
 /// Interface of a media path to the element; most of it is the path's own.

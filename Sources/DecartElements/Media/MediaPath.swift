@@ -76,6 +76,9 @@ final class MediaPath: @unchecked Sendable {
         self.settings = settings
         self.onEvent = onEvent
         audio = AudioPath(attempt: attempt, track: host.audio, perform: perform)
+        receiveBranch = VideoReceiveBranch(
+            attempt: attempt, output: host.output, followsReceived: settings.followsReceived,
+            decoder: settings.decoder, encoding: settings.encoding, logger: host.loggers.media)
         sendBranch =
             if let format = settings.encodedInput {
                 EncodedSendBranch(
@@ -83,11 +86,9 @@ final class MediaPath: @unchecked Sendable {
                     onOverload: host.onOverload)
             } else {
                 VideoSendBranch(
-                    attempt: attempt, input: host.input, settings: settings.video, logger: host.loggers.media)
+                    attempt: attempt, input: host.input, settings: settings.video, receiving: receiveBranch.busy,
+                    logger: host.loggers.media)
             }
-        receiveBranch = VideoReceiveBranch(
-            attempt: attempt, output: host.output, followsReceived: settings.followsReceived,
-            decoder: settings.decoder, encoding: settings.encoding, logger: host.loggers.media)
         if let timing = host.timing {
             markers = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] take in
                 perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
@@ -113,7 +114,7 @@ final class MediaPath: @unchecked Sendable {
     var codecs: CodecStatistics {
         CodecStatistics(
             codec: sender?.negotiatedCodec, encoder: sendBranch.encoderName, decoder: receiveBranch.decoderName,
-            encoding: sendBranch.codingTime, decoding: receiveBranch.codingTime)
+            encoding: sendBranch.codingTime, decoding: receiveBranch.codingTime, cpuShare: sendBranch.cpuShare)
     }
 
     /// Adds the counters of this path's connections to the element's. Any thread.

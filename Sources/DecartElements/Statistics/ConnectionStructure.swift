@@ -6,18 +6,18 @@ import MediaSecurity
 import WebRTCTransport
 
 enum ConnectionStructure {
-    static func make(_ connection: ConnectionStatistics, _ codec: VideoCodec?) -> Structure {
+    static func make(_ connection: ConnectionStatistics, _ codecs: CodecStatistics) -> Structure {
         let (name, from) = (connection.name, connection.statistics)
         let stats = Structure("connection")
         stats["transport"] = GValueBox(structure: transport(from))
         if let pair = from.selectedPair { stats["candidate-pair"] = GValueBox(structure: candidatePair(pair)) }
-        if let codec {
+        if let codec = codecs.codec {
             let structure = Structure("codec")
             structure["mime-type"] = GValueBox("video/\(codec.encodingName)")
             stats["codec"] = GValueBox(structure: structure)
         }
         if name != "subscriber" {
-            stats["outbound-rtp"] = GValueBox(structure: outbound(from))
+            stats["outbound-rtp"] = GValueBox(structure: outbound(from, codecs))
             stats["remote-inbound-rtp"] = GValueBox(structure: remoteInbound(from))
         }
         if name != "publisher" { stats["inbound-rtp"] = GValueBox(structure: inbound(from)) }
@@ -45,7 +45,7 @@ enum ConnectionStructure {
         return stats
     }
 
-    private static func outbound(_ from: PeerConnectionStatistics) -> Structure {
+    private static func outbound(_ from: PeerConnectionStatistics, _ codecs: CodecStatistics) -> Structure {
         let stats = Structure("outbound-rtp")
         stats["packets-sent"] = GValueBox(uint64: from.packetsSent)
         stats["bytes-sent"] = GValueBox(uint64: from.bytesSent)
@@ -54,7 +54,9 @@ enum ConnectionStructure {
         stats["pli-count"] = GValueBox(uint: Int(clamping: from.plisReceived))
         if let rate = from.bitrateTarget {
             stats["target-bitrate"] = GValueBox(double: Double(rate.target))
-            stats["quality-limitation-reason"] = GValueBox(rate.isLimitedByNetwork ? "bandwidth" : "none")
+            // The order of webrtc-stats, for two reasons at once.
+            stats["quality-limitation-reason"] = GValueBox(
+                rate.isLimitedByNetwork ? "bandwidth" : codecs.isLimitedByCPU ? "cpu" : "none")
         }
         return stats
     }

@@ -44,7 +44,7 @@ enum TransformStatistics {
         track(from, stats)
         let all = Structure("connections")
         for connection in from.connections {
-            all[connection.name] = GValueBox(structure: ConnectionStructure.make(connection, from.codecs.codec))
+            all[connection.name] = GValueBox(structure: ConnectionStructure.make(connection, from.codecs))
         }
         stats["connections"] = GValueBox(structure: all)
         return stats
@@ -113,7 +113,8 @@ enum TransformStatistics {
         stats["codec"] = GValueBox(from.codecs.codec?.encodingName)
         stats["target-bitrate"] = GValueBox(int64: rate?.target ?? -1)
         stats["estimated-bitrate"] = GValueBox(int64: rate?.estimate ?? -1)
-        stats["bitrate-reason"] = GValueBox(rate?.reason.rawValue)
+        stats["bitrate-reason"] = GValueBox(
+            rate.map { from.codecs.isLimitedByCPU && !$0.isLimitedByNetwork ? "cpu" : $0.reason.rawValue })
         stats["remote-bitrate-estimate"] = GValueBox(int64: sending?.remoteBitrateEstimate ?? -1)
         stats["keyframe-send-delay"] = nanoseconds(sending?.keyframeSendDelay)
         stats["round-trip-time"] = nanoseconds(sending?.roundTripTime)

@@ -55,6 +55,7 @@ extension DecartTransform {
         reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {
             let highest = max(sending.maximumBitrate ?? rate.sustained, 1)
+            reading.cpuRatio = session.codecs.cpuShare
             reading.bandwidthRatio = rate.isLimitedByNetwork ? Double(rate.sustained) / Double(highest) : 1
         }
         return reading
@@ -96,7 +97,7 @@ extension LimitingFactor: PropertyEnumeration {
         case .latency: "Round trip or glass to glass"
         case .loss: "Lost packets"
         case .stall: "No frames arrive"
-        case .cpu: "This machine loses frames before the encoder"
+        case .cpu: "This machine is too busy for all frames"
         case .service: "The service returns too few frames"
         }
     }

@@ -109,6 +109,7 @@ package protocol SendBranch: Sendable {
     var sentLayers: [String] { get }
     var encoderName: String? { get }
     var codingTime: CodingTime { get }
+    var cpuShare: Double { get }
     func take(_ target: BitrateTarget)
     func requestKeyframe()
     func start(
@@ -124,4 +125,6 @@ extension EncodedSendBranch {
     package var sentLayers: [String] { [] }
     package var encoderName: String? { nil }
     package var codingTime: CodingTime { CodingTime() }
+    /// No frame of an encoded input can be dropped for the CPU's sake alone.
+    package var cpuShare: Double { 1 }
 }

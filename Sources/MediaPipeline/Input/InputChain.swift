@@ -31,6 +31,8 @@ package final class InputChain: @unchecked Sendable {
     package let processing = ProcessorStage()
     /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
     private let line = FrameLine<EncoderFrame>()
+    /// Time for which the queue's thread has worked.
+    let busy = BusyTime()
 
     private struct State {
         var target = (width: 1280, height: 704)
@@ -48,6 +50,8 @@ package final class InputChain: @unchecked Sendable {
         var segment: Event?
         /// Consumers by the attempt of their media path; `rawAttempt` is the raw fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
+        /// The frame in the chain has left the queue then.
+        var began: Duration?
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = Mutex(State())
@@ -137,12 +141,17 @@ package final class InputChain: @unchecked Sendable {
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
         // negotiated.
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
-            if case .event(let event) = item { self?.take(event) }
+            switch item {
+            case .event(let event): self?.take(event)
+            case .buffer: self?.state.withLock { $0.began = MonotonicTime.now }
+            case .query: break
+            }
             self?.applyGeometryIfChanged()
             return .pass
         }
         end.setChainFunction { [weak self] buffer in
             self?.deliver(buffer)
+            self?.countBusy()
             return .ok
         }
         end.setEventFunction { [weak self] event in
@@ -303,6 +312,14 @@ package final class InputChain: @unchecked Sendable {
             processing.passed(frame)
             return frame
         }
+    }
+
+    private func countBusy() {
+        let began = state.withLock { state in
+            defer { state.began = nil }
+            return state.began
+        }
+        if let began { busy.add(MonotonicTime.now - began) }
     }
 
     /// Delivers an encoded frame, on upstream's thread.

@@ -14,7 +14,8 @@ package struct InputCounters: Sendable {
     package var droppedBusy: UInt64 = 0
     /// Frames of an encoded input lost because no keyframe had come or its rate was too high.
     package var droppedToKeyframe: UInt64 = 0
-    /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested.
+    /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested or the CPU
+    /// busy.
     package var framesRateLimited: UInt64 = 0
     package var framesSent: UInt64 = 0
 

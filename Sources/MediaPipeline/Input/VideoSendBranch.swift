@@ -10,6 +10,8 @@ package final class VideoSendBranch: SendBranch {
     private let input: InputChain
     private let settings: VideoSendSettings
     private let logger: Logger
+    /// Time for which the thread that decodes this path's frames has worked.
+    private let receiving: BusyTime
 
     private struct State {
         /// In front of the encoder.
@@ -18,16 +20,22 @@ package final class VideoSendBranch: SendBranch {
         var target: BitrateTarget?
         var appliedBitrate = 0
         var ladder: DegradationLadder?
+        var load: CPULoadController
         /// Size in the caps that the encoder has.
         var size = (width: 0, height: 0)
     }
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
-    package init(attempt: Int, input: InputChain, settings: VideoSendSettings, logger: Logger) {
+    /// - Parameter receiving: the time for which the thread that decodes this path's frames has worked.
+    package init(
+        attempt: Int, input: InputChain, settings: VideoSendSettings, receiving: BusyTime, logger: Logger
+    ) {
         self.attempt = attempt
         self.input = input
         self.settings = settings
+        self.receiving = receiving
         self.logger = logger
+        state = Mutex(State(load: CPULoadController(frameRate: settings.framerate)))
     }
 
     /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream. Any thread.
@@ -37,6 +45,9 @@ package final class VideoSendBranch: SendBranch {
     package var encoderName: String? { state.withLock(\.encoder)?.encoders.first?.factoryName }
     /// Frames encoded so far. Any thread.
     package var codingTime: CodingTime { state.withLock(\.encoder)?.codingTime ?? CodingTime() }
+
+    /// Fraction of the frames that the CPU carries. Any thread.
+    package var cpuShare: Double { state.withLock(\.load.share) }
 
     /// Any thread.
     package func take(_ target: BitrateTarget) { state.withLock { $0.target = target } }
@@ -91,7 +102,7 @@ package final class VideoSendBranch: SendBranch {
     /// Called after the connection has been closed and before the bin goes to NULL: unblocks a thread in the encoder.
     package func close() {
         let entry = state.withLock { state in
-            defer { state = State() }
+            defer { (state.entry, state.encoder) = (nil, nil) }
             return state.entry
         }
         entry?.setActive(false)
@@ -136,6 +147,7 @@ package final class VideoSendBranch: SendBranch {
     /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while
     /// it encodes.
     private func follow(_ encoder: any VideoSender) {
+        followLoad()
         let (target, bitrate, level) = state.withLock { state -> (Int, Int?, DegradationLadder.Level?) in
             guard let target = state.target else { return (0, nil, nil) }
             defer { state.appliedBitrate = target.target }
@@ -158,8 +170,32 @@ package final class VideoSendBranch: SendBranch {
                 degradation step: scale \(level.scale.numerator)/\(level.scale.denominator), \(rate), \
                 because the target is \(target / 1000) kbit/s
                 """)
-            input.gate.setMaximumRate(framesPerSecond: min(level.frameRate ?? settings.framerate, settings.framerate))
+            limitRate()
             input.setScale(level.scale)
         }
+    }
+
+    /// Adapts the frame rate to the CPU.
+    private func followLoad() {
+        let counters = input.gate.counters
+        var reading = CPULoadController.Reading()
+        (reading.sending, reading.receiving) = (input.busy.total, receiving.total)
+        (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
+        reading.framesLost = counters.droppedBusy
+        let now = MonotonicTime.now
+        let (isChanged, rate) = state.withLock { state in
+            (state.load.frame(reading, now: now), state.load.frameRate)
+        }
+        guard isChanged else { return }
+        let what = rate.map { "this machine is too busy for more than \($0) fps" } ?? "the CPU carries all frames again"
+        logger.info("\(what)")
+        limitRate()
+    }
+
+    /// Applies the lower one of the frame rates that network and CPU carry.
+    private func limitRate() {
+        let (network, processor) = state.withLock { ($0.ladder?.level.frameRate, $0.load.frameRate) }
+        let rates = [network, processor, settings.framerate].compactMap(\.self)
+        input.gate.setMaximumRate(framesPerSecond: rates.min() ?? settings.framerate)
     }
 }

@@ -66,6 +66,8 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// Factory of the decoder; nil before `start`. Any thread.
     package var decoderName: String? { shared.withLock(\.decoderName) }
+    /// Time for which the thread that decodes has worked. Any thread.
+    package var busy: BusyTime { isolator.busy }
     /// Frames decoded so far. Any thread.
     package var codingTime: CodingTime { timer.sum }
 

@@ -21,7 +21,7 @@ package enum LimitingFactor: String, Sendable, CaseIterable {
     case loss
     /// No frames arrive.
     case stall
-    /// This machine loses frames before the encoder.
+    /// This machine loses frames before the encoder, or sends fewer because it is busy.
     case cpu
     /// The service returns too few frames although the network and this machine are well.
     case service
@@ -46,6 +46,8 @@ package struct QualityReading: Sendable, Equatable {
     package var glassToGlass: Duration?
     /// Bitrate that the network carries, as a fraction of the highest one that is wanted, 0...1.
     package var bandwidthRatio: Double?
+    /// Frames that the CPU carries, as a fraction of all, 0...1.
+    package var cpuRatio: Double?
 
     package init() {}
 }
@@ -118,6 +120,7 @@ package struct QualityJudge: Sendable {
         // the delay long and the frame rate low.
         var levels: [(LimitingFactor, ConnectionQuality)] = []
         if let shortestRoundTrip { levels.append((.latency, level(ofRoundTrip: shortestRoundTrip))) }
+        if let ratio = median(recent(\.cpuRatio)) { levels.append((.cpu, level(1 - ratio, (0.001, 0.52, 0.8)))) }
         if let loss { levels.append((.loss, level(loss, (0.001, 0.01, 0.05)))) }
         if let ratio = median(recent(\.bandwidthRatio)) {
             levels.append((.bandwidth, level(1 - ratio, (0.001, 0.2, 0.5))))

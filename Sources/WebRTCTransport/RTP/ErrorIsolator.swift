@@ -6,10 +6,12 @@ package import GStreamerKit
 package final class ErrorIsolator: @unchecked Sendable {
     private let outside = Pad(name: "packets_in", direction: .sink)
     let inside = Pad(name: "packets_out", direction: .source)
+    /// Time for which the receiver has kept the thread of the packets.
+    package let busy = BusyTime()
 
     package init() {
-        outside.setChainFunction { [own = inside.unowned] buffer in
-            _ = own.push(buffer)
+        outside.setChainFunction { [own = inside.unowned, busy] buffer in
+            busy.measure { _ = own.push(buffer) }
             return .ok
         }
         outside.setEventFunction { [own = inside.unowned] event in

@@ -1,0 +1,166 @@
+// Lowers the frame rate that is sent if this machine's CPU does not carry it, and raises it again: a value on virtual
+// time. It judges the two threads on which the video depends, the one that converts, encodes and sends, and the one that
+// decodes, by the time for which they work on frames, which includes waiting for a processor. Only the frame rate gives
+// way: to scale a frame down takes as much CPU as the default encoders need for it.
+
+package struct CPULoadController: Sendable {
+    /// Counters of one moment, since any fixed time.
+    package struct Reading: Sendable {
+        /// Time for which the thread that converts, encodes and sends has worked.
+        package var sending: Duration = .zero
+        /// Time for which the thread that decodes has worked.
+        package var receiving: Duration = .zero
+        package var framesIn: UInt64 = 0
+        package var framesSent: UInt64 = 0
+        /// Frames lost because this machine was busy.
+        package var framesLost: UInt64 = 0
+
+        package init() {}
+    }
+
+    private struct Window {
+        var seconds: Double
+        /// Fractions of the time for which the threads worked.
+        var sending: Double
+        var receiving: Double
+        var framesIn: Double
+        var framesSent: Double
+        var framesLost: Double
+
+        var load: Double { max(sending, receiving) }
+        /// Work for a frame, seconds.
+        var work: Double { load * seconds / max(framesSent, 1) }
+        var loss: Double { framesLost / max(framesSent + framesLost, 1) }
+
+        /// Frames are lost while their thread is busy, or the decoder's thread has no time left. A live input that sends
+        /// bursts loses frames on an idle machine too, and another input waits.
+        func isOverused(isReduced: Bool) -> Bool {
+            // A reduced frame rate is to leave some time, without which the frames are late.
+            if isReduced { return loss > 0 && sending >= 0.35 || load >= 0.95 }
+            return loss >= 0.1 && sending >= 0.35 || receiving >= 0.95
+        }
+
+        init(from first: Reading, to last: Reading, _ time: Duration) {
+            func count(_ path: KeyPath<Reading, UInt64>) -> Double {
+                Double(last[keyPath: path] &- min(first[keyPath: path], last[keyPath: path]))
+            }
+            seconds = time / .seconds(1)
+            // Work counts when it ends, so that some of it may belong to the window before.
+            sending = min((last.sending - first.sending) / time, 1)
+            receiving = min((last.receiving - first.receiving) / time, 1)
+            (framesIn, framesSent, framesLost) = (count(\.framesIn), count(\.framesSent), count(\.framesLost))
+        }
+    }
+
+    private static let lowestShare = 1.0 / 6
+    /// A step down leaves a tenth of the time free, so that the queues drain.
+    private static let carriedShare = 0.9
+    /// A step down if the decoder's thread is busy, whose frame rate is not known; and the inverse of a step up.
+    private static let step = 2.0 / 3
+    private static let windowLength = Duration.seconds(1)
+    /// A longer window means that the process was stopped, or that nothing was sent.
+    private static let longestWindow = Duration.milliseconds(2500)
+    /// Windows of overuse in a row before a step down: other processes may need the CPU for some seconds.
+    private static let windowsDown = 4
+    /// The same soon after a step up, and below the full frame rate.
+    private static let windowsDownAgain = 2
+    /// A step down within this time shows that the step up before it was wrong.
+    private static let trial = Duration.seconds(5)
+    /// No other step up is made for this long then. With the windows of each step, the full rate is back within 10 s.
+    private static let hold = Duration.seconds(5)
+    /// The CPU is free again if a frame takes at most this multiple of the work that it took before the overuse.
+    private static let usualWorkMargin = 1.5
+    /// Such windows before a step up; after the first step, one suffices.
+    private static let freeWindows = 2
+    /// If it is not, a step up is made after some windows in which the load would have stayed below this one at the
+    /// higher frame rate: the frames may have become more complex. Twice as many windows after each wrong step.
+    private static let highestLoad = 0.6
+    private static let windowsUp = (first: 8, most: 64)
+
+    private let highestRate: Double
+    /// Frames a second of the input when the overuse began.
+    private var inputRate: Double
+    /// Fraction of the frames that the CPU carries; 1: all.
+    package private(set) var share = 1.0
+    private var window: (start: Duration, reading: Reading)?
+    private var overusedWindows = 0
+    private var calmWindows = 0
+    private var windowsUp = Self.windowsUp.first
+    private var raisedAt: Duration?
+    private var holdEnds: Duration?
+    /// Work for a frame at the full frame rate without overuse, seconds, smoothed.
+    private var usualWork: Double?
+
+    /// - Parameter frameRate: the highest frame rate that is sent.
+    package init(frameRate: Int) {
+        highestRate = Double(max(frameRate, 1))
+        inputRate = highestRate
+    }
+
+    /// Frames that may be sent in a second; nil: no limit.
+    package var frameRate: Int? { share == 1 ? nil : max(1, Int((inputRate * share).rounded())) }
+
+    /// Call with each frame. `now` is monotonic from any origin.
+    /// - Returns: true if `frameRate` has changed.
+    package mutating func frame(_ reading: Reading, now: Duration) -> Bool {
+        guard let begun = window else {
+            window = (now, reading)
+            return false
+        }
+        let time = now - begun.start
+        guard time >= Self.windowLength else { return false }
+        window = (now, reading)
+        guard time <= Self.longestWindow else {
+            (overusedWindows, calmWindows) = (0, 0)
+            return false
+        }
+        let before = share
+        judge(Window(from: begun.reading, to: reading, time), now)
+        return share != before
+    }
+
+    private mutating func judge(_ window: Window, _ now: Duration) {
+        guard !window.isOverused(isReduced: share < 1) else {
+            calmWindows = 0
+            overusedWindows += 1
+            let isAgain = share < 1 || isTrial(now)
+            if overusedWindows >= (isAgain ? Self.windowsDownAgain : Self.windowsDown) { stepDown(window, now) }
+            return
+        }
+        overusedWindows = 0
+        if share < 1 { return considerStepUp(window, now) }
+        if window.framesSent >= 1 { usualWork = usualWork.map { 0.9 * $0 + 0.1 * window.work } ?? window.work }
+        if !isTrial(now) { windowsUp = Self.windowsUp.first }
+    }
+
+    private func isTrial(_ now: Duration) -> Bool { raisedAt.map { now - $0 < Self.trial } ?? false }
+
+    /// To almost the frame rate that has been sent, so that the first step suffices.
+    private mutating func stepDown(_ window: Window, _ now: Duration) {
+        overusedWindows = 0
+        if isTrial(now) {
+            windowsUp = min(2 * windowsUp, Self.windowsUp.most)
+            holdEnds = now + Self.hold
+        }
+        raisedAt = nil
+        if share == 1 { inputRate = min(highestRate, window.framesIn / window.seconds) }
+        let carried = Self.carriedShare * window.framesSent / window.seconds / max(inputRate, 1)
+        let wanted = window.framesLost > 0 ? min(carried, Self.carriedShare * share) : Self.step * share
+        share = max(Self.lowestShare, wanted)
+    }
+
+    private mutating func considerStepUp(_ window: Window, _ now: Duration) {
+        // The last step is not a small one.
+        let next = share / Self.step > 0.9 ? 1 : share / Self.step
+        let isFree = usualWork.map { window.work <= Self.usualWorkMargin * $0 } ?? false
+        guard isFree || window.load / share * next <= Self.highestLoad else {
+            calmWindows = 0
+            return
+        }
+        calmWindows += 1
+        let needed = !isFree ? windowsUp : isTrial(now) ? 1 : Self.freeWindows
+        guard calmWindows >= needed, holdEnds.map({ now >= $0 }) ?? true else { return }
+        (calmWindows, raisedAt, holdEnds) = (0, now, nil)
+        share = next
+    }
+}

@@ -1,0 +1,23 @@
+import GStreamerKit
+import Synchronization
+
+/// Time for which a streaming thread has worked on frames, to see how much of it is left. One thread adds at a time; any
+/// thread reads.
+package final class BusyTime: Sendable {
+    private let nanoseconds = Atomic<UInt64>(0)
+
+    package init() {}
+
+    package var total: Duration { .nanoseconds(Int64(clamping: nanoseconds.load(ordering: .relaxed))) }
+
+    package func add(_ time: Duration) {
+        let added = UInt64(max(0, Int64(clamping: time.clockTime)))
+        nanoseconds.wrappingAdd(added, ordering: .relaxed)
+    }
+
+    package func measure(_ work: () -> Void) {
+        let start = MonotonicTime.now
+        work()
+        add(MonotonicTime.now - start)
+    }
+}
