@@ -23,15 +23,22 @@ struct RoomMachineTests {
         }
     }
 
-    @Test func theTrackIsAnnouncedAsConfigured() throws {
-        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
-        (configuration.trackName, configuration.isScreen) = ("desk", true)
+    /// A machine that has joined, and the track that it has announced.
+    private static func join(_ configuration: RoomConfiguration) -> (RoomMachine, LiveKitAddTrackRequest?) {
         var machine = RoomMachine(configuration: configuration, token: Secret("t"))
         _ = machine.handle(.opened, now: .zero)
         let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
-        let track = actions.lazy.compactMap { order -> LiveKitAddTrackRequest? in
-            if case .send(.addTrack(let track)) = order { track } else { nil }
+        let track = actions.lazy.compactMap { action -> LiveKitAddTrackRequest? in
+            if case .send(.addTrack(let track)) = action { track } else { nil }
         }.first
+        return (machine, track)
+    }
+
+    @Test func theTrackIsAnnouncedAsConfigured() throws {
+        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
+        (configuration.trackName, configuration.isScreen) = ("desk", true)
+        let (joined, track) = Self.join(configuration)
+        var machine = joined
         #expect(track?.name == "desk" && track?.source == .screenShare && track?.cid == "camera")
         #expect(machine.trackSID == nil)
         let published = LiveKitTrackPublishedResponse.with {
@@ -51,12 +58,8 @@ struct RoomMachineTests {
     func trailersAreAgreedOn(wants: Bool, answer: [LiveKitPacketTrailerFeature], uses: Bool) throws {
         var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
         configuration.usesTrailers = wants
-        var machine = RoomMachine(configuration: configuration, token: Secret("t"))
-        _ = machine.handle(.opened, now: .zero)
-        let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
-        let track = actions.lazy.compactMap { order -> LiveKitAddTrackRequest? in
-            if case .send(.addTrack(let track)) = order { track } else { nil }
-        }.first
+        let (joined, track) = Self.join(configuration)
+        var machine = joined
         #expect(track?.packetTrailerFeatures == (wants ? [.ptfUserTimestamp, .ptfFrameID] : []))
         #expect(!machine.carriesTrailers)
         let published = LiveKitTrackPublishedResponse.with {

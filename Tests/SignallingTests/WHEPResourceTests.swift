@@ -1,9 +1,7 @@
 import DecartProtocol
 import DecartSession
 import Dispatch
-import Glibc
 import Signalling
-import Synchronization
 import Testing
 
 /// Requests of one viewing, against a server whose responses each test scripts.
@@ -210,11 +208,11 @@ struct WHEPResourceTests {
     }
 
     @Test func anOfferThatIsAnsweredTooLateIsDeleted() async throws {
-        let isEnded = Mutex(false)
+        let isEnded = DispatchSemaphore(value: 0)
         try await with({ request in
             guard request.hasPrefix("POST") else { return Self.response("204 No Content") }
             // The script runs on a thread of the server, which has no other connection meanwhile.
-            while !isEnded.withLock({ $0 }) { usleep(1000) }
+            _ = isEnded.wait(timeout: .now() + 10)
             return Self.created
         }) { server, resource in
             let results = EventQueue<Result<String, SessionError>>()
@@ -222,7 +220,7 @@ struct WHEPResourceTests {
             // The request is logged before the script runs.
             #expect(await server.waitForRequest())
             await end(resource, wait: .milliseconds(100))
-            isEnded.withLock { $0 = true }
+            isEnded.signal()
             #expect(await server.waitForRequest(2))
             #expect(server.requests.last?.hasPrefix("DELETE") == true)
         }

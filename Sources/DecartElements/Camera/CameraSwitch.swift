@@ -348,7 +348,7 @@ final class CameraSwitch: @unchecked Sendable {
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
         let text = message.problem?.text ?? "its error has no text"
-        perform { $0.lost(capture, text.hasSuffix(".") ? String(text.dropLast()) : text) }
+        perform { $0.lost(capture, text.withoutFinalPoint) }
         return true
     }
 

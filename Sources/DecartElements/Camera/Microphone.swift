@@ -94,7 +94,7 @@ final class Microphone: @unchecked Sendable {
         }
         let why = message.problem?.text ?? "its error has no text"
         let warning =
-            "The microphone '\(label)' failed: \(why.hasSuffix(".") ? String(why.dropLast()) : why). "
+            "The microphone '\(label)' failed: \(why.withoutFinalPoint). "
             + "Video continues without audio; restart the element to use the microphone again."
         return (true, isFirst ? warning : nil)
     }

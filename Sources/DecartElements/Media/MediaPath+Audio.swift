@@ -19,7 +19,7 @@ extension MediaPath {
     func receiveAudio(from connection: PeerConnection) throws {
         guard let bin, let source = connection.bin.staticPad("audio_rtp_src") else { return }
         adaptReports()
-        // What the application links to the pad decides whether there is a decoder.
+        // `receive` asks the pad's peer whether it takes Opus or samples, so the pad must exist first.
         host.audio.show(as: host.output.identity)
         try audio.receive(from: source, in: bin)
     }

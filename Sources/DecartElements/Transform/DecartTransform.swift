@@ -197,7 +197,7 @@ final class DecartTransform: ElementImplementation {
             input.gate.set(flushing: false)
         case .streamStart: apply(takeTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
-            // Its frames are not turned, so whoever shows them turns them.
+            // The element does not rotate encoded frames; the tag tells downstream how to display them.
             state.withLock(\.output)?.forward(event)
             return .drop
         case .tag:
@@ -469,7 +469,7 @@ final class DecartTransform: ElementImplementation {
     /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.
     func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }
 
-    /// What a camera's own connection takes from the settings.
+    /// The settings that apply to a camera's own peer connection too: network, ICE servers and TLS.
     /// - Parameter isLoopback: the camera's service runs on this machine.
     func cameraAccess(isLoopback: Bool) throws(SessionError) -> CameraAccess {
         try CameraAccess(state.withLock(\.settings), isLoopback: isLoopback)

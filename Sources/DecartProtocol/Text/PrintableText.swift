@@ -9,4 +9,7 @@ extension String {
 
     /// The text with an uppercase first letter, for a message that begins with it.
     package var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
+
+    /// The text without its final point, for a message that continues after it.
+    package var withoutFinalPoint: String { hasSuffix(".") ? String(dropLast()) : self }
 }

@@ -6,7 +6,7 @@ import Synchronization
 /// Samples in the encoder's format, or an Opus packet.
 struct AudioFrame {
     let buffer: Buffer
-    /// Of samples.
+    /// Number of channels; 0 for an Opus packet.
     let channels: Int
     let runningTime: ClockTime?
     /// Duration of an Opus packet, ns; nil: samples.

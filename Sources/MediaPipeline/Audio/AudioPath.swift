@@ -19,11 +19,11 @@ package final class AudioPath: @unchecked Sendable {
     private var encoder: Bin?
     private var receiver: (elements: [Element], exit: Pad, source: Pad)?
 
-    /// Where the input's audio enters: in front of the encoder, or of the payloader.
+    /// The pad into which the input's audio is pushed: linked to the encoder, or to the payloader.
     private struct Entry {
         let pad: Pad
         let takesPackets: Bool
-        /// Of the caps that were pushed.
+        /// Number of channels in the caps pushed last; 0: none yet.
         var channels = 0
         /// The input is of the other kind now, and `sender` is about to follow.
         var isOutdated = false

@@ -244,7 +244,7 @@ package final class InputChain: @unchecked Sendable {
             return (state.arriving, state.onShape)
         }
         guard let handler, let info = arriving.info else { return }
-        // Encoded frames are not turned.
+        // The element does not rotate encoded frames.
         handler(info.isShownHigherThanWide != (arriving.rotation.swapsSides && !encoded.isOn))
     }
 

@@ -98,7 +98,7 @@ package final class InputMemory: @unchecked Sendable {
         return Self.takenCaps(memory).map { caps.canIntersect($0) } ?? true
     }
 
-    /// What the first converter of the input chain takes; nil if it is not installed.
+    /// Raw caps in the system's memory that the input chain's first converter accepts; nil if it is not installed.
     private static func systemCaps() -> Caps? {
         guard let system = try? Caps("video/x-raw") else { return nil }
         return ElementFactory.named("videoconvert").map { $0.sinkCaps.intersection(system) }

@@ -161,13 +161,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         framesBefore = receivedFrames
         logger.info("decoder: \(choice.factory), \(target.codec.encodingName)")
         var chain: [Element] = [decoder]
-        if target.codec == .vp8 {
-            // RFC 6386 9.2: VP8 is BT.601, limited range. The decoder sets no colorimetry, and the guess by size may be
-            // wrong.
-            let colour = try Element(factory: "capssetter")
-            colour.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
-            chain.append(colour)
-        }
+        if let colorimetry = try VideoDecoderBin.makeColorimetry(target.codec) { chain.append(colorimetry) }
         let scale = try Element(factory: "videoscale")
         scale.set("add-borders", true)
         let convert = try Element(factory: "videoconvert")

@@ -177,11 +177,11 @@ package final class ProcessorStage: Sendable {
         }
         remove(processors)
         guard let element else { return }
-        let reason = why.printable(limit: 300)
+        let reason = why.printable(limit: 300).withoutFinalPoint
         element.postWarning(
             ElementProblem(
                 .resourceFailed,
-                "The processor '\(processor.text.printable(limit: 200))' is bypassed: \(reason)\(reason.hasSuffix(".") ? "" : ".") "
+                "The processor '\(processor.text.printable(limit: 200))' is bypassed: \(reason). "
                     + "Frames are sent unprocessed."))
     }
 

@@ -9,7 +9,7 @@ import WebRTCTransport
 struct SessionEnded: Sendable {}
 
 package final class Viewers: Sendable {
-    /// What the session's client sends goes to the viewers as it is.
+    /// Encoded frames of the session's client, which its viewers get without transcoding.
     struct EncodedSource: Sendable {
         let codec: VideoCodec
         let requestKeyframe: @Sendable () -> Void

@@ -15,8 +15,7 @@ package enum OpusPayloader {
 
 /// Raw audio in ("sink"), Opus packets out ("src"), tuned for a live conversation.
 package enum AudioEncoderBin {
-    /// - Parameter parameters: RTP leaves in place of packets; nil: packets.
-    package static func make(parameters: AudioSendParameters? = nil) throws(GStreamerError) -> Bin {
+    package static func make() throws(GStreamerError) -> Bin {
         let bin = Bin()
         let convert = try Element(factory: "audioconvert")
         let resample = try Element(factory: "audioresample")
@@ -33,9 +32,7 @@ package enum AudioEncoderBin {
         encoder.set("inband-fec", true)
         // Expected loss in percent; with 0 the encoder adds no in-band FEC.
         encoder.set("packet-loss-percentage", 5)
-        var chain: [Element] = [convert, resample, format, encoder]
-        if let parameters { chain.append(try OpusPayloader.make(parameters)) }
-        try bin.hold(chain)
+        try bin.hold([convert, resample, format, encoder])
         return bin
     }
 }

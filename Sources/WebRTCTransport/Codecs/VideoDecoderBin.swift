@@ -38,6 +38,15 @@ package enum VideoDecoderBin {
         return bin
     }
 
+    /// The element behind a decoder that sets the colorimetry which the decoder leaves open; nil: the decoder sets it.
+    package static func makeColorimetry(_ codec: VideoCodec) throws(GStreamerError) -> Element? {
+        guard codec == .vp8 else { return nil }
+        // RFC 6386 9.2: VP8 is BT.601, limited range. GStreamer's guess by the size may be wrong.
+        let colorimetry = try Element(factory: "capssetter")
+        colorimetry.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
+        return colorimetry
+    }
+
     /// After a loss it requests a keyframe, and drops the frames until that arrives.
     static func makeDepayloader(_ codec: VideoCodec, keepsTrailers: Bool = false) throws(GStreamerError) -> Element {
         let depayloader = try Element(factory: codec.depayloader)

@@ -9,7 +9,7 @@ package final class PacedSender: @unchecked Sendable {
         var pacer: SendPacer
         /// A thread is inside `send`.
         var isSending = false
-        /// A timer or a queued call will look for packets.
+        /// A timer will look for packets.
         var isScheduled = false
         var isStopped = false
     }

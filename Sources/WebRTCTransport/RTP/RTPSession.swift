@@ -4,7 +4,7 @@ import GStreamerKit
 internal import Synchronization
 
 /// Takes an outgoing packet.
-/// - Parameter isDelta: it is part of a frame that is no keyframe.
+/// - Parameter isDelta: the buffer's DELTA_UNIT flag; payloaders leave it off the first packet of a keyframe.
 typealias RTPOutput = (_ packet: UnsafeRawBufferPointer, _ isDelta: Bool) -> Void
 
 /// Negotiated parameters of an RTP session.

@@ -20,12 +20,12 @@ final class Tone: Sendable {
             description:
                 "audiotestsrc is-live=true freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
             ghostUnlinkedPads: true)
-        let encoder = try AudioEncoderBin.make(parameters: parameters)
-        pipeline.add([source, encoder])
-        try source.link(encoder)
-        try encoder.staticPad("src")?.link(sink)
-        encoder.syncStateWithParent()
-        source.syncStateWithParent()
+        let encoder = try AudioEncoderBin.make()
+        let payloader = try OpusPayloader.make(parameters)
+        pipeline.add([source, encoder, payloader])
+        try pipeline.linkChain([source, encoder, payloader])
+        try payloader.staticPad("src")?.link(sink)
+        for element in [payloader, encoder, source] { element.syncStateWithParent() }
     }
 
     func listen(to connection: PeerConnection, in pipeline: Pipeline) throws {

@@ -116,12 +116,7 @@ struct FrameTrailerTests {
             pipeline.setState(.null)
             input.setActive(false)
         }
-        input.setActive(true)
-        input.push(Event.streamStart(id: "test/raw", groupID: Event.nextGroupID()))
-        let caps =
-            "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), framerate=(fraction)30/1"
-        input.push(Event.caps(try Caps(caps)))
-        input.push(Event.timeSegment())
+        try input.startRawVideo(width: width, height: height)
         let interval = ClockTime(1_000_000_000 / 30)
         var sent: [[UInt8]?] = []
         for number in 0..<count {

@@ -39,14 +39,7 @@ struct VideoEncoderTests {
             pipeline.setState(.null)
             input.setActive(false)
         }
-        input.setActive(true)
-        input.push(Event.streamStart(id: "test/raw", groupID: Event.nextGroupID()))
-        input.push(
-            Event.caps(
-                try Caps(
-                    "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), framerate=(fraction)30/1"
-                )))
-        input.push(Event.timeSegment())
+        try input.startRawVideo(width: width, height: height)
         let interval = ClockTime(1_000_000_000 / 30)
         for number in 0..<120 as Range<ClockTime> {
             // Requests for three seconds, the last one soon after a keyframe was due.

@@ -1,3 +1,4 @@
+import Dispatch
 import ICE
 import Synchronization
 import Testing
@@ -136,19 +137,24 @@ import WebRTCTransport
     }
 
     /// Two threads send: that of the caller and the network thread.
-    @Test(.timeLimit(.minutes(1))) func senderKeepsTheOrder() async {
+    @Test(.timeLimit(.minutes(1))) func senderKeepsTheOrder() {
         let received = Mutex<[Int]>([])
+        let areAllSent = DispatchSemaphore(value: 0)
         let sender = PacedSender(bitrate: 20_000_000, network: .shared) { packet in
             let number = Int(packet[2]) << 8 | Int(packet[3])
-            received.withLock { $0.append(number) }
+            let count = received.withLock { received in
+                received.append(number)
+                return received.count
+            }
+            if count == 600 { areAllSent.signal() }
         }
         for index in 0..<600 { packet(index).withUnsafeBytes { sender.offer($0, .media) } }
-        while received.withLock({ $0.count }) < 600 { try? await Task.sleep(for: .milliseconds(5)) }
+        #expect(areAllSent.wait(timeout: .now() + 30) == .success)
         #expect(received.withLock { $0 } == Array(0..<600))
         #expect(sender.delays.total > .zero)
         sender.stop()
         packet(601).withUnsafeBytes { sender.offer($0, .media) }
-        try? await Task.sleep(for: .milliseconds(50))
+        letTheNetworkThreadRun()
         #expect(received.withLock { $0.count } == 600)
     }
 }

@@ -19,14 +19,15 @@ extension TestPeer {
             description:
                 "audiotestsrc is-live=true wave=sine freq=\(frequency) volume=0.5 ! audio/x-raw,rate=48000,channels=1 ! identity",
             ghostUnlinkedPads: true)
-        let encoder = try AudioEncoderBin.make(parameters: parameters)
+        let encoder = try AudioEncoderBin.make()
+        let payloader = try OpusPayloader.make(parameters)
         let decoder = try AudioDecoderBin.make()
         let sink = try Element(factory: "fakesink")
         sink.set("sync", false)
         sink.set("async", false)
-        pipeline.add([source, encoder, decoder, sink])
-        try source.link(encoder)
-        try encoder.staticPad("src")!.link(connection.bin.staticPad("audio_rtp_sink")!)
+        pipeline.add([source, encoder, payloader, decoder, sink])
+        try pipeline.linkChain([source, encoder, payloader])
+        try payloader.staticPad("src")!.link(connection.bin.staticPad("audio_rtp_sink")!)
         try connection.bin.staticPad("audio_rtp_src")!.link(decoder.staticPad("sink")!)
         try decoder.link(sink)
         let received = received
@@ -37,7 +38,7 @@ extension TestPeer {
             }
             return .pass
         }
-        for element in [sink, decoder, encoder, source] { element.syncStateWithParent() }
+        for element in [sink, decoder, payloader, encoder, source] { element.syncStateWithParent() }
     }
 
     private static func listen(_ buffer: Buffer, channels: Int, _ received: Watched<Heard>) {

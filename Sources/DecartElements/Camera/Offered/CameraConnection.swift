@@ -125,12 +125,7 @@ final class CameraConnection: @unchecked Sendable {
         }
         logger.info("camera: \(codec.encodingName), decoder \(choice.factory)")
         var chain: [Element] = [try VideoDecoderBin.make(codec: codec, choice: choice)]
-        if codec == .vp8 {
-            // As in `VideoReceiveBranch`.
-            let colour = try Element(factory: "capssetter")
-            colour.set("caps", caps: try Caps("video/x-raw, colorimetry=(string)bt601"))
-            chain.append(colour)
-        }
+        if let colorimetry = try VideoDecoderBin.makeColorimetry(codec) { chain.append(colorimetry) }
         bin.add(chain)
         try bin.linkChain(chain)
         let entry = video.makeEntry { [onEvent] in onEvent(.firstFrame) }

@@ -16,12 +16,12 @@ package struct LiveViewGrant: Sendable, Equatable {
 
 package struct LiveViewFailure: Error, Sendable, Equatable {
     /// A sentence without its final point.
-    package var reason: String
+    package let reason: String
     /// Wait that the service requests.
     package var retryAfter: Duration?
 
     package init(reason: String, retryAfter: Duration? = nil) {
-        (self.reason, self.retryAfter) = (reason, retryAfter)
+        (self.reason, self.retryAfter) = (reason.withoutFinalPoint, retryAfter)
     }
 }
 

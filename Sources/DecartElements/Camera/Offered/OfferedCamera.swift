@@ -67,6 +67,7 @@ final class OfferedCamera: @unchecked Sendable {
 
     init(_ settings: Settings, host: Host) throws(ElementFailure) {
         (self.settings, self.host) = (settings, host)
+        // Wrong settings fail the start of the element, not each live view.
         _ = try settings.access.configuration(audio: nil)
         let latency = ClockTime(settings.access.connection.jitterBufferLatency.clockTime)
         video = StreamJoint(name: "video", latency: latency)
@@ -120,8 +121,7 @@ final class OfferedCamera: @unchecked Sendable {
     private func enqueue(_ event: LiveViewMachine.Event) { host.perform(nil) { [weak self] in self?.handle(event) } }
 
     private func fail(_ number: Int, _ text: String) {
-        let reason = text.hasSuffix(".") ? String(text.dropLast()) : text
-        enqueue(.failed(view: number, LiveViewFailure(reason: reason)))
+        enqueue(.failed(view: number, LiveViewFailure(reason: text)))
     }
 
     private func handle(_ event: LiveViewMachine.Event) {
@@ -153,8 +153,8 @@ final class OfferedCamera: @unchecked Sendable {
             }
         case .report(let report): post(report)
         case .warn(let text):
-            let (first, rest) = (settings.label.capitalizedFirst, text)
-            host.element.unowned.postWarning(ElementProblem(.resourceRead, "\(first): \(rest)"))
+            let label = settings.label.capitalizedFirst
+            host.element.unowned.postWarning(ElementProblem(.resourceRead, "\(label): \(text)"))
         }
     }
 
@@ -267,14 +267,12 @@ final class OfferedCamera: @unchecked Sendable {
     }
 
     private static func text(_ error: any Error) -> String {
-        let text =
-            switch error {
-            case let error as PeerConnectionError: error.message
-            case let error as GStreamerError: error.message
-            case let error as ElementFailure: error.problem.text
-            default: "the connection could not be made"
-            }
-        return text.hasSuffix(".") ? String(text.dropLast()) : text
+        switch error {
+        case let error as PeerConnectionError: error.message
+        case let error as GStreamerError: error.message
+        case let error as ElementFailure: error.problem.text
+        default: "the connection could not be made"
+        }
     }
 
     // MARK: Messages

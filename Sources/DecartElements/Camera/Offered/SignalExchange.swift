@@ -127,8 +127,7 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
 
     private static func failure(_ structure: Structure) -> LiveViewFailure? {
         guard let error = structure.string("error") else { return nil }
-        let text = error.printable(limit: 200)
-        return LiveViewFailure(reason: text.hasSuffix(".") ? String(text.dropLast()) : text)
+        return LiveViewFailure(reason: error.printable(limit: 200))
     }
 
     /// Seconds, an integer or a double; 0 or none: without limit.

@@ -26,6 +26,7 @@ extension SourceSettings {
             let url = try whepURL.map { text throws(ProtocolError) in try WHEPURL(text) }
             access = try transform.cameraAccess(isLoopback: url?.isLoopback ?? false)
             if let url {
+                // Wrong settings fail the start of the element, not each live view.
                 _ = try whep(url, access)
                 service = .whep { () throws(ElementFailure) in try current().whep(url, access) }
                 label = "the WHEP camera at \(url.host)"

@@ -37,7 +37,6 @@ struct WHEPExchange: OfferExchange {
 
 extension LiveViewFailure {
     init(_ error: SessionError) {
-        let text = error.message
-        self.init(reason: text.hasSuffix(".") ? String(text.dropLast()) : text, retryAfter: error.retryAfter)
+        self.init(reason: error.message, retryAfter: error.retryAfter)
     }
 }
