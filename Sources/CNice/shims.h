@@ -10,6 +10,12 @@
 #include <stun/usages/ice.h>
 #include <glib-unix.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // g_object_set is variadic. These settings are the same for all agents:
 // - UPnP is off, because it needs contexts and sockets of its own.
@@ -114,6 +120,68 @@ static inline int gst_decart_nice_selected_descriptor(NiceAgent *agent, guint st
 // Reads the first datagram; `peeks`: leaves it in the socket.
 static inline ssize_t gst_decart_receive(int descriptor, void *buffer, size_t size, int peeks) {
     return recv(descriptor, buffer, size, MSG_DONTWAIT | (peeks ? MSG_PEEK : 0));
+}
+
+static inline gboolean gst_decart_would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+// The kernel's struct mmsghdr: glibc declares it and sendmmsg only with _GNU_SOURCE, which Swift's importer lacks.
+struct gst_decart_message {
+    struct msghdr msg_hdr;
+    unsigned int length;
+};
+
+// Datagrams of one system call.
+enum { gst_decart_most_datagrams = 16 };
+
+// Sends datagrams to one address in one system call, without waiting. Returns how many were sent, from the first on, or −1
+// if the first one was not.
+static inline int gst_decart_send_many(int descriptor, const void *address, guint address_length,
+                                       const void *const *datagrams, const gsize *lengths, guint count) {
+    struct iovec vectors[gst_decart_most_datagrams];
+    struct gst_decart_message messages[gst_decart_most_datagrams];
+    if (count == 0 || count > gst_decart_most_datagrams) return -1;
+    memset(messages, 0, sizeof messages);
+    for (guint index = 0; index < count; index++) {
+        vectors[index].iov_base = (void *)datagrams[index];
+        vectors[index].iov_len = lengths[index];
+        messages[index].msg_hdr.msg_name = (void *)address;
+        messages[index].msg_hdr.msg_namelen = address_length;
+        messages[index].msg_hdr.msg_iov = &vectors[index];
+        messages[index].msg_hdr.msg_iovlen = 1;
+    }
+    for (;;) {
+        int sent = (int)syscall(SYS_sendmmsg, descriptor, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0 || errno != EINTR) return sent;
+    }
+}
+
+// libnice's address as a socket address, of at most 128 bytes (struct sockaddr_storage); 0 if it has none.
+static inline guint gst_decart_nice_socket_address(const NiceAddress *address, void *bytes) {
+    nice_address_copy_to_sockaddr(address, (struct sockaddr *)bytes);
+    switch (((struct sockaddr *)bytes)->sa_family) {
+    case AF_INET: return sizeof(struct sockaddr_in);
+    case AF_INET6: return sizeof(struct sockaddr_in6);
+    default: return 0;
+    }
+}
+
+// An epoll instance in place of poll. The bits of GPollFD's events are those of epoll's.
+static inline int gst_decart_epoll_open(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+// Returns 0, or −1 if the kernel refuses the descriptor.
+static inline int gst_decart_epoll_add(int epoll, const GPollFD *polled, guint index) {
+    struct epoll_event event = {.events = polled->events, .data = {.u32 = index}};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, polled->fd, &event);
+}
+
+// Sets `revents` of the ready descriptors; the others keep theirs. Returns the number of ready ones.
+static inline int gst_decart_epoll_wait(int epoll, GPollFD *polled, guint count, int timeout) {
+    struct epoll_event events[64];
+    int ready = epoll_wait(epoll, events, 64, timeout);
+    for (int index = 0; index < ready; index++) {
+        if (events[index].data.u32 < count) polled[events[index].data.u32].revents = (gushort)events[index].events;
+    }
+    return ready;
 }
 
 static inline void gst_decart_nice_check_keepalives(NiceAgent *agent) {

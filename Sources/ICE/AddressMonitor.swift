@@ -68,6 +68,7 @@ package final class AddressMonitor: Sendable {
                 guard let ended else { return }
                 ended.watch.close()
                 if ended.descriptor >= 0 { gst_decart_close_socket(ended.descriptor) }
+                network.descriptorsChange()
             }
         }
     }

@@ -18,14 +18,17 @@ package final class ICEAgent: Sendable {
     ///   - onEvent: called on the network thread.
     ///   - onDatagram: called on the network thread for each datagram that is not STUN. libnice owns the bytes, which
     ///     are valid only during the call and may be modified in place (SRTP does).
+    ///   - onBatchEnd: called on the network thread after the last of the datagrams that were read together.
     package init(
         configuration: ICEConfiguration,
         network: NetworkThread = .shared,
         onEvent: @escaping @Sendable (ICEEvent) -> Void,
-        onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void
+        onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void,
+        onBatchEnd: @escaping @Sendable () -> Void = {}
     ) throws(ICEError) {
         core = try ICEAgentCore(
-            configuration: configuration, network: network, onEvent: onEvent, onDatagram: onDatagram)
+            configuration: configuration, network: network, onEvent: onEvent, onDatagram: onDatagram,
+            onBatchEnd: onBatchEnd)
         self.network = network
         localUsernameFragment = core.localCredentials.usernameFragment
         localPassword = core.localCredentials.password
@@ -69,6 +72,16 @@ package final class ICEAgent: Sendable {
     package func send(_ datagram: UnsafeRawBufferPointer) -> Bool {
         core.send(datagram)
     }
+
+    /// Sends datagrams in order over the selected pair, from any thread: those of one size in one system call, if no TURN
+    /// server relays.
+    /// - Parameter onSent: gets the index of each datagram that was sent.
+    package func send(_ datagrams: [UnsafeRawBufferPointer], onSent: (Int) -> Void) {
+        core.send(datagrams, onSent: onSent)
+    }
+
+    /// System calls that sent more than one datagram over the present pair, and the datagrams in them.
+    package var batches: (calls: Int, datagrams: Int) { core.batches }
 
     /// Sends a consent check (RFC 7675) over the selected pair; `consentConfirmed` follows if the peer answers.
     package func checkConsent() {

@@ -16,12 +16,19 @@ final class ICEAgentCore: @unchecked Sendable {
     /// not signal, as a browser that sends only mDNS names does.
     static let remoteCandidateTimeout = Duration.seconds(10)
 
+    /// Datagrams that one connection may have read before it is the turn of the others.
+    private static let mostDatagrams = 64
+
     let localCredentials: (usernameFragment: String, password: String)
 
     // MARK: Any thread
 
     // libnice does its own locking; this Mutex keeps the agent alive while another thread sends.
-    private struct Handle: @unchecked Sendable { let agent: OpaquePointer }
+    private struct Handle: @unchecked Sendable {
+        let agent: OpaquePointer
+        /// nil without a pair, or if a TURN server relays.
+        var route: DirectRoute?
+    }
     private let sendHandle: Mutex<Handle?>
     private let closed = Atomic<Bool>(false)
     private let shared = Mutex<Shared>(Shared())
@@ -41,6 +48,9 @@ final class ICEAgentCore: @unchecked Sendable {
     private var signals: [UInt] = []
     private var onEvent: (@Sendable (ICEEvent) -> Void)?
     private var onDatagram: (@Sendable (UnsafeMutableRawBufferPointer) -> Void)?
+    private var onBatchEnd: (@Sendable () -> Void)?
+    /// The socket of the selected pair, which `readMedia` reads; −1: none.
+    private var mediaDescriptor: CInt = -1
     private var state = ICEState.new
     private var servers: ServerSetup?
     /// Kept open until the agent is closed, because libnice sends the TURN deallocation through them.
@@ -67,7 +77,8 @@ final class ICEAgentCore: @unchecked Sendable {
     init(
         configuration: ICEConfiguration, network: NetworkThread,
         onEvent: @escaping @Sendable (ICEEvent) -> Void,
-        onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void
+        onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void,
+        onBatchEnd: @escaping @Sendable () -> Void
     ) throws(ICEError) {
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
         // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
@@ -96,6 +107,7 @@ final class ICEAgentCore: @unchecked Sendable {
         self.network = network
         self.onEvent = onEvent
         self.onDatagram = onDatagram
+        self.onBatchEnd = onBatchEnd
         sendHandle = Mutex(Handle(agent: agent))
         gst_decart_nice_configure(
             agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, 0)
@@ -112,11 +124,24 @@ final class ICEAgentCore: @unchecked Sendable {
         // Lock order: this mutex, then libnice's lock, which libnice releases before it calls back.
         return sendHandle.withLock { handle in
             guard let handle else { return false }
+            if let route = handle.route { return route.send(datagram) }
             let sent = nice_agent_send(handle.agent, stream, 1, length, base.assumingMemoryBound(to: CChar.self))
             return sent == Int32(clamping: length)
         }
     }
 
+    func send(_ datagrams: [UnsafeRawBufferPointer], onSent: (Int) -> Void) {
+        // The lock keeps the route's socket open: libnice closes it after `beginClose` only.
+        let isDone = sendHandle.withLock { handle in
+            guard handle?.route != nil else { return false }
+            handle?.route?.send(datagrams, onSent: onSent)
+            return true
+        }
+        guard !isDone else { return }
+        for (index, datagram) in datagrams.enumerated() where send(datagram) { onSent(index) }
+    }
+
+    var batches: (calls: Int, datagrams: Int) { sendHandle.withLock { $0?.route?.batches } ?? (0, 0) }
     var selectedPair: ICECandidatePair? { shared.withLock { $0.pair } }
     var counters: ICECounters { shared.withLock { $0.counters } }
     var localFailure: String? { shared.withLock { $0.localFailure } }
@@ -420,6 +445,7 @@ final class ICEAgentCore: @unchecked Sendable {
             { _, _, _, length, bytes, data in
                 guard let bytes, let core = ICEAgentCore.from(data), !core.isClosed else { return }
                 core.onDatagram?(UnsafeMutableRawBufferPointer(start: bytes, count: Int(length)))
+                core.onBatchEnd?()
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 
@@ -454,6 +480,41 @@ final class ICEAgentCore: @unchecked Sendable {
     ) {
         let pair = ICECandidatePair(borrowing: local, remote)
         shared.withLock { $0.pair = pair }
+        guard !isClosed else { return }
+        let descriptor = gst_decart_nice_selected_descriptor(agent, stream)
+        let route = DirectRoute(descriptor, to: &remote.pointee.addr)
+        sendHandle.withLock { $0?.route = route }
+        readMedia(from: descriptor)
+    }
+
+    private func readMedia(from descriptor: CInt) {
+        network.preconditionOnThread()
+        guard descriptor != mediaDescriptor else { return }
+        if mediaDescriptor >= 0 { network.setReader(mediaDescriptor, nil) }
+        mediaDescriptor = descriptor
+        guard descriptor >= 0 else { return }
+        network.setReader(descriptor) { [weak self] in self?.readMedia() ?? false }
+    }
+
+    /// Reads the SRTP and SRTCP packets that wait in the selected pair's socket, without the cost of libnice's source. The
+    /// sender's address does not matter, because each packet is authenticated. All other datagrams are libnice's.
+    /// - Returns: false if another datagram is first.
+    private func readMedia() -> Bool {
+        defer { onBatchEnd?() }
+        // One byte more than a datagram may have, so that a longer one is recognised.
+        return withUnsafeTemporaryAllocation(byteCount: 2049, alignment: 16) { buffer in
+            for _ in 0..<Self.mostDatagrams {
+                guard !isClosed, let onDatagram else { return false }
+                let peeked = gst_decart_receive(mediaDescriptor, buffer.baseAddress, 1, 1)
+                // An empty socket or an error, which the next poll reports again.
+                if peeked < 0 { return gst_decart_would_block() != 0 }
+                guard peeked == 1, (128...191).contains(buffer[0]) else { return false }
+                let length = gst_decart_receive(mediaDescriptor, buffer.baseAddress, buffer.count, 0)
+                guard length > 0 else { return false }
+                onDatagram(UnsafeMutableRawBufferPointer(rebasing: buffer[..<min(length, buffer.count)]))
+            }
+            return true
+        }
     }
 
     private func change(to next: ICEState) {
@@ -483,6 +544,7 @@ final class ICEAgentCore: @unchecked Sendable {
         remoteCandidateTimer?.cancel()
         remoteCandidateTimer = nil
         servers?.cancel()
+        readMedia(from: -1)
         nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
         // Keeps `self` alive after the handlers have released it, until libnice has closed the agent.
         let keep = Unmanaged.passRetained(self)
@@ -490,6 +552,7 @@ final class ICEAgentCore: @unchecked Sendable {
         signals = []
         onEvent = nil
         onDatagram = nil
+        onBatchEnd = nil
         earlyCandidates = []
         if let onReleased { Self.notify(onReleased, of: agent) }
         gst_decart_nice_hasten_close(agent)
@@ -500,6 +563,7 @@ final class ICEAgentCore: @unchecked Sendable {
                 let core = Unmanaged<ICEAgentCore>.fromOpaque(data).takeRetainedValue()
                 nice_agent_remove_stream(core.agent, core.stream)
                 gst_decart_nice_unref(core.agent)
+                core.network.descriptorsChange()
                 for tunnel in core.tunnels { tunnel.close() }
                 core.tunnels = []
             }, keep.toOpaque())

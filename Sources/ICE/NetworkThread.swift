@@ -1,33 +1,33 @@
-// The thread that owns ICE, DTLS and their timers. It knows GLib's main loop and nothing of the work that runs on it.
+// The threads that own ICE, DTLS and their timers. They know GLib's main context and nothing of the work that runs on
+// them.
 private import CNice
 private import Dispatch
 private import Synchronization
 
-/// The process's network thread. It runs a `GMainContext` for ICE, DTLS timers and datagrams.
+/// A network thread. It runs a `GMainContext` for ICE, DTLS timers and datagrams.
 ///
 /// It starts on first use and never stops: stopping would require proof that no late libnice callback still needs it,
 /// and an idle thread in `poll` costs nothing.
 package final class NetworkThread: Sendable {
+    /// The first of `NetworkThreads`, for work that belongs to no connection.
     package static let shared = NetworkThread(name: "decart-net")
 
     /// Never released, because the thread never ends.
     let context: MainContext
     private let pending = Mutex<[@Sendable () -> Void]>([])
+    private let loop: NetworkLoop
 
-    /// Creates another thread, for tests; everything else uses `shared`.
+    /// Creates another thread, for `NetworkThreads` and tests.
     package init(name: String) {
         context = MainContext(pointer: g_main_context_new())
-        // The thread keeps its reference to the context for the life of the process.
-        let raw = UnsafeMutableRawPointer(context.pointer)
+        loop = NetworkLoop(context: context)
+        // The thread keeps its loop for the life of the process.
         let thread = g_thread_new(
             name,
             { raw in
-                let context = raw.map { OpaquePointer($0) }
-                g_main_context_push_thread_default(context)
-                let loop = g_main_loop_new(context, 0)
-                g_main_loop_run(loop)
+                if let raw { Unmanaged<NetworkLoop>.fromOpaque(raw).takeUnretainedValue().run() }
                 return nil
-            }, raw)
+            }, Unmanaged.passRetained(loop).toOpaque())
         g_thread_unref(thread)
     }
 
@@ -47,6 +47,7 @@ package final class NetworkThread: Sendable {
             return queue.count == 1
         }
         guard wasEmpty else { return }
+        loop.sourcesChange()
         let source = g_idle_source_new()
         // Sockets have the same priority, so neither work nor datagrams starve the other.
         g_source_set_priority(source, G_PRIORITY_DEFAULT)
@@ -87,7 +88,21 @@ package final class NetworkThread: Sendable {
     /// returned timer does not cancel it.
     @discardableResult
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> NetworkTimer {
-        NetworkTimer(context: context, milliseconds: delay.wholeMilliseconds, work: work)
+        loop.sourcesChange()
+        return NetworkTimer(context: context, milliseconds: delay.wholeMilliseconds, work: work)
+    }
+
+    /// Calls `read` when the descriptor is readable, before libnice does, which polls it too; nil: no longer. `read`
+    /// returns false if libnice must read next.
+    func setReader(_ descriptor: CInt, _ read: (() -> Bool)?) {
+        preconditionOnThread()
+        loop.setReader(descriptor, read)
+    }
+
+    /// Call on the thread after descriptors that it polls have been closed.
+    func descriptorsChange() {
+        preconditionOnThread()
+        loop.descriptorsChange()
     }
 
     /// Runs the work that is queued now. Work queued meanwhile waits for the next iteration, so that sockets are served

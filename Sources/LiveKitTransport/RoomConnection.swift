@@ -71,6 +71,8 @@ package final class RoomConnection: @unchecked Sendable {
     private var channel: WebSocketChannel?
     /// Distinguishes events of the present signalling connection from late ones of a former one.
     private var channelVersion = 0
+    /// One network thread for both connections.
+    private var place: NetworkThreads.Place?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
     /// True once the owner has got the peer connections: it then takes their bins down.
@@ -449,6 +451,8 @@ package final class RoomConnection: @unchecked Sendable {
     ) throws(PeerConnectionError) -> PeerConnection {
         let latest = LatestBitrateTarget()
         var configuration = configuration
+        place = place ?? NetworkThreads.shared.assign()
+        configuration.place = place
         if machine.mode == .dual {
             configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
         }

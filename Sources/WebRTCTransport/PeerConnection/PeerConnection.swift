@@ -13,7 +13,8 @@ package final class PeerConnection: @unchecked Sendable {
     package let bin: Bin
     private let configuration: PeerConnectionConfiguration
     private let onEvent: @Sendable (PeerConnectionEvent) -> Void
-    private let network = NetworkThread.shared
+    private let place: NetworkThreads.Place
+    private var network: NetworkThread { place.thread }
     private let rtpBin: RTPBin
     private let certificate: DTLSCertificate
     let identity: LocalIdentity
@@ -101,6 +102,7 @@ package final class PeerConnection: @unchecked Sendable {
     ) throws(PeerConnectionError) {
         self.configuration = configuration
         self.onEvent = onEvent
+        place = configuration.place ?? NetworkThreads.shared.assign()
         log = ConnectionLog(configuration.loggers)
         estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
         // All SSRCs are consecutive; the range leaves room so that they do not wrap.
@@ -124,7 +126,7 @@ package final class PeerConnection: @unchecked Sendable {
             throw PeerConnectionError(.missingElement, error.message)
         }
         bin = rtpBin.bin
-        rtpBin.onSourceTimeout { [weak self, network] ssrc, kind in
+        rtpBin.onSourceTimeout { [weak self, network = place.thread] ssrc, kind in
             network.async { [weak self] in self?.sourceTimedOut(ssrc, kind) }
         }
     }
@@ -144,9 +146,10 @@ package final class PeerConnection: @unchecked Sendable {
         let number = ICESession.numbers.wrappingAdd(1, ordering: .relaxed).newValue
         do {
             let agent = try ICEAgent(
-                configuration: settings,
+                configuration: settings, network: network,
                 onEvent: { [weak self] event in self?.handle(event, of: number) },
-                onDatagram: { [weak self] datagram in self?.receive(datagram) })
+                onDatagram: { [weak self] datagram in self?.receive(datagram) },
+                onBatchEnd: { [weak self] in self?.rtpBin.flush() })
             return ICESession(agent: agent, number: number)
         } catch { throw PeerConnectionError(.ice, "the ICE agent could not be created: \(error)") }
     }
@@ -312,19 +315,30 @@ package final class PeerConnection: @unchecked Sendable {
 
     private func configure(_ video: NegotiatedVideo) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(
-            ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers))
-        let pacer = PacedSender(bitrate: configuration.firstTarget, network: network) { [weak self] packet in
-            self?.send(rtp: packet, writer)
-        }
+            ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers), count: PacketBatch.limit
+        )
+        // Used by one thread at a time, which the pacer ensures.
+        nonisolated(unsafe) var batch = PacketBatch()
+        let pacer = PacedSender(
+            bitrate: configuration.firstTarget, network: network,
+            send: { [weak self] packet in
+                if batch.isFull { self?.flush(&batch) }
+                self?.add(rtp: packet, writer, to: &batch)
+            }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
         let retransmission = video.codec.retransmissionPayloadType
         try rtpBin.configureVideo(
             RTPSessionParameters(video, identity),
-            onRTP: { [weak self] packet, isDelta in
+            onRTP: { [weak self] forEach in
                 // Before the keys nothing can be sent, and nothing waits for them.
-                guard packet.count >= 12, self?.outward.withLock({ $0.srtp }) != nil else { return }
-                let isRepeated = Int(packet[1] & 0x7f) == retransmission
-                pacer.offer(packet, isRepeated ? .retransmission : isDelta ? .media : .keyframe)
+                guard self?.outward.withLock({ $0.srtp }) != nil else { return }
+                pacer.offer { offer in
+                    forEach { packet, isDelta in
+                        guard packet.count >= 12 else { return }
+                        let isRepeated = Int(packet[1] & 0x7f) == retransmission
+                        offer(packet, isRepeated ? .retransmission : isDelta ? .media : .keyframe)
+                    }
+                }
             }, onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
         network.async { [self] in
             demuxer.configure(video)
@@ -345,7 +359,7 @@ package final class PeerConnection: @unchecked Sendable {
         let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
         try rtpBin.configureAudio(
             RTPSessionParameters(audio, identity),
-            onRTP: { [weak self] packet, _ in self?.send(audio: packet, writer) },
+            onRTP: { [weak self] forEach in forEach { packet, _ in self?.send(audio: packet, writer) } },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
         network.async { [self] in demuxer.configure(audio) }
     }
@@ -720,15 +734,26 @@ package final class PeerConnection: @unchecked Sendable {
     // MARK: Streaming threads
 
     /// Also called on the network thread, see `PacedSender`.
-    private func send(rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
-        let (agent, srtp) = outward.withLock { ($0.agent, $0.srtp) }
+    private func add(
+        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, to batch: inout PacketBatch
+    ) {
         let now = MonotonicTime.nanoseconds
-        guard let agent, let srtp,
+        guard let srtp = outward.withLock({ $0.srtp }),
             let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
         else { return }
         rateControl.willSend(
             rtp: UnsafeRawBufferPointer(rebasing: buffer[..<length]), extensionID: writer.transportWideCC, now: now)
-        send(buffer, length: length, agent, srtp, counters)
+        guard let protected = srtp.protectRTP(buffer, length: length) else { return }
+        batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
+        writer.keep()
+    }
+
+    private func flush(_ batch: inout PacketBatch) {
+        let agent = outward.withLock { $0.agent }
+        batch.take { packets in
+            configuration.loggers.rtp.trace("sends \(packets.count) RTP packets")
+            agent?.send(packets) { counters.sent(packets[$0].count) }
+        }
     }
 
     /// Audio takes no part in congestion control: its bitrate is small and never adapted.
@@ -737,16 +762,9 @@ package final class PeerConnection: @unchecked Sendable {
         guard let agent, let srtp,
             let (buffer, length) = writer.write(packet, sendTime: 0, reserve: SRTPTransform.maximumOverhead)
         else { return }
-        send(buffer, length: length, agent, srtp, audioCounters)
-    }
-
-    private func send(
-        _ buffer: UnsafeMutableRawBufferPointer, length: Int, _ agent: ICEAgent, _ srtp: SRTPTransform,
-        _ counters: Counters
-    ) {
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         configuration.loggers.rtp.trace("sends RTP, \(protected) bytes")
-        if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { counters.sent(protected) }
+        if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { audioCounters.sent(protected) }
     }
 
     private func send(rtcp packet: UnsafeRawBufferPointer, of kind: MediaKind) {
@@ -812,7 +830,7 @@ package final class PeerConnection: @unchecked Sendable {
 
     /// True if this host has lost the selected pair's local address; see `ICECandidatePair`.
     package func hasLostItsAddress(among addresses: Set<String>) -> Bool {
-        network.sync { [self] in ice?.agent.selectedPair }?.hasLostItsAddress(among: addresses) ?? false
+        outward.withLock(\.agent)?.selectedPair?.hasLostItsAddress(among: addresses) ?? false
     }
 
     package func statistics() -> PeerConnectionStatistics {

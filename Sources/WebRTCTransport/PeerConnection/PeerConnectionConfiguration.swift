@@ -9,6 +9,8 @@ package struct PeerConnectionConfiguration: Sendable {
     package var tunnelsTCP = false
     /// Ports and addresses of host candidates, also after an ICE restart.
     package var network = ICENetwork()
+    /// Connections of one place share a network thread; nil: `NetworkThreads` assigns one.
+    package var place: NetworkThreads.Place?
     /// Codec of our offers. An answer takes the first codec of the offer that is installed.
     package var codec: VideoCodec = .vp8
     /// Further codecs of our offers, behind `codec` in order of preference, if we only receive; the remote peer sends any

@@ -9,8 +9,12 @@ package final class ErrorIsolator: @unchecked Sendable {
     /// Time for which the receiver has kept the thread of the packets.
     package let busy = BusyTime()
 
-    package init() {
+    package convenience init() { self.init(gate: nil) }
+
+    /// - Parameter gate: holds packets back while others enter the jitter buffer.
+    init(gate: BatchGate?) {
         outside.setChainFunction { [own = inside.unowned, busy] buffer in
+            gate?.pass()
             busy.measure { _ = own.push(buffer) }
             return .ok
         }

@@ -42,17 +42,22 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
     }
 }
 
-/// Copies RTP packets into one scratch buffer and adds our header extensions. Only one thread at a time may use it.
+/// Copies RTP packets into scratch buffers and adds our header extensions. Only one thread at a time may use it.
 package final class HeaderExtensionWriter {
     package static let capacity = 2048
-    private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
+    private let scratches: UnsafeMutableRawBufferPointer
+    private var scratch: UnsafeMutableRawBufferPointer
     private let ids: HeaderExtensionIDs
     private let mid: [UInt8]
     /// The rid extension of each SSRC.
     private let streams: [UInt32: (id: UInt8, rid: [UInt8])]
 
-    /// - Parameter streams: Layers of a simulcast.
-    package init(ids: HeaderExtensionIDs, mid: String, streams: [RTPEncoding] = []) {
+    /// - Parameters:
+    ///   - streams: Layers of a simulcast.
+    ///   - count: packets that `keep` can keep.
+    package init(ids: HeaderExtensionIDs, mid: String, streams: [RTPEncoding] = [], count: Int = 1) {
+        scratches = .allocate(byteCount: max(1, count) * Self.capacity, alignment: 16)
+        scratch = UnsafeMutableRawBufferPointer(rebasing: scratches[..<Self.capacity])
         self.ids = ids
         // A one-byte extension holds 16 bytes at most. A truncated mid would name another m-line, so longer values are
         // dropped.
@@ -68,7 +73,14 @@ package final class HeaderExtensionWriter {
 
     var transportWideCC: UInt8? { ids.transportWideCC }
 
-    deinit { scratch.deallocate() }
+    deinit { scratches.deallocate() }
+
+    /// Keeps the packet of the last `write` valid until `count` further packets are kept.
+    func keep() {
+        guard let base = scratches.baseAddress, let current = scratch.baseAddress else { return }
+        let next = (current - base + Self.capacity) % scratches.count
+        scratch = UnsafeMutableRawBufferPointer(rebasing: scratches[next..<next + Self.capacity])
+    }
 
     /// Returns the packet with extensions and its length, in memory that is valid until the next call; nil if it is no
     /// RTP packet or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.

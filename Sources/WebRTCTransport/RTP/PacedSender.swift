@@ -3,11 +3,11 @@ internal import Synchronization
 
 /// Sends the packets of a stream through a `SendPacer`: at once on the caller's thread, or later on the network thread.
 /// Packets leave one at a time, in the order of the pacer.
-// @unchecked: `send` is called by one thread at a time, that which has set `isSending`.
+// @unchecked: `send` and `flush` are called by one thread at a time, that which has set `isSending`.
 package final class PacedSender: @unchecked Sendable {
     private struct State {
         var pacer: SendPacer
-        /// A thread is inside `send`.
+        /// A thread is between its first `send` and the end of `flush`.
         var isSending = false
         /// A timer will look for packets.
         var isScheduled = false
@@ -16,10 +16,17 @@ package final class PacedSender: @unchecked Sendable {
     private let state: Mutex<State>
     private let network: NetworkThread
     private let send: (UnsafeRawBufferPointer) -> Void
+    private let flush: () -> Void
 
-    package init(bitrate: Int, network: NetworkThread, send: @escaping (UnsafeRawBufferPointer) -> Void) {
+    /// - Parameters:
+    ///   - send: takes a packet that may leave.
+    ///   - flush: called after the last of the packets that may leave together.
+    package init(
+        bitrate: Int, network: NetworkThread, send: @escaping (UnsafeRawBufferPointer) -> Void,
+        flush: @escaping () -> Void
+    ) {
         state = Mutex(State(pacer: SendPacer(bitrate: bitrate)))
-        (self.network, self.send) = (network, send)
+        (self.network, self.send, self.flush) = (network, send, flush)
     }
 
     package var delays: (total: Duration, keyframe: Duration?) {
@@ -36,22 +43,31 @@ package final class PacedSender: @unchecked Sendable {
         }
     }
 
-    package func offer(_ packet: UnsafeRawBufferPointer, _ kind: SendPacer.Kind) {
-        let mayLeave = state.withLock { state in
-            guard !state.isStopped,
-                state.pacer.offer(packet, kind, mustWait: state.isSending, now: MonotonicTime.now)
-            else { return false }
-            state.isSending = true
-            return true
-        }
-        if mayLeave {
+    /// - Parameter forEach: calls its argument with each of the packets that may leave together.
+    package func offer(_ forEach: (@escaping (UnsafeRawBufferPointer, SendPacer.Kind) -> Void) -> Void) {
+        var sends = false
+        forEach { [self] packet, kind in
+            let mayLeave = state.withLock { state in
+                guard !state.isStopped,
+                    state.pacer.offer(packet, kind, mustWait: state.isSending && !sends, now: MonotonicTime.now)
+                else { return false }
+                state.isSending = true
+                return true
+            }
+            guard mayLeave else { return }
+            sends = true
             send(packet)
-            state.withLock { $0.isSending = false }
         }
+        if sends { finish() }
         schedule()
     }
 
-    /// Looks for packets again when the next one may leave. A thread inside `send` calls this afterwards.
+    private func finish() {
+        flush()
+        state.withLock { $0.isSending = false }
+    }
+
+    /// Looks for packets again when the next one may leave. A thread that sends calls this afterwards.
     private func schedule() {
         let wait = state.withLock { state -> Duration? in
             guard !state.isScheduled, !state.isSending, let wait = state.pacer.wait(now: MonotonicTime.now) else {
@@ -65,14 +81,16 @@ package final class PacedSender: @unchecked Sendable {
 
     private func drain() {
         state.withLock { $0.isScheduled = false }
+        var sends = false
         while let packet = state.withLock({ state -> [UInt8]? in
-            guard !state.isSending, let packet = state.pacer.next(now: MonotonicTime.now) else { return nil }
+            guard sends || !state.isSending, let packet = state.pacer.next(now: MonotonicTime.now) else { return nil }
             state.isSending = true
             return packet
         }) {
+            sends = true
             packet.withUnsafeBytes(send)
-            state.withLock { $0.isSending = false }
         }
+        if sends { finish() }
         schedule()
     }
 }

@@ -206,8 +206,15 @@ final class RTPBin: @unchecked Sendable {
 
     // MARK: Network thread
 
+    /// Call after packets that arrived together.
+    func flush() {
+        video.flush()
+        audio?.flush()
+    }
+
     /// Removes a remote stream. Packets must not arrive on another thread meanwhile.
     func forget(_ ssrc: UInt32, _ kind: MediaKind) {
+        flush()
         rtpbin.emit("clear-ssrc", [GValueBox(uint: kind == .video ? 0 : 1), GValueBox(uint: Int(ssrc))])
     }
 
@@ -232,7 +239,7 @@ final class RTPBin: @unchecked Sendable {
 
     /// Returns false for retransmission requests beyond the budget; rtprtxsend must not get these.
     private func forwards(_ event: Event) -> Bool {
-        guard let request = event.structure, request.name == "GstRTPRetransmissionRequest" else { return true }
+        guard event.hasName("GstRTPRetransmissionRequest"), let request = event.structure else { return true }
         guard let sequence = request.int("seqnum"), let ssrc = request.int("ssrc") else { return false }
         return budget.withLock {
             $0.allows(

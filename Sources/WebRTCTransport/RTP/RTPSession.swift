@@ -3,9 +3,10 @@
 import GStreamerKit
 internal import Synchronization
 
-/// Takes an outgoing packet.
-/// - Parameter isDelta: the buffer's DELTA_UNIT flag; payloaders leave it off the first packet of a keyframe.
-typealias RTPOutput = (_ packet: UnsafeRawBufferPointer, _ isDelta: Bool) -> Void
+/// Takes outgoing packets that may leave together.
+/// - Parameter forEach: calls its argument with each packet. `isDelta` is the buffer's DELTA_UNIT flag; payloaders leave it
+///   off the first packet of a keyframe.
+typealias RTPOutput = (_ forEach: ((_ packet: UnsafeRawBufferPointer, _ isDelta: Bool) -> Void) -> Void) -> Void
 
 /// Negotiated parameters of an RTP session.
 struct RTPSessionParameters: Sendable {
@@ -71,7 +72,7 @@ extension RTPSessionParameters {
 }
 
 // @unchecked: set up on one thread before packets flow and taken apart on one thread after that, which `life` ensures;
-// `announced` belongs to the network thread.
+// `announced` and `waiting` belong to the network thread.
 final class RTPSession: @unchecked Sendable {
     let number: Int
     private let rtpbin: Element
@@ -95,6 +96,9 @@ final class RTPSession: @unchecked Sendable {
     }
     private let streams = Mutex(Streams())
     private var announced = false
+    /// Packets that arrived together.
+    private var waiting: [Buffer] = []
+    private let gate = BatchGate()
     private var requested: [Pad] = []
     private let configured = Atomic(false)
     private enum Life { case new, configuring, configured, dismantled }
@@ -114,7 +118,7 @@ final class RTPSession: @unchecked Sendable {
         rtcpIn = Pad(name: "\(prefix)rtcp_in", direction: .source)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
-        shield = isShielded ? ErrorIsolator() : nil
+        shield = isShielded ? ErrorIsolator(gate: gate) : nil
         bin.add(sendPad)
         bin.add(receivePad)
     }
@@ -131,7 +135,7 @@ final class RTPSession: @unchecked Sendable {
     }
 
     private func receive(from pad: Pad, oneOf ssrc: UInt32) {
-        let isolator = ErrorIsolator()
+        let isolator = ErrorIsolator(gate: gate)
         try? isolator.open(to: pad)
         let isolators = streams.withLock(\.isolators)
         // A predecessor with the same SSRC counts as ended too.
@@ -156,8 +160,9 @@ final class RTPSession: @unchecked Sendable {
         return linked
     }
 
-    /// Forwards this remote stream from now on and requests a keyframe for it.
+    /// Forwards this remote stream from now on and requests a keyframe for it. Network thread.
     func select(_ ssrc: UInt32) {
+        flush()
         let isKnown = streams.withLock { streams in
             streams.shown = ssrc
             return streams.isolators[ssrc] != nil
@@ -186,10 +191,14 @@ final class RTPSession: @unchecked Sendable {
             if isOver { takeApart() }
         }
         self.parameters.withLock { $0 = parameters }
-        rtpOut.setChainFunction { buffer in
-            _ = buffer.withBytes { onRTP($0, buffer.isDeltaUnit) }
-            return .ok
+        let send = { (buffers: [Buffer]) in
+            onRTP { send in
+                for buffer in buffers { _ = buffer.withBytes { send($0, buffer.isDeltaUnit) } }
+            }
+            return FlowReturn.ok
         }
+        rtpOut.setChainFunction { send([$0]) }
+        rtpOut.setChainListFunction(send)
         rtcpOut.setChainFunction { buffer in
             _ = buffer.withBytes(onRTCP)
             return .ok
@@ -254,17 +263,29 @@ final class RTPSession: @unchecked Sendable {
 
     // MARK: Network thread
 
-    /// Takes a decrypted packet of the remote peer.
-    func received(rtp packet: UnsafeRawBufferPointer) { push(packet, into: rtpIn) }
-    func received(rtcp packet: UnsafeRawBufferPointer) { push(packet, into: rtcpIn) }
+    /// Takes a decrypted packet of the remote peer; `flush` pushes it.
+    func received(rtp packet: UnsafeRawBufferPointer) {
+        if let buffer = makeBuffer(packet) { waiting.append(buffer) }
+    }
+    func received(rtcp packet: UnsafeRawBufferPointer) {
+        flush()
+        if let buffer = makeBuffer(packet) { _ = rtcpIn.push(buffer) }
+    }
 
-    private func push(_ packet: UnsafeRawBufferPointer, into pad: Pad) {
-        guard configured.load(ordering: .acquiring), let now = bin.currentRunningTime else { return }
+    func flush() {
+        guard !waiting.isEmpty else { return }
+        let push = { [self] in for buffer in waiting { _ = rtpIn.push(buffer) } }
+        if waiting.count > 1 { gate.hold(push) } else { push() }
+        waiting.removeAll(keepingCapacity: true)
+    }
+
+    private func makeBuffer(_ packet: UnsafeRawBufferPointer) -> Buffer? {
+        guard configured.load(ordering: .acquiring), let now = bin.currentRunningTime else { return nil }
         announce()
         let buffer = Buffer(copying: packet)
         buffer.pts = now
         buffer.dts = now
-        _ = pad.push(buffer)
+        return buffer
     }
 
     private func announce() {

@@ -140,20 +140,31 @@ import WebRTCTransport
     @Test(.timeLimit(.minutes(1))) func senderKeepsTheOrder() {
         let received = Mutex<[Int]>([])
         let areAllSent = DispatchSemaphore(value: 0)
-        let sender = PacedSender(bitrate: 20_000_000, network: .shared) { packet in
-            let number = Int(packet[2]) << 8 | Int(packet[3])
-            let count = received.withLock { received in
-                received.append(number)
-                return received.count
+        let batches = Mutex<[Int]>([0])
+        let sender = PacedSender(
+            bitrate: 20_000_000, network: .shared,
+            send: { packet in
+                let number = Int(packet[2]) << 8 | Int(packet[3])
+                batches.withLock { $0[$0.count - 1] += 1 }
+                let count = received.withLock { received in
+                    received.append(number)
+                    return received.count
+                }
+                if count == 600 { areAllSent.signal() }
+            }, flush: { batches.withLock { $0.append(0) } })
+        for first in stride(from: 0, to: 600, by: 20) {
+            sender.offer { offer in
+                for index in first..<first + 20 { packet(index).withUnsafeBytes { offer($0, .media) } }
             }
-            if count == 600 { areAllSent.signal() }
         }
-        for index in 0..<600 { packet(index).withUnsafeBytes { sender.offer($0, .media) } }
         #expect(areAllSent.wait(timeout: .now() + 30) == .success)
         #expect(received.withLock { $0 } == Array(0..<600))
         #expect(sender.delays.total > .zero)
+        // The last entry belongs to the flush that has not come yet.
+        #expect(batches.withLock { $0.dropLast().allSatisfy { $0 > 0 } })
+        #expect(batches.withLock { ($0.max() ?? 0) >= 8 })
         sender.stop()
-        packet(601).withUnsafeBytes { sender.offer($0, .media) }
+        sender.offer { offer in packet(601).withUnsafeBytes { offer($0, .media) } }
         letTheNetworkThreadRun()
         #expect(received.withLock { $0.count } == 600)
     }

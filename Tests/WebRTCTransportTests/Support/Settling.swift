@@ -13,5 +13,5 @@ func settles(within limit: Duration, _ condition: () -> Bool) -> Bool {
     return true
 }
 
-/// Returns after the network thread has handled what was queued before.
-func letTheNetworkThreadRun() { NetworkThread.shared.sync {} }
+/// Returns after the network threads have handled what was queued before.
+func letTheNetworkThreadRun() { for thread in NetworkThreads.shared.all { thread.sync {} } }
