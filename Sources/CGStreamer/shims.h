@@ -49,6 +49,7 @@ static inline gboolean decart_debug_enabled(GstDebugCategory *category, GstDebug
 static inline void decart_element_flag_set(GstElement *element, guint flag) { GST_OBJECT_FLAG_SET(element, flag); }
 static inline void decart_element_flag_unset(GstElement *element, guint flag) { GST_OBJECT_FLAG_UNSET(element, flag); }
 static inline gpointer decart_pad_chain_data(GstPad *pad) { return pad->chaindata; }
+static inline gpointer decart_pad_chain_list_data(GstPad *pad) { return pad->chainlistdata; }
 static inline gpointer decart_pad_event_data(GstPad *pad) { return pad->eventdata; }
 static inline gpointer decart_pad_query_data(GstPad *pad) { return pad->querydata; }
 static inline gpointer decart_pad_activate_data(GstPad *pad) { return pad->activatemodedata; }
@@ -70,6 +71,25 @@ static inline void decart_video_frame_room(const GstVideoFrame *frame, guint pla
     gboolean inside = data && map->data && data >= map->data && data <= map->data + map->size;
     *before = inside ? (gsize)(data - map->data) : 0;
     *after = inside ? map->size - *before : 0;
+}
+// True if a frame lies in memory as GStreamer lays it out without a GstVideoMeta.
+static inline gboolean decart_video_meta_is_default(const GstVideoMeta *meta, const GstVideoInfo *info) {
+    for (guint plane = 0; plane < meta->n_planes && plane < GST_VIDEO_MAX_PLANES; plane++) {
+        if (meta->offset[plane] != info->offset[plane] || meta->stride[plane] != info->stride[plane]) return FALSE;
+    }
+    return TRUE;
+}
+// Copies flags, times, and those metas that say nothing about memory, size or pixels.
+static inline gboolean decart_copy_plain_meta(GstBuffer *from, GstMeta **meta, gpointer to) {
+    const gchar *const *tags = gst_meta_api_type_get_tags((*meta)->info->api);
+    GstMetaTransformCopy copy = {FALSE, 0, (gsize)-1};
+    if ((!tags || !tags[0]) && (*meta)->info->transform_func)
+        (*meta)->info->transform_func((GstBuffer *)to, *meta, from, _gst_meta_transform_copy, &copy);
+    return TRUE;
+}
+static inline void decart_buffer_copy_description(GstBuffer *to, GstBuffer *from) {
+    gst_buffer_copy_into(to, from, (GstBufferCopyFlags)(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS), 0, -1);
+    gst_buffer_foreach_meta(from, decart_copy_plain_meta, to);
 }
 static inline GstFlowReturn decart_flow_dropped(void) { return GST_BASE_TRANSFORM_FLOW_DROPPED; }
 

@@ -4,9 +4,13 @@ import ArgumentParser
 struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "decart-bench",
-        abstract: "Measures the transport against webrtcbin doing the same work, the flip, and what the plugin costs.",
+        abstract: """
+            Measures the transport against webrtcbin doing the same work, the flip, the scaler, and what the plugin and its \
+            element cost.
+            """,
         subcommands: [
-            RunCommand.self, FlipCommand.self, PeerCommand.self, MeasureCommand.self, PluginLoadCommand.self,
+            RunCommand.self, FlipCommand.self, ScaleCommand.self, ElementCommand.self, PeerCommand.self,
+            MeasureCommand.self, PluginLoadCommand.self,
         ],
         defaultSubcommand: RunCommand.self)
 }

@@ -59,6 +59,42 @@ extension Buffer {
         return try body(planes)
     }
 
+    /// Maps a raw frame for as long as `body` runs. Returns nil if mapping fails.
+    package func withVideoFrame<R>(_ video: VideoInfo, writable: Bool, _ body: (VideoFrameRef) throws -> R) rethrows
+        -> R?
+    {
+        var frame = GstVideoFrame()
+        var info = video.info
+        guard let pointer, gst_video_frame_map(&frame, &info, pointer, writable ? mapReadWrite : GST_MAP_READ) != 0
+        else { return nil }
+        defer { gst_video_frame_unmap(&frame) }
+        return try withUnsafeMutablePointer(to: &frame) { try body(VideoFrameRef($0)) }
+    }
+
+    /// Returns the frame in the layout that its caps alone describe: this buffer if it has that, else a copy; nil if the
+    /// frame cannot be copied.
+    /// - Parameter pool: memory for the copy, of the frame's size.
+    package func inDefaultLayout(_ video: VideoInfo, from pool: BufferPool) -> Buffer? {
+        guard let pointer, let meta = gst_buffer_get_video_meta(pointer) else { return self }
+        var info = video.info
+        guard meta.pointee.width == video.info.width, meta.pointee.height == video.info.height,
+            decart_video_meta_is_default(meta, &info) == 0
+        else { return self }
+        guard let copy = pool.next() else { return nil }
+        let isCopied = withVideoFrame(video, writable: false) { from in
+            copy.withVideoFrame(video, writable: true) { $0.take(from) } ?? false
+        }
+        guard isCopied == true else { return nil }
+        copy.takeDescription(of: self)
+        return copy
+    }
+
+    /// Takes flags, times and plain metas of another frame. Call it only on a buffer that nothing else references.
+    package func takeDescription(of other: Buffer) {
+        guard let pointer, let from = other.pointer else { return }
+        decart_buffer_copy_description(pointer, from)
+    }
+
     /// Returns the frame in writable memory, copied only if it is shared. Consumes this buffer's reference; nil if
     /// copying fails.
     package func madeWritable() -> Buffer? {

@@ -14,6 +14,7 @@ private let releaseBox: GDestroyNotify = { data in
 }
 
 private typealias ChainBox = FunctionBox<(Buffer) -> FlowReturn>
+private typealias ListBox = FunctionBox<([Buffer]) -> FlowReturn>
 private typealias EventBox = FunctionBox<(Event) -> EventHandling>
 private typealias QueryBox = FunctionBox<(QueryRef) -> QueryHandling>
 private typealias ActivateBox = FunctionBox<(Bool) -> Bool>
@@ -37,6 +38,21 @@ extension Pad {
                 guard let pad, let buffer, let data = decart_pad_chain_data(pad) else { return GST_FLOW_ERROR }
                 return Unmanaged<ChainBox>.fromOpaque(data).takeUnretainedValue().function(Buffer(taking: buffer)).raw
             }, retained(ChainBox(function)), releaseBox)
+    }
+
+    /// Without this function, the chain function gets the buffers of a list one by one.
+    package func setChainListFunction(_ function: @escaping ([Buffer]) -> FlowReturn) {
+        gst_pad_set_chain_list_function_full(
+            pad,
+            { pad, _, list in
+                guard let list else { return GST_FLOW_ERROR }
+                defer { decart_mini_object_unref(UnsafeMutableRawPointer(list)) }
+                guard let pad, let data = decart_pad_chain_list_data(pad) else { return GST_FLOW_ERROR }
+                let buffers = (0..<gst_buffer_list_length(list)).compactMap {
+                    gst_buffer_list_get(list, $0).map(Buffer.init(borrowing:))
+                }
+                return Unmanaged<ListBox>.fromOpaque(data).takeUnretainedValue().function(buffers).raw
+            }, retained(ListBox(function)), releaseBox)
     }
 
     package func setEventFunction(_ function: @escaping (Event) -> EventHandling) {

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-// Queries of a sink pad to its upstream peer.
+// Queries of a pad to its peer.
 extension Pad {
     /// The peer's current position in stream time; nil if it does not know.
     package func queryPeerPosition() -> ClockTime? {
@@ -23,5 +23,13 @@ extension Pad {
         var seekable: gboolean = 0
         gst_query_parse_seeking(query, nil, &seekable, nil, nil)
         return seekable != 0
+    }
+
+    /// True if the peer downstream takes frames of these caps with strides of their own (GstVideoMeta).
+    package func peerTakesStrides(_ caps: Caps) -> Bool {
+        guard let query = gst_query_new_allocation(caps.pointer, 0) else { return false }
+        defer { decart_mini_object_unref(query) }
+        return gst_pad_peer_query(pad, query) != 0
+            && gst_query_find_allocation_meta(query, gst_video_meta_api_get_type(), nil) != 0
     }
 }

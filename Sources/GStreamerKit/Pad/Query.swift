@@ -38,6 +38,11 @@ package struct QueryRef {
         gst_query_set_position(pointer, GST_FORMAT_TIME, Int64(clamping: time).asGInt64)
     }
 
+    /// Answers an ALLOCATION query: frames may have strides of their own (GstVideoMeta).
+    package func answerFramesMayHaveStrides() {
+        gst_query_add_allocation_meta(pointer, gst_video_meta_api_get_type(), nil)
+    }
+
     /// The caps of an ACCEPT_CAPS query.
     package var offeredCaps: Caps? {
         guard kind == .acceptCaps else { return nil }

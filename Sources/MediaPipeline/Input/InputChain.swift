@@ -40,14 +40,20 @@ package final class InputChain: @unchecked Sendable {
         var rotation = ImageRotation.none
         var input: VideoInfo?
         var inputCaps = ""
+        var caps: Event?
         /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
         /// Reduced while the network cannot carry the full size.
         var scale = DegradationLadder.Scale.full
-        /// Size of the frames that leave the chain now.
-        var frameSize = (width: 0, height: 0)
-        var segment: Event?
+        /// How frames leave the queue now, and what scales them on the way through the scaler.
+        var route = InputRoute.elements
+        var scaler: FrameScaler?
+        /// Caps and segment of the frames that leave the elements, and of those that pass them by.
+        var converted = Shape()
+        var direct = Shape()
+        /// The caps that the processor has.
+        var announced: Event?
         /// Consumers by the attempt of their media path; `rawAttempt` is the raw fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
         /// The frame in the chain has left the queue then.
@@ -55,6 +61,12 @@ package final class InputChain: @unchecked Sendable {
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
     private let state = Mutex(State())
+
+    private struct Shape {
+        var caps: Event?
+        var size = (width: 0, height: 0)
+        var segment: Event?
+    }
 
     /// Attempt number of the raw delivery for `fallback=passthrough`.
     static let rawAttempt = -1
@@ -147,20 +159,30 @@ package final class InputChain: @unchecked Sendable {
             case .query: break
             }
             self?.applyGeometryIfChanged()
-            return .pass
+            guard case .buffer(let frame) = item, self?.deliverDirectly(frame) == true else { return .pass }
+            self?.countBusy()
+            return .drop
         }
         end.setChainFunction { [weak self] buffer in
-            self?.deliver(buffer)
-            self?.countBusy()
+            guard let self else { return .ok }
+            self.deliver(buffer, self.state.withLock(\.converted))
+            self.countBusy()
             return .ok
         }
         end.setEventFunction { [weak self] event in
-            if event.kind == .segment { self?.state.withLock { $0.segment = event } }
+            if event.kind == .segment { self?.state.withLock { $0.converted.segment = event } }
             if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
-                self?.state.withLock { $0.frameSize = (info.width, info.height) }
-                self?.processing.take(caps: event)
+                self?.state.withLock {
+                    $0.converted.caps = event; $0.converted.size = (info.width, info.height)
+                }
             }
             return .handled(true)
+        }
+        // The encoder, and the elements behind the raw fallback and a processor, map frames by their GstVideoMeta.
+        end.setQueryFunction { query in
+            guard query.kind == .allocation else { return .forward }
+            query.answerFramesMayHaveStrides()
+            return .answered
         }
         end.setActive(true)
         try last.link(end)
@@ -232,7 +254,10 @@ package final class InputChain: @unchecked Sendable {
     package func reset() {
         gate.reset()
         encoded.reset()
-        state.withLock { ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil) }
+        state.withLock {
+            ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil)
+            ($0.inputCaps, $0.caps, $0.route, $0.scaler) = ("", nil, .elements, nil)
+        }
     }
 
     package func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
@@ -250,6 +275,7 @@ package final class InputChain: @unchecked Sendable {
 
     private func take(_ event: Event) {
         switch event.kind {
+        case .segment: state.withLock { $0.direct.segment = event }
         case .caps:
             guard let caps = event.caps, let info = VideoInfo(caps: caps) else { return }
             let text = caps.description
@@ -257,6 +283,7 @@ package final class InputChain: @unchecked Sendable {
                 // Setting the crop makes upstream send its caps again; to react to those would loop forever.
                 guard state.inputCaps != text else { return }
                 state.inputCaps = text
+                state.caps = event
                 state.input = info
                 state.geometryChanged = true
             }
@@ -279,6 +306,7 @@ package final class InputChain: @unchecked Sendable {
         }
         guard let (full, factor, fit, rotation, input) = changed else { return }
         let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
+        setRoute(to: target, fit, rotation)
         if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let turned = try? Caps(Self.encodedCaps(width: before.width, height: before.height))
@@ -289,6 +317,8 @@ package final class InputChain: @unchecked Sendable {
         if let anySize = try? Caps(Self.encodedCaps()) { scaled.set("caps", caps: anySize) }
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
+        // videoflip 1.22 copies each frame that it does not turn.
+        flip.setPassthrough(rotation == .none)
         if let final { sized.set("caps", caps: final) }
         if let turned { scaled.set("caps", caps: turned) }
         let cut = fit == .crop ? input.map { Cropping($0, toFill: before) } ?? Cropping() : Cropping()
@@ -298,10 +328,48 @@ package final class InputChain: @unchecked Sendable {
         crop.set("bottom", cut.vertical)
     }
 
-    private func deliver(_ buffer: Buffer) {
-        let (segment, size) = state.withLock { ($0.segment, $0.frameSize) }
-        let time = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-        let frame = EncoderFrame(buffer: buffer, size: size, runningTime: time)
+    /// Decides if the next frames pass the elements by. The elements get the same caps and geometry all the same, so
+    /// that they can take over with any frame.
+    private func setRoute(to target: (width: Int, height: Int), _ fit: Fit, _ rotation: ImageRotation) {
+        let (input, event) = state.withLock { ($0.input, $0.caps) }
+        var route = InputRoute.elements
+        var scaler: FrameScaler?
+        var caps = event
+        if let input, let own = event?.caps {
+            route = InputRoute(own, input, target: target, fit: fit, rotation: rotation)
+            if case .scaler(let placement) = route {
+                let format = OutputFormat(width: target.width, height: target.height, framerate: input.framerate)
+                let sent = try? Caps(format.capsText)
+                scaler = sent.flatMap(VideoInfo.init(caps:)).flatMap { FrameScaler(input, to: $0, placement) }
+                caps = sent.map(Event.caps)
+                if scaler == nil { route = .elements }
+            }
+        }
+        state.withLock { ($0.route, $0.scaler, $0.direct.caps, $0.direct.size) = (route, scaler, caps, target) }
+    }
+
+    /// Returns false if the frame is to go through the elements.
+    private func deliverDirectly(_ frame: Buffer) -> Bool {
+        let (route, scaler, shape) = state.withLock { ($0.route, $0.scaler, $0.direct) }
+        switch route {
+        case .elements: return false
+        case .unchanged: deliver(frame, shape)
+        case .scaler:
+            // A damaged frame is the elements' to refuse.
+            guard let scaled = scaler?.scaled(frame) else { return false }
+            deliver(scaled, shape)
+        }
+        return true
+    }
+
+    private func deliver(_ buffer: Buffer, _ shape: Shape) {
+        let isNew = state.withLock { state in
+            defer { state.announced = shape.caps }
+            return state.announced !== shape.caps
+        }
+        if isNew, let caps = shape.caps { processing.take(caps: caps) }
+        let time = buffer.pts.flatMap { shape.segment?.runningTime(of: $0) }
+        let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
         if muted.isOn {
             processing.rest()
         } else if processing.take(frame) {

@@ -23,6 +23,8 @@ package final class VideoSendBranch: SendBranch {
         var load: CPULoadController
         /// Size in the caps that the encoder has.
         var size = (width: 0, height: 0)
+        /// For an encoder that takes no strides of a frame's own.
+        var layout: (video: VideoInfo, pool: BufferPool)?
     }
     private let state: Mutex<State>
 
@@ -133,7 +135,10 @@ package final class VideoSendBranch: SendBranch {
             encoder.setSize(width: frame.size.width, height: frame.size.height)
             pushCaps(on: entry, frame.size)
         }
-        guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
+        let layout = state.withLock(\.layout)
+        let source =
+            if let layout { frame.buffer.inDefaultLayout(layout.video, from: layout.pool) } else { frame.buffer }
+        guard let time = frame.runningTime, let buffer = source?.copyOfMetadata() else { return }
         buffer.pts = time
         buffer.dts = nil
         _ = entry.push(markers?.mark(buffer, size: frame.size, at: time) ?? buffer)
@@ -141,7 +146,14 @@ package final class VideoSendBranch: SendBranch {
 
     private func pushCaps(on entry: Pad, _ size: (width: Int, height: Int)) {
         let format = OutputFormat(width: size.width, height: size.height, framerate: (settings.framerate, 1))
-        if let caps = try? Caps(format.capsText) { entry.push(Event.caps(caps)) }
+        guard let caps = try? Caps(format.capsText) else { return }
+        entry.push(Event.caps(caps))
+        let layout: (VideoInfo, BufferPool)? =
+            if !entry.peerTakesStrides(caps), let video = VideoInfo(caps: caps), let pool = BufferPool(size: video.size)
+            {
+                (video, pool)
+            } else { nil }
+        state.withLock { $0.layout = layout }
     }
 
     /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while

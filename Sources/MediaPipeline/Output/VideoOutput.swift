@@ -34,6 +34,10 @@ package final class VideoOutput: Sendable {
         /// The latest answer to a latency query.
         var answered: ClockTime?
         var black: Buffer?
+        /// The negotiated format with memory for frames of it, and true if downstream takes frames with strides of their
+        /// own.
+        var layout: (video: VideoInfo, pool: BufferPool)?
+        var takesStrides = false
         /// The last frame that left and its caps. No copy is made before `lastSample` is read.
         var last: (frame: Frame, stamp: OutputScheduler<Frame>.Stamp, caps: Caps)?
         /// Caps of the encoded frame that left last.
@@ -65,7 +69,9 @@ package final class VideoOutput: Sendable {
     var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
     /// A GstSample of the last frame that left; nil if none has since the pad became active. Any thread.
     package var lastSample: GValueBox? {
-        guard let last = state.withLock(\.last), let buffer = stamped(last.frame, last.stamp) else { return nil }
+        // An application reads the sample by its caps alone.
+        guard let last = state.withLock(\.last), let buffer = stamped(last.frame, last.stamp, mayHaveStrides: false)
+        else { return nil }
         return GValueBox(sample: buffer, caps: last.caps)
     }
     package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
@@ -167,6 +173,13 @@ package final class VideoOutput: Sendable {
             if requests { own.push(Event.forceKeyUnitUpstream()) }
             return .ok
         }
+        // A decoder that may use strides of its own does not copy each frame. `stamped` copies for a downstream that takes
+        // none.
+        input.setQueryFunction { query in
+            guard query.kind == .allocation else { return .forward }
+            query.answerFramesMayHaveStrides()
+            return .answered
+        }
         input.setActive(true)
         let format = state.withLock { state in
             state.inputs[attempt] = Input(onFormat: onFormat) { event in
@@ -262,8 +275,17 @@ package final class VideoOutput: Sendable {
     }
 
     /// The frame itself stays as it is, because it may be repeated.
-    private func stamped(_ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp) -> Buffer? {
-        let buffer = frame.buffer.copyOfMetadata()
+    private func stamped(
+        _ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp, mayHaveStrides: Bool? = nil
+    ) -> Buffer? {
+        let (layout, takesStrides) = state.withLock { ($0.layout, mayHaveStrides ?? $0.takesStrides) }
+        let source: Buffer? =
+            if frame.caps == nil, !takesStrides, let layout {
+                frame.buffer.inDefaultLayout(layout.video, from: layout.pool)
+            } else {
+                frame.buffer
+            }
+        let buffer = source?.copyOfMetadata()
         buffer?.pts = stamp.time
         // WebRTC sends frames in the order in which they are shown. Muxers ask for both times.
         buffer?.dts = frame.caps == nil ? nil : stamp.time
@@ -331,12 +353,23 @@ package final class VideoOutput: Sendable {
         }
         let rate = info.framerate.0 > 0 ? info.framerate : preferred.framerate
         apply(OutputFormat(width: info.width, height: info.height, framerate: rate))
+        learnLayout()
+    }
+
+    /// Asks downstream, which has the caps by now, how frames may lie in memory.
+    private func learnLayout() {
+        guard let format = state.withLock(\.scheduler.negotiated), let caps = try? Caps(format.capsText) else { return }
+        let takesStrides = source.pad.peerTakesStrides(caps)
+        state.withLock { $0.takesStrides = takesStrides }
     }
 
     private func apply(_ format: OutputFormat) {
         let change = state.withLock { state -> (isAnnounced: Bool, needsLatency: Bool, inputs: [Input])? in
             guard state.scheduler.setFormat(format) else { return nil }
             state.black = nil
+            state.layout = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)).flatMap { video in
+                BufferPool(size: video.size).map { (video, $0) }
+            }
             let needsLatency = state.answered.map { $0 != state.scheduler.latency } ?? false
             return (state.isAnnounced, needsLatency, Array(state.inputs.values))
         }

@@ -53,13 +53,15 @@ package struct CPULoadController: Sendable {
     }
 
     private static let lowestShare = 1.0 / 6
-    /// A step down leaves a tenth of the time free, so that the queues drain.
-    private static let carriedShare = 0.9
+    /// A step down leaves some of the time free, so that the queues drain and stay empty.
+    private static let carriedShare = 0.85
     /// A step down if the decoder's thread is busy, whose frame rate is not known; and the inverse of a step up.
     private static let step = 2.0 / 3
     private static let windowLength = Duration.seconds(1)
     /// A longer window means that the process was stopped, or that nothing was sent.
     private static let longestWindow = Duration.milliseconds(2500)
+    /// After a step down, fewer frames still are sent for a while, so that those that wait for the decoder drain.
+    private static let drain = (share: 0.7, length: Duration.seconds(2))
     /// Windows of overuse in a row before a step down: other processes may need the CPU for some seconds.
     private static let windowsDown = 4
     /// The same soon after a step up, and below the full frame rate.
@@ -88,6 +90,7 @@ package struct CPULoadController: Sendable {
     private var windowsUp = Self.windowsUp.first
     private var raisedAt: Duration?
     private var holdEnds: Duration?
+    private var drainEnds: Duration?
     /// Work for a frame at the full frame rate without overuse, seconds, smoothed.
     private var usualWork: Double?
 
@@ -98,7 +101,10 @@ package struct CPULoadController: Sendable {
     }
 
     /// Frames that may be sent in a second; nil: no limit.
-    package var frameRate: Int? { share == 1 ? nil : max(1, Int((inputRate * share).rounded())) }
+    package var frameRate: Int? {
+        guard share < 1 else { return nil }
+        return max(1, Int((inputRate * share * (drainEnds == nil ? 1 : Self.drain.share)).rounded()))
+    }
 
     /// Call with each frame. `now` is monotonic from any origin.
     /// - Returns: true if `frameRate` has changed.
@@ -106,6 +112,12 @@ package struct CPULoadController: Sendable {
         guard let begun = window else {
             window = (now, reading)
             return false
+        }
+        if let end = drainEnds {
+            guard now >= end else { return false }
+            drainEnds = nil
+            window = (now, reading)
+            return true
         }
         let time = now - begun.start
         guard time >= Self.windowLength else { return false }
@@ -146,12 +158,14 @@ package struct CPULoadController: Sendable {
         if share == 1 { inputRate = min(highestRate, window.framesIn / window.seconds) }
         let carried = Self.carriedShare * window.framesSent / window.seconds / max(inputRate, 1)
         let wanted = window.framesLost > 0 ? min(carried, Self.carriedShare * share) : Self.step * share
-        share = max(Self.lowestShare, wanted)
+        let lower = max(Self.lowestShare, wanted)
+        if lower < share { drainEnds = now + Self.drain.length }
+        share = lower
     }
 
     private mutating func considerStepUp(_ window: Window, _ now: Duration) {
         // The last step is not a small one.
-        let next = share / Self.step > 0.9 ? 1 : share / Self.step
+        let next = share / Self.step > 0.85 ? 1 : share / Self.step
         let isFree = usualWork.map { window.work <= Self.usualWorkMargin * $0 } ?? false
         guard isFree || window.load / share * next <= Self.highestLoad else {
             calmWindows = 0

@@ -44,6 +44,7 @@ struct FlipCommand: ParsableCommand {
 
     private static var kernelName: String {
         switch decart_flip_best_level() {
+        case DECART_FLIP_VECTOR_64: "AVX2, RGB by AVX-512 VBMI"
         case DECART_FLIP_VECTOR_32: "AVX2"
         case DECART_FLIP_VECTOR_16: "16-byte vectors"
         default: "plain C"

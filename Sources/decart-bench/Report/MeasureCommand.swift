@@ -5,7 +5,7 @@ import Glibc
 
 /// Runs one measurement in its own process; prints the results as lines "name value".
 struct MeasureCommand: ParsableCommand {
-    enum Subject: String, ExpressibleByArgument { case connect, load, latency, cycles, encoder, rate }
+    enum Subject: String, ExpressibleByArgument { case connect, load, floor, latency, cycles, encoder, rate }
 
     static let configuration = CommandConfiguration(
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
@@ -30,6 +30,7 @@ struct MeasureCommand: ParsableCommand {
         switch subject {
         case .connect: try connect()
         case .load: try load()
+        case .floor: report("cpu", try PacketFloor.measure())
         case .latency: try latency()
         case .cycles: try runCycles()
         case .encoder: try encoder()

@@ -7,7 +7,12 @@ extension ElementTests {
     /// unchanged.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct FitTests {
         /// 320 × 352, twice as high as the session's 320 × 176.
-        private static let tall = TransformPipeline.source(caps: "format=I420,width=320,height=352,framerate=20/1")
+        private static func tallSource(_ format: String) -> String {
+            TransformPipeline.source(caps: "format=\(format),width=320,height=352,framerate=20/1")
+        }
+        private static let tall = tallSource("I420")
+        /// The element scales the second one itself.
+        private static let formats = ["I420", "BGRA"]
         private static let tallOnce = TransformPipeline.source(
             "num-buffers=1", caps: "format=I420,width=320,height=352,framerate=20/1")
 
@@ -29,22 +34,36 @@ extension ElementTests {
             }
         }
 
-        @Test func cropCutsOff() throws {
+        @Test(arguments: formats) func cropCutsOff(_ format: String) throws {
             try expect(
-                "orientation=landscape fit=crop", source: Self.tall,
+                "orientation=landscape fit=crop", source: Self.tallSource(format),
                 reference: Reference.frame(Self.tallOnce + " ! videocrop top=88 bottom=88"))
         }
 
-        @Test func letterboxAddsBlackBorders() throws {
+        @Test func cropCutsOffAgainAfterARestart() throws {
+            let reference = try Reference.frame(Self.tallOnce + " ! videocrop top=88 bottom=88")
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "orientation=landscape", source: Self.tall)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(reference, within: 5))
+                    pipeline.pipeline.setState(.ready)
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(5))
+                    #expect(pipeline.waitForPicture(reference, within: 5))
+                }
+            }
+        }
+
+        @Test(arguments: formats) func letterboxAddsBlackBorders(_ format: String) throws {
             let reference = try Reference.frame(
                 Self.tallOnce + " ! videoscale ! video/x-raw,width=160,height=176 ! videobox left=-80 right=-80")
             #expect(reference.mean(x: 0.05, y: 0.5).luma < 20)
-            try expect("orientation=landscape fit=letterbox", source: Self.tall, reference: reference)
+            try expect("orientation=landscape fit=letterbox", source: Self.tallSource(format), reference: reference)
         }
 
-        @Test func stretchChangesTheShape() throws {
+        @Test(arguments: formats) func stretchChangesTheShape(_ format: String) throws {
             try expect(
-                "orientation=landscape fit=stretch", source: Self.tall,
+                "orientation=landscape fit=stretch", source: Self.tallSource(format),
                 reference: Reference.frame(
                     Self.tallOnce
                         + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1"))

@@ -1,0 +1,133 @@
+import ArgumentParser
+import CGStreamer
+import GStreamerKit
+import Glibc
+import WebRTCTransport
+
+/// Compares the CPU of the whole element in a session with that of its encoder and decoder alone.
+struct ElementCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "element",
+        abstract:
+            "Measures `decarttransform` against the same encoder and decoder alone, and prints a table in Markdown.",
+        discussion: """
+            One session with the stand-in, which returns encoded frames as they are and runs in a process of its own. The \
+            codecs alone have the same settings, bitrate and threads, and in the scaled row videoconvertscale in front. \
+            All run in this process, in turns; a round's ratio is without the source's CPU.
+            """)
+
+    @Option(help: ArgumentHelp("The plugin, libgstdecart.so.", valueName: "file")) var plugin: String
+    @Option(help: "h264 or vp8.") var codec = "h264"
+    @Option(help: "A pattern of videotestsrc.") var pattern = "smpte"
+    @Option(help: ArgumentHelp("Duration of one measurement.", valueName: "seconds")) var seconds = 6
+    @Option(help: ArgumentHelp("Times that all take their turn.", valueName: "number")) var rounds = 5
+
+    func validate() throws {
+        guard ["h264", "vp8"].contains(codec) else { throw ValidationError("--codec is h264 or vp8.") }
+        guard (1...600).contains(seconds), (1...100).contains(rounds) else {
+            throw ValidationError("--seconds is a number from 1 to 600, --rounds one from 1 to 100.")
+        }
+    }
+
+    private struct Input {
+        let name: String
+        let caps: String
+        let scaler: String
+    }
+
+    private static let inputs = [
+        Input(
+            name: "1280x704 I420, as it is sent", caps: "format=I420,width=1280,height=704,colorimetry=bt601",
+            scaler: ""
+        ),
+        Input(
+            name: "1920x1080 RGBA", caps: "format=RGBA,width=1920,height=1080",
+            scaler: "! videocrop top=12 bottom=12 ! videoconvertscale "
+                + "! video/x-raw,format=I420,width=1280,height=704,colorimetry=bt601,pixel-aspect-ratio=1/1 "),
+    ]
+
+    func run() throws {
+        signal(SIGPIPE, SIG_IGN)
+        GStreamerRuntime.initialise()
+        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
+        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        let standIn = try StandInProcess(["--echo-encoded"])
+        defer { standIn.end() }
+        writeAll(
+            """
+            Machine: \(Machine.description); load average at the start: \(Machine.load). \(codec), pattern \(pattern), 30 \
+            frames a second, \(Clip.bitrate / 1000) kbit/s, \(rounds) rounds of \(seconds) s. Per cent of a core, median; \
+            the source is subtracted.
+
+            | input | source | codecs alone | element | ratio | frames a second, alone and back |
+            |---|---|---|---|---|---|
+
+            """, to: STDOUT_FILENO)
+        for input in Self.inputs { writeAll(try measure(input, standIn.url) + "\n", to: STDOUT_FILENO) }
+        writeAll("\nLoad average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
+    }
+
+    private func measure(_ input: Input, _ url: String) throws -> String {
+        let source = "videotestsrc is-live=true pattern=\(pattern) ! video/x-raw,\(input.caps),framerate=30/1 "
+        let end = "! fakesink name=end sync=false"
+        var (alone, bare, element, ratios) = (Samples(), Samples(), Samples(), Samples())
+        var frames = (bare: Samples(), element: Samples())
+        for _ in 0..<rounds {
+            let own = try cost(try Pipeline(description: source + end)).cpu
+            let codecs = try cost(bareCodecs(source + input.scaler, end))
+            let session = try cost(
+                try Pipeline(
+                    description: source
+                        + "! decarttransform base-url=\(url) api-key=bench transport=webrtc codec=\(codec) width=1280 "
+                        + "height=704 framerate=30 max-framerate=30 congestion-control=off start-bitrate=\(Clip.bitrate) "
+                        + "max-bitrate=\(Clip.bitrate) prompt=bench " + end))
+            alone.add(own)
+            bare.add(codecs.cpu - own)
+            element.add(session.cpu - own)
+            ratios.add((session.cpu - own) / (codecs.cpu - own))
+            frames.bare.add(codecs.rate)
+            frames.element.add(session.rate)
+        }
+        func text(_ samples: Samples, _ digits: Int = 1) -> String { fixed(samples.median ?? .nan, digits) }
+        return "| \(input.name) | \(text(alone)) | \(text(bare)) | \(text(element)) | \(text(ratios, 2)) | "
+            + "\(text(frames.bare)) / \(text(frames.element)) |"
+    }
+
+    /// Encoder and decoder with the settings that the element gives them.
+    private func bareCodecs(_ source: String, _ end: String) throws -> Pipeline {
+        let chain =
+            codec == "h264"
+            ? "x264enc name=encoder ! video/x-h264,profile=constrained-baseline,stream-format=byte-stream "
+                + "! avdec_h264 name=decoder max-threads=1 "
+            : "vp8enc name=encoder ! vp8dec name=decoder threads=1 "
+        let pipeline = try Pipeline(description: source + "! queue ! " + chain + end)
+        guard let encoder = pipeline.child(named: "encoder"), let known = KnownEncoder.named(encoder.factoryName) else {
+            throw BenchError("the encoder is not installed")
+        }
+        known.apply(to: encoder)
+        encoder.set(known.bitrate.name, known.bitrate.value(for: Clip.bitrate, in: 1...Int(Int32.max)))
+        return pipeline
+    }
+
+    /// Per cent of a core that the process uses while the pipeline runs, and the frames a second that reach its end.
+    private func cost(_ pipeline: Pipeline) throws -> (cpu: Double, rate: Double) {
+        let count = FrameCount()
+        pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { _ in
+            count.add()
+            return .pass
+        }
+        defer { pipeline.setState(.null) }
+        pipeline.setState(.playing)
+        let begun = ContinuousClock.now
+        while count.now < 45 {
+            guard .now - begun < .seconds(20) else { throw BenchError("no frames came within 20 s") }
+            pause(.milliseconds(20))
+        }
+        let (before, cpu, since) = (count.now, ProcessFigures.cpuTime, ContinuousClock.now)
+        pause(.seconds(seconds))
+        let elapsed = (.now - since).inSeconds
+        return (
+            (ProcessFigures.cpuTime - cpu).inSeconds / elapsed * 100, Double(count.now - before) / elapsed
+        )
+    }
+}

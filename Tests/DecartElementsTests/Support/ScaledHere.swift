@@ -1,0 +1,4 @@
+import MediaPipeline
+
+/// True where the element scales RGB itself.
+enum ScaledHere { static let isOn = FrameScaler.isFast }
