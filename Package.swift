@@ -45,6 +45,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CFlipKernels"),
+        .systemLibrary(name: "CScaleKernels"),
         .target(name: "CRelease", cSettings: [.define("DECART_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(
@@ -97,7 +98,8 @@ let package = Package(
         .target(
             name: "MediaPipeline",
             dependencies: [
-                "GStreamerKit", "DecartProtocol", "WebRTCTransport", .product(name: "Logging", package: "swift-log"),
+                "CScaleKernels", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -123,6 +125,10 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            // The page must not depend on files of an installation.
+            resources: [
+                .embedInCode("Page/web/page.html"), .embedInCode("Page/web/page.js"), .embedInCode("Page/web/page.css"),
             ],
             swiftSettings: swiftSettings),
 
@@ -163,7 +169,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CFlipKernels", "CGStreamer", "GStreamerKit", "WebRTCTransport",
+                "CFlipKernels", "CScaleKernels", "CGStreamer", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),
@@ -217,7 +223,8 @@ let package = Package(
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "MediaPipelineTests", dependencies: ["MediaPipeline", "GStreamerKit"], exclude: ["Recordings"],
+            name: "MediaPipelineTests", dependencies: ["CScaleKernels", "MediaPipeline", "GStreamerKit"],
+            exclude: ["Recordings"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "StandInServerTests",

@@ -103,11 +103,20 @@ struct CheckCommand: ParsableCommand {
             valueName: "file"))
     var report: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Instead of the checks: let a pipeline of yours connect through this program, and write its control channel "
+                + "to this file, without secrets, for decart-standin --replay.", valueName: "file"))
+    var record: String?
+
     @Flag(help: "Print JSON instead of a table.")
     var json = false
 
     func validate() throws {
         guard (0.1...60).contains(timeout) else { throw ValidationError("--timeout is a number from 0.1 to 60.") }
+        guard record == nil || (report == nil && !deep && !json) else {
+            throw ValidationError("--record goes without --deep, --report and --json.")
+        }
         guard turnServers.count <= 16 else { throw ValidationError("--turn-servers: at most 16 servers.") }
         _ = try checkConfiguration()
     }
@@ -116,11 +125,12 @@ struct CheckCommand: ParsableCommand {
         // A closed reader of our output must not end the program without its exit code.
         signal(SIGPIPE, SIG_IGN)
         let configuration = try checkConfiguration()
+        if let record { return try runRecorder(configuration, record) }
         var output = CheckOutput(
             service: "\(configuration.base)", model: configuration.model.name,
             results: ConnectionCheck(configuration).run())
         // Opened first: a session is billed, and must not run for a report that cannot be written.
-        let file = try report.map { try ReportFile($0) }
+        let file = try report.map { try ReportFile($0, option: "--report") }
         let recording = report == nil ? nil : SessionRecording()
         if deep || report != nil { runSession(configuration, recording, &output) }
         if let file, let recording {
@@ -129,6 +139,35 @@ struct CheckCommand: ParsableCommand {
         }
         Output.line(json ? output.json.text : output.table())
         if let cause = output.cause { throw ExitCode(cause.rawValue) }
+    }
+
+    /// Forwards the sessions of a pipeline until a signal arrives, and then writes the recording.
+    private func runRecorder(_ configuration: CheckConfiguration, _ path: String) throws {
+        guard let key = configuration.key else {
+            throw ValidationError("--record: there is no key; set DECART_API_KEY or --api-key-file.")
+        }
+        // Blocked before any other thread exists, so that only `sigwait` takes them.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGINT)
+        sigaddset(&signals, SIGTERM)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+        let file = try ReportFile(path, option: "--record")
+        let recording = SessionRecording()
+        let relay: RecordingRelay
+        do {
+            relay = try RecordingRelay(to: configuration, key: key, recording: recording)
+        } catch {
+            throw ValidationError("--record: the relay cannot listen.")
+        }
+        // The key of this run: without it, other programs of this machine cannot use the relay.
+        Output.line("recording: base-url=\(relay.url) api-key=\(relay.localKey.reveal())")
+        var number: Int32 = 0
+        _ = sigwait(&signals, &number)
+        relay.close()
+        let secrets = [key.reveal(), relay.localKey.reveal()]
+        let control = SessionRecording.control(recording.entries, secrets: secrets)
+        try file.write(try control.encoded())
     }
 
     /// - Parameter recording: nil: the element connects to the service itself.
@@ -275,21 +314,22 @@ enum Main {
 struct ReportFile {
     private let descriptor: Int32
     private let path: String
+    private let option: String
 
-    init(_ path: String) throws {
-        self.path = path
+    init(_ path: String, option: String) throws {
+        (self.path, self.option) = (path, option)
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0o600)
-        guard descriptor >= 0 else { throw Self.failure(path) }
+        guard descriptor >= 0 else { throw Self.failure(path, option) }
     }
 
     /// Writes the text and closes the file.
     func write(_ text: String) throws {
         defer { close(descriptor) }
-        guard Output.write(text, to: descriptor) else { throw Self.failure(path) }
+        guard Output.write(text, to: descriptor) else { throw Self.failure(path, option) }
     }
 
-    private static func failure(_ path: String) -> ValidationError {
-        ValidationError("--report: the file \(path) cannot be written: \(String(cString: strerror(errno))).")
+    private static func failure(_ path: String, _ option: String) -> ValidationError {
+        ValidationError("\(option): the file \(path) cannot be written: \(String(cString: strerror(errno))).")
     }
 }
 

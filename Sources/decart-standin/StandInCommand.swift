@@ -42,6 +42,18 @@ struct StandInCommand: ParsableCommand {
 
             \(StandInServer.controlHelp)
 
+            SCENARIOS
+              --scenario FILE, or POST /control/scenario, changes faults at set times. The file is JSON; each step \
+            waits for an event (when: session, generating or closed), then for some seconds (after, from the event or the \
+            previous step), and then replaces the faults of new connections (faults), puts faults into running \
+            sessions (inject), closes them (close, reason) or resets all connections (drop):
+              {"name": "restart", "steps": [
+                {"faults": ["queue_n:n=5"]},
+                {"when": "generating", "after": 10, "faults": ["refuse"], "close": 1012},
+                {"after": 3, "faults": []}]}
+
+            docs/STANDIN.md describes scenarios, control port and page.
+
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
               ws://127.0.0.1:PORT/rtc or /rtc/v1, with the token from livekit_room_info
@@ -129,6 +141,12 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
     var fault: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "Send the messages of this recording of decart-check --record; media are as usual (docs/REPLAY.md).",
+            valueName: "file"))
+    var replay: String?
+
     @Option(help: ArgumentHelp("Port of the control endpoint; 0 takes any free one.", valueName: "number"))
     var control: Int?
 
@@ -172,6 +190,17 @@ struct StandInCommand: ParsableCommand {
     @Flag(help: "Rooms carry no trailers of frames (LiveKit's frame metadata).")
     var noPacketTrailers = false
 
+    @Flag(help: "Serve a page for browsers of this machine on the control port (9002 without --control).")
+    var web = false
+
+    @Flag(help: "The control endpoint shows the texts of prompts; without it they are only counted.")
+    var showPrompts = false
+
+    @Option(
+        help: ArgumentHelp(
+            "A JSON file of timed faults, which run from the start on; see SCENARIOS.", valueName: "file"))
+    var scenario: String?
+
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
@@ -208,9 +237,30 @@ struct StandInCommand: ParsableCommand {
             throw ValidationError("--control is a number from 0 to 65535.")
         }
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
+        guard replay == nil || fault.isEmpty && scenario == nil else {
+            throw ValidationError("--replay goes without --fault and --scenario.")
+        }
         _ = try parsedFaults()
+        _ = try recording()
         _ = try roomICE()
         _ = try parsedPorts()
+        _ = try parsedScenario()
+    }
+
+    private func parsedScenario() throws -> Scenario? {
+        guard let scenario else { return nil }
+        do {
+            return try Scenario(
+                parsing: try BoundedFile.read(path: scenario, maximumSize: Scenario.maximumSize))
+        } catch let error as BoundedFileError {
+            switch error {
+            case .notRegular: throw ValidationError("--scenario: \(scenario) is no regular file.")
+            case .tooLarge: throw ValidationError("--scenario: \(scenario) has more than 64 KiB.")
+            case .system(let reason): throw ValidationError("--scenario: \(scenario): \(reason).")
+            }
+        } catch {
+            throw ValidationError("--scenario: \(error)")
+        }
     }
 
     private func parsedPorts() throws -> ClosedRange<UInt16>? {
@@ -243,6 +293,21 @@ struct StandInCommand: ParsableCommand {
         }
     }
 
+    private func recording() throws -> ControlRecording? {
+        guard let replay else { return nil }
+        let bytes: [UInt8]
+        do throws(BoundedFileError) {
+            bytes = try BoundedFile.read(path: replay, maximumSize: ControlRecording.maximumSize)
+        } catch {
+            throw ValidationError("--replay: the file \(replay) cannot be read (\(error)).")
+        }
+        do throws(ControlRecordingError) {
+            return try ControlRecording(parsing: bytes)
+        } catch {
+            throw ValidationError("--replay: \(replay), \(error)")
+        }
+    }
+
     func run() throws {
         // Catch signals first, so that one during the start is not lost.
         let signals = TerminationSignals()
@@ -250,7 +315,10 @@ struct StandInCommand: ParsableCommand {
         let port = try server.start()
         let scheme = tlsCert == nil && tlsCa == nil ? "ws" : "wss"
         Output.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
-        if let port = server.controlPort { Output.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO) }
+        if let port = server.controlPort {
+            Output.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO)
+            if web { Output.line("page on http://127.0.0.1:\(port)/", to: STDOUT_FILENO) }
+        }
         signals.wait()
         server.stop()
     }
@@ -281,7 +349,12 @@ struct StandInCommand: ParsableCommand {
         configuration.servesSingleConnections = !noSingleConnection
         configuration.carriesTrailers = !noPacketTrailers
         configuration.faults = try parsedFaults()
-        configuration.controlPort = control
+        configuration.controlPort = control ?? (web ? 9002 : nil)
+        configuration.servesPage = web
+        configuration.showsPrompts = showPrompts
+        configuration.scenario = try parsedScenario()
+        configuration.version = DECART_VERSION
+        configuration.replay = try recording()
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }
         return configuration
     }

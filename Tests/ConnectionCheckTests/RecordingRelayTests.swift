@@ -64,8 +64,11 @@ struct RecordingRelayTests {
         }
     }
 
-    private func run(query: String = "", _ body: (RecordingRelay) throws -> Void) throws {
+    private func run(
+        query: String = "", replay: ControlRecording? = nil, _ body: (RecordingRelay) throws -> Void
+    ) throws {
         var standIn = StandInConfiguration()
+        standIn.replay = replay
         standIn.port = 0
         standIn.keys = KeyPolicy(accepted: ["the-real-key"])
         let server = StandInServer(configuration: standIn)
@@ -113,6 +116,50 @@ struct RecordingRelayTests {
             #expect(
                 events.contains { if case .room(false, let message) = $0 { message.kind == "join" } else { false } })
             #expect(events.contains { if case .sent = $0 { true } else { false } })
+        }
+    }
+
+    @Test func recordingHasNoSecretsAndIsReplayed() throws {
+        var recording = ControlRecording([])
+        var tokens: [String] = []
+        for run in ["recorded", "replayed"] {
+            let replay = run == "replayed" ? try ControlRecording(parsing: [UInt8](recording.encoded().utf8)) : nil
+            try self.run(replay: replay) { relay in
+                let client = try Client(relay, key: relay.localKey)
+                _ = try client.wait { if case .opened = $0 { true } else { false } }
+                try client.send(.livekitJoin(LiveKitJoin()))
+                guard case .livekitRoomInfo(let info) = try client.message("livekit_room_info") else { return }
+                tokens.append(info.token.reveal())
+                let prompt = "a canary prompt, \(run)"
+                try client.send(.prompt(PromptMessage(text: prompt, enhance: false)))
+                #expect(try client.message("prompt_ack") == .promptAck(PromptAck(prompt: prompt, success: true)))
+                try client.send(.prompt(PromptMessage(text: "refuse-me", enhance: false)))
+                let refusal = try client.wait { event -> PromptAck? in
+                    guard case .text(let bytes) = event,
+                        case .promptAck(let ack)? = try? ServerMessage(decoding: bytes)
+                    else { return nil }
+                    return ack.success ? nil : ack
+                }
+                #expect(refusal.prompt == "refuse-me")
+                #expect(refusal.error?.contains("moderation") == true)
+                client.close()
+                relay.close()
+                let secrets = ["the-real-key", relay.localKey.reveal()]
+                recording = SessionRecording.control(relay.recording.entries, secrets: secrets)
+                let text = try recording.encoded()
+                for secret in secrets + [info.token.reveal(), prompt, "canary", info.url, info.roomName ?? "canary"] {
+                    #expect(!text.contains(secret))
+                }
+            }
+        }
+        #expect(Set(tokens).count == 2)
+    }
+
+    @Test func refusalIsReplayed() throws {
+        let refused = ControlRecording([.init(attempt: 1, time: 3, event: .failed(httpStatus: 418, reason: "a teapot"))]
+        )
+        try run(replay: refused) { relay in
+            try #expect(Client(relay, key: relay.localKey).error().httpStatus == 418)
         }
     }
 

@@ -45,7 +45,7 @@ package struct SessionReport: Sendable {
     }
 
     /// All texts in a message but its type and the texts for people: tokens, names, addresses.
-    private static func texts(_ value: JSONValue, path: String) -> [String] {
+    static func texts(_ value: JSONValue, path: String) -> [String] {
         switch value {
         case .string(let text): KnownMessages.shownTexts.contains(path) || path.hasSuffix(".type") ? [] : [text]
         case .array(let values): values.flatMap { texts($0, path: path + "[]") }

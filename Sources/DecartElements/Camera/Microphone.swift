@@ -1,6 +1,7 @@
 // The audio source of `decartsrc`. It exists while the element runs and is linked to the pad `audio_sink` that it
 // requests from `decarttransform`, which publishes audio as long as that pad exists. This file knows devices; it must
 // not know sessions.
+import DecartProtocol
 import GStreamerKit
 import MediaPipeline
 import Synchronization

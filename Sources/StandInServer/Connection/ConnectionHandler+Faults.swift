@@ -59,9 +59,12 @@ extension ConnectionHandler {
         case .action: break
         case .later(let seconds, let steps): later(seconds, steps, context)
         case .every(let seconds, let steps): every(seconds, steps, context)
-        case .raw(let bytes): encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
+        case .raw(let bytes):
+            journal.noteRaw(size: bytes.count)
+            encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
         case .rawRepeated(let bytes, let rounds):
             guard let encoder = encoder(context) else { return }
+            journal.noteRaw(size: bytes.count)
             EndlessWriter.write(ByteBuffer(bytes: bytes), rounds: rounds, from: encoder)
         case .pings(let count): flood(count, context)
         case .close(let code, let reason):
@@ -69,7 +72,9 @@ extension ConnectionHandler {
             data.writeInteger(code)
             data.writeString(reason)
             close(data, context)
-        case .reset: Reset.close(context.channel)
+        case .reset:
+            journal.noteEvent("reset")
+            Reset.close(context.channel)
         case .mute: isMute = true
         case .ignorePings: ignoresPings = true
         case .endGeneration(let reason): perform(machine.ended(reason: reason), context)

@@ -23,6 +23,13 @@ struct StepNotice: Sendable {
     var steps: [FaultScript.Step]
 }
 
+/// User event to every connection: applies a prompt that the client has not sent.
+struct PromptNotice: Sendable {
+    /// Nil: all sessions.
+    var sessionID: String?
+    var prompt: String
+}
+
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
@@ -31,6 +38,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     let identity: SessionIdentity
     private let services: ConnectionServices
     private let number: Int
+    let journal: SessionJournal
     /// The viewers of this session; on a viewer's connection, the viewers of the session that it watches.
     private let viewers: Viewers
     var machine: ControlStateMachine
@@ -40,6 +48,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// The `mute` fault: nothing is written any more.
     var isMute = false
     var ignoresPings = false
+    /// Nil: no recording is replayed.
+    var replay: Replay?
     private var look: Look?
     private var painter: FramePainter?
     private var mediaArePaused = false
@@ -57,15 +67,17 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     init(
         request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: ConnectionServices,
-        viewers: Viewers? = nil
+        viewers: Viewers? = nil, replay: ReplayScript? = nil
     ) {
         self.request = request
+        self.replay = replay.map(Replay.init)
         identity = rules.identity
         self.services = services
         script = FaultScript(plan)
         machine = ControlStateMachine(rules: rules)
         machine.limitAccepted(to: plan.acceptedCount)
         number = services.board.add(sessionID: rules.identity.id, request: request)
+        journal = SessionJournal(services.journal, number: number, id: rules.identity.id)
         self.viewers = viewers ?? Viewers()
     }
 
@@ -79,6 +91,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         } else {
             services.viewerBoard.add(viewers, of: identity.id)
         }
+        journal.noteEvent("opened")
+        if countsAsSession { services.events.happened(.session) }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
             let (handler, context) = bound.value
@@ -91,7 +105,8 @@ final class ConnectionHandler: ChannelInboundHandler {
                 Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")],
                 context)
         }
-        perform(script.opened(machine.opened()), context)
+        perform(script.opened(withoutMessages(machine.opened())), context)
+        advanceReplay(context)
     }
 
     /// The account's sessions are all in use.
@@ -101,6 +116,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         if answer == .error { send(.error(words), context) }
         perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
     }
+
+    /// Viewers, and clients that the account's limit turns away, are not sessions.
+    private var countsAsSession: Bool { !isViewer && request.limitAnswer == nil }
 
     private var isViewer: Bool { request.viewedSessionID != nil }
 
@@ -116,7 +134,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .text:
             receive(frame.unmaskedData, context)
         case .binary:
-            malformed("binary frames are not understood", context)
+            malformed("binary frames are not understood", size: frame.data.readableBytes, context)
         case .ping where ignoresPings:
             break
         case .ping:
@@ -124,6 +142,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .connectionClose:
             // RFC 6455 §5.5.1: echo the status code.
             var data = frame.unmaskedData
+            journal.noteClose(.received, code: data.getInteger(at: data.readerIndex))
             close(data.readSlice(length: min(2, data.readableBytes)), context)
         default:
             break
@@ -139,6 +158,9 @@ final class ConnectionHandler: ChannelInboundHandler {
             take(notice, context)
         case let notice as StepNotice:
             if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
+        case let notice as PromptNotice:
+            guard notice.sessionID.map({ $0 == identity.id }) ?? true, !isClosing else { return }
+            perform(machine.overridden(prompt: notice.prompt), context)
         case is SessionEnded:
             perform(machine.closed(), context)
             var data = context.channel.allocator.buffer(capacity: 32)
@@ -171,14 +193,17 @@ final class ConnectionHandler: ChannelInboundHandler {
             services.viewerBoard.remove(identity.id)
         }
         pings?.cancel()
+        endReplay()
         faultTimers.cancelAll()
         log("closed after \(painter?.frameCount ?? 0) frames")
+        journal.noteEvent("closed")
         services.board.setPainter(nil, of: number)
         services.board.update(number) {
             $0.isOpen = false
             $0.endedAt = .now
             $0.isGenerating = false
         }
+        if countsAsSession { services.events.happened(.closed) }
         context.fireChannelInactive()
     }
 
@@ -189,25 +214,29 @@ final class ConnectionHandler: ChannelInboundHandler {
         do {
             message = try ClientMessage(decoding: Array(data.readableBytesView))
         } catch {
-            return malformed(error.message, context)
+            return malformed(error.message, size: data.readableBytes, context)
         }
         log("received \(LogText.clean(message.type))")
+        journal.note(message)
         let actions = machine.received(message)
         services.board.update(number) {
             $0.note(message)
             $0.offeredBeforeState = machine.offeredBeforeState
         }
         perform(actions, context)
+        replayReceived(message, context)
     }
 
-    private func malformed(_ words: String, _ context: ChannelHandlerContext) {
+    private func malformed(_ words: String, size: Int, _ context: ChannelHandlerContext) {
         log("received a malformed frame")
+        journal.noteMalformed(size: size, words)
         services.board.update(number) { $0.malformedCount += 1 }
         perform(machine.receivedMalformed(words), context)
     }
 
     func perform(_ actions: [ControlStateMachine.Action], _ context: ChannelHandlerContext) {
-        perform(script.applyFaults(actions), context)
+        perform(script.applyFaults(withoutMessages(actions)), context)
+        advanceReplay(context)
     }
 
     func perform(_ action: ControlStateMachine.Action, _ context: ChannelHandlerContext) {
@@ -234,13 +263,16 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func send(_ message: ServerMessage, _ context: ChannelHandlerContext) {
         guard !isClosing, let bytes = try? message.encoded() else { return }
         log("sent \(message.type)")
+        if !isMute { journal.note(message) }
         services.board.update(number) { $0.note(message) }
+        if message == .generationStarted { services.events.happened(.generating) }
         write(.text, ByteBuffer(bytes: bytes), context)
     }
 
     private func setLook(_ look: Look) {
         log("look: \(look)")
         self.look = look
+        services.board.begin(look, of: number)
         painter?.setLook(look)
     }
 
@@ -284,6 +316,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         self.painter = painter
         painter.setPaused(mediaArePaused)
         services.board.setPainter(painter, of: number)
+        services.board.update(number) { $0.transport = .livekit }
         let room = Room(sessionID: identity.id, number: number, painter: painter, faults: script.plan)
         self.room = room
         services.rooms.add(room)
@@ -333,6 +366,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             self.painter = painter
             painter.setPaused(mediaArePaused)
             services.board.setPainter(painter, of: number)
+            services.board.update(number) { $0.transport = .webrtc }
             media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
         }
         services.mediaGroup.enter()
@@ -385,6 +419,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func close(_ data: ByteBuffer?, _ context: ChannelHandlerContext) {
+        if !isClosing, !isMute { journal.noteClose(.sent, code: data.flatMap { $0.getInteger(at: $0.readerIndex) }) }
         write(.connectionClose, data ?? ByteBuffer(), context)
         isClosing = true
         context.close(promise: nil)

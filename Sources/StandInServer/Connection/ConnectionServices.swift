@@ -8,12 +8,16 @@ struct ConnectionServices: Sendable {
     let rooms = RoomBoard()
     let viewerBoard = ViewerBoard()
     let clientTokens = ClientTokens()
+    let journal: Journal
+    let events = SessionEvents()
     let roomICE: RoomICE
     let servesSingleConnections: Bool
     /// Simulated inference time of a frame.
     let delay: Duration
     let answersLatencyMarker: Bool
     let carriesTrailers: Bool
+    /// The recording to replay; nil: none.
+    let replay: ReplayBoard?
     let log: @Sendable (String) -> Void
     /// Entered for each media session, left when its teardown has completed.
     let mediaGroup = DispatchGroup()

@@ -143,6 +143,14 @@ struct ControlStateMachine {
         return look() + [.send(.setImageAck(SetImageAck(success: true)))]
     }
 
+    /// The stand-in's user changes the prompt. It does not count as one of the client's.
+    mutating func overridden(prompt: String) -> [Action] {
+        guard phase != .over, !rules.isViewer else { return [] }
+        text = prompt
+        hasState = true
+        return [.setLook(Look(prompt: text, imageHash: imageHash))]
+    }
+
     /// Validates the whole message first, so that a refused message changes nothing.
     private func imageHash(of message: SetImageMessage) -> Result<UInt64?, Refusal> {
         if let refusal = refusalOfEverything { return .failure(refusal) }

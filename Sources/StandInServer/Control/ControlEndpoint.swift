@@ -5,15 +5,30 @@ import Dispatch
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOWebSocket
 
 enum ControlEndpoint {
     static func open(port: Int, group: any EventLoopGroup, of server: StandInServer) throws -> any Channel {
         try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { [weak server] channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(ControlHandler(server: server))
+                    let pipeline = channel.pipeline.syncOperations
+                    let access = server?.pageAccess
+                    if let server, let access {
+                        try pipeline.configureHTTPServerPipeline(
+                            withServerUpgrade: (
+                                upgraders: [PageUpgrade.upgrader(access, server.services)],
+                                completionHandler: { context in
+                                    context.pipeline.syncOperations.removeHandler(
+                                        name: ControlHandler.name, promise: nil)
+                                }
+                            ))
+                    } else {
+                        try pipeline.configureHTTPServerPipeline()
+                    }
+                    try pipeline.addHandler(ControlHandler(server: server, page: access), name: ControlHandler.name)
                 }
             }
             .bind(host: "127.0.0.1", port: port)
@@ -29,20 +44,26 @@ extension StandInServer {
 }
 
 /// Serves one request and closes the connection.
-final class ControlHandler: ChannelInboundHandler {
+final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
+    static let name = "control"
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
     private static let maximumBodySize = 64 << 10
+    private static let maximumTargetSize = 32 << 10
 
     private weak let server: StandInServer?
+    /// Nil: there is no page, and browsers are rejected.
+    private let page: PageAccess?
     private var head: HTTPRequestHead?
     private var body = ByteBuffer()
     private var isTooLarge = false
     private var deadline: Scheduled<Void>?
+    private var wait: SessionWait?
 
-    init(server: StandInServer?) {
+    init(server: StandInServer?, page: PageAccess?) {
         self.server = server
+        self.page = page
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -52,6 +73,12 @@ final class ControlHandler: ChannelInboundHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) {
         deadline?.cancel()
+        wait?.cancel()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        wait?.cancel()
+        context.fireChannelInactive()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -67,42 +94,73 @@ final class ControlHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The upgrade is refused, and its request follows.
+        if error is NIOWebSocketUpgradeError { return }
         context.close(promise: nil)
     }
 
     private func answer(_ context: ChannelHandlerContext) {
         guard let head else { return }
         self.head = nil
+        guard head.uri.utf8.count <= Self.maximumTargetSize else {
+            return respond(HTTPAnswer(error: "the URL is longer than 32 KiB", status: 414), context)
+        }
         guard !isTooLarge else { return respond(.init(413, "the body is larger than 64 KiB"), context) }
         // DNS rebinding: a page whose host name resolves to this machine reads the answers as same-origin, without
         // `Origin`.
         guard BrowserGuard.namesThisMachine(head.headers) else {
             return respond(.init(403, "the Host of the request is no loopback name or address"), context)
         }
-        // Every browser sends one of these (CORS, fetch metadata) with a request that can change state.
-        guard !head.headers.contains(name: "Origin"), !head.headers.contains(name: "Sec-Fetch-Site") else {
-            return respond(.init(403, "not for browsers"), context)
+        if PageAccess.isBrowser(head.headers) || (page != nil && head.uri.hasPrefix("/page/")) {
+            guard let page else { return respond(.init(403, "not for browsers"), context) }
+            if let refusal = page.refusal(of: head) { return respond(refusal, context) }
         }
         let request = ControlRequest(
-            method: head.method.rawValue, target: head.uri, body: String(buffer: body))
-        let answered = context.eventLoop.makePromise(of: HTTPAnswer.self)
+            method: head.method.rawValue, target: head.uri, body: String(buffer: body),
+            host: head.headers.first(name: "Host") ?? "")
+        let answered = context.eventLoop.makePromise(of: ControlRequest.Reply.self)
         // Leave the event loop: some requests block until sockets are closed or bound.
         DispatchQueue.global().async { [weak server] in
-            answered.succeed(server.map(request.answer) ?? HTTPAnswer(503, "the stand-in stops"))
+            answered.succeed(server.map(request.reply) ?? .answer(HTTPAnswer(503, "the stand-in stops")))
         }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        answered.futureResult.whenSuccess { answer in
+        answered.futureResult.whenSuccess { reply in
             let (handler, context) = bound.value
-            if context.channel.isActive { handler.respond(answer, context) }
+            guard context.channel.isActive else { return }
+            switch reply {
+            case .answer(let answer): handler.respond(answer, context)
+            case .wait(let query): handler.wait(for: query, context)
+            }
         }
+    }
+
+    private func wait(for query: SessionQuery, _ context: ChannelHandlerContext) {
+        guard let server, server.services.board.observerCount < SessionWait.maximumCount else {
+            return respond(HTTPAnswer(error: "too many requests wait", status: 503), context)
+        }
+        deadline?.cancel()
+        let json = server.sessionsJSON
+        let wait = SessionWait(query, server.services.board) { [weak self] isMet, record in
+            let session = record.map(json.value) ?? .null
+            let answer =
+                isMet
+                ? HTTPAnswer(json: .fields(["session": session]))
+                : HTTPAnswer(
+                    json: .fields(["error": .string("no session met the conditions in time"), "session": session]),
+                    status: 408)
+            self?.respond(answer, context)
+        }
+        self.wait = wait
+        wait.start(on: context.eventLoop)
     }
 
     private func respond(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         let body = ByteBuffer(string: (answer.body ?? answer.words) + "\n")
-        let headers = HTTPHeaders([
+        var headers = HTTPHeaders([
             ("Connection", "close"), ("Content-Type", answer.contentType), ("Content-Length", "\(body.readableBytes)"),
             ("Cache-Control", "no-store"),
         ])
+        for (name, value) in answer.headers { headers.add(name: name, value: value) }
         let head = HTTPResponseHead(
             version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)

@@ -5,22 +5,61 @@ struct ControlRequest: Sendable {
     let method: String
     let target: String
     let body: String
+    /// The header `Host`, which names this machine.
+    let host: String
+
+    enum Reply: Sendable {
+        case answer(HTTPAnswer)
+        /// The answer follows when a session meets the query, or at its timeout.
+        case wait(SessionQuery)
+    }
 
     static let help = """
+        GET    /health              JSON: state of the stand-in
         GET    /control/faults      the faults of new connections, one SPEC a line
         POST   /control/faults      replaces them by the SPECs of the body
         DELETE /control/faults      no more faults
         POST   /control/inject      puts the SPECs of the body into running sessions
         GET    /control/sessions    JSON: sessions, the ended ones included
+        DELETE /control/sessions    forgets the ended ones, and their journal
+        GET    /control/wait        waits for a session; ?state= (open, negotiating, generating, closed), frames=, prompt=, look=, timeout= seconds (10)
+        GET    /control/journal     JSON: messages of the control channels; ?after=NUMBER
+        GET    /control/scenario    JSON: progress of the scenario
+        POST   /control/scenario    starts the scenario (JSON) of the body
+        DELETE /control/scenario    ends it
+        POST   /control/prompt      applies the prompt of the body, as if the client had sent it
         POST   /control/close       closes sessions; ?code= (1001), reason=
         POST   /control/drop        resets connections
-        inject, close and drop take ?session=ID; without it they mean all.
+        inject, close, drop, wait, journal and prompt take ?session=ID; without it they mean all.
         """
 
-    func answer(_ server: StandInServer) -> HTTPAnswer {
-        let path = String(target.prefix { $0 != "?" })
+    private var path: String { String(target.prefix { $0 != "?" }) }
+
+    /// Errors are JSON, where answers are.
+    var isJSON: Bool {
+        ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/scenario", "/control/prompt"]
+            .contains(path)
+    }
+
+    func reply(_ server: StandInServer) -> Reply {
+        guard method == "GET", path == "/control/wait" else { return .answer(answer(server)) }
+        do {
+            // HTTP clients encode a space of a form as a plus sign.
+            let target = target.replacing("+", with: "%20")
+            let query = try SessionQuery(PercentEncoding.queryItems(ofTarget: target))
+            if let id = query.sessionID, !server.sessions.contains(where: { $0.sessionID == id }) {
+                return .answer(HTTPAnswer(error: "there is no such session", status: 404))
+            }
+            return .wait(query)
+        } catch {
+            return .answer(HTTPAnswer(error: error.description))
+        }
+    }
+
+    private func answer(_ server: StandInServer) -> HTTPAnswer {
         do {
             switch (method, path) {
+            case ("GET", "/health"): return HTTPAnswer(json: server.health)
             case ("GET", "/control/faults"): return faults(of: server)
             case ("POST", "/control/faults"):
                 try server.setFaults(specs())
@@ -34,17 +73,37 @@ struct ControlRequest: Sendable {
             case ("GET", "/control/sessions"):
                 var answer = HTTPAnswer(200, "sessions")
                 answer.contentType = "application/json"
-                answer.body = SessionsJSON.text(server.sessions)
+                answer.body = server.sessionsJSON.text(server.sessions)
                 return answer
+            case ("DELETE", "/control/sessions"):
+                let count = server.forgetSessions()
+                return HTTPAnswer(
+                    json: .fields(["forgotten": .number(count), "open": .number(server.sessions.count { $0.isOpen })]))
+            case ("GET", "/control/journal"): return try journal(of: server)
+            case ("GET", "/control/scenario"): return HTTPAnswer(json: server.scenarioStatus)
+            case ("POST", "/control/scenario"):
+                try server.start(Scenario(parsing: Array(body.utf8)))
+                return HTTPAnswer(json: server.scenarioStatus)
+            case ("DELETE", "/control/scenario"):
+                server.stopScenario()
+                return HTTPAnswer(json: server.scenarioStatus)
+            case ("POST", "/control/prompt"): return try prompt(server)
+            case ("POST", "/page/config") where server.pageAccess != nil: return server.pageConfiguration
             case ("POST", "/control/close"): return close(server)
             case ("POST", "/control/drop"):
                 if let session = item("session") { server.dropSession(session) } else { server.dropAll() }
                 return HTTPAnswer(200, "done")
+            case ("GET", let path) where server.pageAccess != nil && PageFiles.paths.contains(path):
+                return server.pageFile(path, host: host)
             case ("GET", "/control"), ("GET", "/"): return HTTPAnswer(200, Self.help)
+            case (_, "/control/wait"), (_, "/control/journal"), (_, "/control/sessions"), (_, "/control/scenario"),
+                (_, "/control/prompt"), (_, "/health"):
+                return HTTPAnswer(error: "this path does not know \(LogText.clean(method))", status: 405)
             default: return HTTPAnswer(404, Self.help)
             }
         } catch {
-            return HTTPAnswer(400, String(describing: error))
+            let words = String(describing: error)
+            return isJSON ? HTTPAnswer(error: words) : HTTPAnswer(400, words)
         }
     }
 
@@ -60,6 +119,33 @@ struct ControlRequest: Sendable {
         HTTPAnswer(200, server.faults.map(\.description).joined(separator: "\n"))
     }
 
+    private func journal(of server: StandInServer) throws(StandInError) -> HTTPAnswer {
+        guard let after = Int(item("after") ?? "0"), after >= 0 else {
+            throw StandInError("after is the number of an entry")
+        }
+        let (entries, last) = server.services.journal.entries(ofSession: item("session"), after: after)
+        let values = entries.map { entry in
+            JSONValue.fields([
+                "number": .number(entry.number), "session": .string(entry.sessionID),
+                "session_number": .number(entry.session), "at_ms": .milliseconds(entry.time),
+                "direction": .string(entry.direction.rawValue), "type": .string(entry.type),
+                "message": .encoded(entry.message),
+            ])
+        }
+        return HTTPAnswer(json: .fields(["last": .number(last), "entries": .array(values)]))
+    }
+
+    private func prompt(_ server: StandInServer) throws(StandInError) -> HTTPAnswer {
+        guard body.count <= Prompt.maximumLength else {
+            throw StandInError("the prompt has more than \(Prompt.maximumLength) characters")
+        }
+        if let id = item("session"), !server.sessions.contains(where: { $0.sessionID == id && $0.isOpen }) {
+            return HTTPAnswer(error: "there is no such open session", status: 404)
+        }
+        server.applyPrompt(body, sessionID: item("session"))
+        return HTTPAnswer(json: .fields(["done": .bool(true)]))
+    }
+
     private func close(_ server: StandInServer) -> HTTPAnswer {
         // RFC 6455 §7.4: other codes must not appear on the wire.
         guard let code = UInt16(item("code") ?? "1001"), (1000...4999).contains(code) else {
@@ -69,51 +155,5 @@ struct ControlRequest: Sendable {
         guard reason.utf8.count <= 123 else { return HTTPAnswer(400, "reason is longer than 123 bytes") }
         server.closeSessions(code: code, reason: reason, sessionID: item("session"))
         return HTTPAnswer(200, "done")
-    }
-}
-
-/// Encodes session records as JSON. Prompts are only counted, because they are private.
-enum SessionsJSON {
-    static func text(_ records: [SessionRecord]) -> String {
-        "{\"sessions\":[" + records.map(text).joined(separator: ",") + "]}"
-    }
-
-    private static func text(_ record: SessionRecord) -> String {
-        let (seconds, attoseconds) = record.age.components
-        let milliseconds = seconds * 1000 + attoseconds / 1_000_000_000_000_000
-        let fields: [(String, String)] = [
-            ("number", String(record.number)), ("id", quoted(record.sessionID)),
-            ("model", quoted(record.request.model)), ("state", quoted(state(record))),
-            ("age_ms", String(milliseconds)), ("prompts", String(record.promptCount)),
-            ("images", String(record.imageCount)), ("refusals", String(record.refusalCount)),
-            ("frames_in", String(record.frameCount)), ("frames_out", String(record.sentFrameCount)),
-            ("ticks", String(record.tickCount)), ("muted_tracks", String(record.mutedTracks.count)),
-            ("viewers", String(record.viewerCount)),
-            ("room_joins", String(record.roomJoinCount)), ("room_resumes", String(record.roomResumeCount)),
-            ("room_offers", String(record.roomOfferCount)),
-        ]
-        return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
-    }
-
-    private static func state(_ record: SessionRecord) -> String {
-        if !record.isOpen { return "closed" }
-        if record.isGenerating { return "generating" }
-        return record.offerCount > 0 ? "negotiating" : "open"
-    }
-
-    /// Escapes a string (RFC 8259 §7).
-    static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case _ where scalar.value < 0x20:
-                let hex = String(scalar.value, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }

@@ -22,6 +22,7 @@ extension FaultKind {
         case .ice: []
         case .media(.wrongSSRC): []
         case .media(.replay): [.n]
+        case .media(.silent), .media(.freeze), .media(.garbage): [.at, .for]
         case .media: [.at]
         case .room(.slowInfo): [.delay]
         case .room(.tokenRefused), .room(.noCandidates), .room(.resumeRefused), .room(.resumeSilent): []
@@ -95,9 +96,9 @@ extension FaultKind {
         case .dtls(.silent): "ICE connects, DTLS stays silent"
         case .dtls(.flood): "ICE connects, then malformed DTLS records, 10000 a second for 5 s"
         case .dtls(.oldVersion): "ICE connects, then a DTLS 1.0 handshake"
-        case .media(.silent): "no frames from at= seconds (3) after the first"
-        case .media(.freeze): "the same frame is repeated from at= seconds (3) after the first"
-        case .media(.garbage): "damaged frames from at= seconds (3) after the first"
+        case .media(.silent): "no frames from at= seconds (3) after the first, for= seconds long (else for ever)"
+        case .media(.freeze): "the same frame from at= seconds (3) after the first, for= seconds long (else for ever)"
+        case .media(.garbage): "damaged frames from at= seconds (3) after the first, for= seconds long (else for ever)"
         case .media(.replay): "ICE and DTLS connect, then each SRTP packet is sent n= times (3); no valid frames"
         case .media(.wrongSSRC): "packets with another SSRC than in the answer"
         case .media(.capsChange): "frames of half the size from at= seconds (3) after the first"

@@ -6,6 +6,8 @@ final class MediaFaults: Sendable {
         var kind: FaultKind.Media
         /// Seconds after `origin`.
         var delay: Double
+        /// Seconds; nil: without end.
+        var duration: Double?
         /// Start of `delay`; nil until the first frame arrives.
         var origin: ContinuousClock.Instant?
     }
@@ -17,7 +19,7 @@ final class MediaFaults: Sendable {
             plan.faults.compactMap { fault in
                 guard case .media(let kind) = fault.kind else { return nil }
                 // The wrong SSRC applies from the first packet on.
-                return Entry(kind: kind, delay: kind == .wrongSSRC ? 0 : fault.at ?? 3, origin: nil)
+                return Entry(kind: kind, delay: kind == .wrongSSRC ? 0 : fault.at ?? 3, duration: fault.for)
             })
     }
 
@@ -25,7 +27,7 @@ final class MediaFaults: Sendable {
         entries.withLock { entries in
             for fault in faults where entries.count < FaultPlan.maximumCount {
                 guard case .media(let kind) = fault.kind else { continue }
-                entries.append(Entry(kind: kind, delay: fault.at ?? 0, origin: now))
+                entries.append(Entry(kind: kind, delay: fault.at ?? 0, duration: fault.for, origin: now))
             }
         }
     }
@@ -44,7 +46,9 @@ final class MediaFaults: Sendable {
     func isOn(_ kind: FaultKind.Media, now: ContinuousClock.Instant = .now) -> Bool {
         entries.withLock { entries in
             entries.contains { entry in
-                entry.kind == kind && entry.origin.map { now - $0 >= .seconds(entry.delay) } ?? false
+                guard entry.kind == kind, let origin = entry.origin else { return false }
+                let end = entry.duration.map { .seconds(entry.delay + $0) } ?? Duration.seconds(Int.max)
+                return now - origin >= .seconds(entry.delay) && now - origin < end
             }
         }
     }

@@ -13,7 +13,21 @@ package struct Look: Sendable, Equatable {
         case grey
         /// Colours rotated by 60 … 300 degrees, with a cast in the direction of the rotation.
         case hue(degrees: Int)
+
+        package var name: String {
+            switch self {
+            case .untouched: "untouched"
+            case .mosaic: "mosaic"
+            case .posterised: "posterised"
+            case .neon: "neon"
+            case .grey: "grey"
+            case .hue: "hue"
+            }
+        }
     }
+
+    /// Names of all styles.
+    package static let styleNames = ["untouched", "hue"] + styleWords.map(\.style.name)
 
     /// A constant shift of the chroma planes, in code values.
     package struct Tint: Sendable, Equatable {
@@ -66,15 +80,7 @@ package struct Look: Sendable, Equatable {
 
 extension Look: CustomStringConvertible {
     package var description: String {
-        let name =
-            switch style {
-            case .untouched: "untouched"
-            case .mosaic: "mosaic"
-            case .posterised: "posterised"
-            case .neon: "neon"
-            case .grey: "grey"
-            case .hue(let degrees): "hue turned by \(degrees) degrees"
-            }
+        let name = if case .hue(let degrees) = style { "hue turned by \(degrees) degrees" } else { style.name }
         return tint == nil ? name : name + ", tinted"
     }
 }

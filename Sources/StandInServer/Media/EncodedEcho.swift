@@ -31,7 +31,10 @@ struct EncodedEcho {
             painter.pass()
             if !faults.isOn(.silent) {
                 painter.noteSent()
-                if let caps { painter.viewers.show(frame, caps) }
+                if let caps {
+                    painter.viewers.show(frame, caps)
+                    painter.viewers.input?.show(frame, caps)
+                }
                 _ = echoed.push(frame)
             }
             return .ok
@@ -43,9 +46,12 @@ struct EncodedEcho {
         end.setActive(true)
         echoed.setActive(true)
         (self.end, self.echoed) = (end, echoed)
-        painter.viewers.encoded = Viewers.EncodedSource(codec: codec) { [weak end] in
+        let source = Viewers.EncodedSource(codec: codec) { [weak end] in
             end?.push(Event.forceKeyUnitUpstream())
         }
+        painter.viewers.encoded = source
+        painter.viewers.input?.encoded = source
+        painter.measure { $0.codec = codec.encodingName }
     }
 
     func receive(from connection: PeerConnection, _ life: MediaLifecycle) throws {

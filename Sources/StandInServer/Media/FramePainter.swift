@@ -21,6 +21,7 @@ package final class FramePainter: Sendable {
     private let onFrame: @Sendable (_ starts: Bool) -> Void
     /// Receives each frame that goes back.
     let viewers: Viewers
+    private let measured = Mutex(MediaFigures())
 
     /// - Parameters:
     ///   - carriesLatencyMarker: Reads the marker's number in each frame and stamps it onto the painted frame.
@@ -36,6 +37,11 @@ package final class FramePainter: Sendable {
         self.carriesLatencyMarker = carriesLatencyMarker
         self.onFrame = onFrame
     }
+
+    /// Facts of the session's media.
+    package var figures: MediaFigures { measured.withLock { $0 } }
+
+    func measure(_ body: (inout MediaFigures) -> Void) { measured.withLock { body(&$0) } }
 
     /// Frames painted so far, untransformed ones included.
     package var frameCount: Int { painted.load(ordering: .relaxed) }
@@ -56,7 +62,7 @@ package final class FramePainter: Sendable {
     /// LiveKit's SDKs send black frames on a muted track, and its servers forward none of them.
     func setMuted(_ isMuted: Bool) { muted.store(isMuted, ordering: .relaxed) }
 
-    func noteSent() {
+    package func noteSent() {
         sent.wrappingAdd(1, ordering: .relaxed)
     }
 
@@ -80,6 +86,7 @@ package final class FramePainter: Sendable {
             raw.wrappingAdd(1, ordering: .relaxed)
         }
         if let number { LatencyMarker.stamp(number, onto: frame.luma) }
+        measure { $0.size = MediaFigures.Size(width: frame.luma.width, height: frame.luma.height) }
         painted.wrappingAdd(1, ordering: .relaxed)
         onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
     }

@@ -21,6 +21,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     /// The capsfilter that the RTP packets leave through.
     private var exit: Element?
     private var echo: AudioEcho?
+    private var meters = (received: BitrateMeter(), sent: BitrateMeter())
 
     init(
         options: MediaOptions, painter: FramePainter, faults: MediaFaults,
@@ -111,9 +112,20 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
             try paintVideo(connection, parameters)
         }
         try echoAudio()
+        painter.measure { $0.codec = parameters.codec.encodingName }
+        life.onSecond = { [weak self] in self?.measure() }
         // Start before the answer is sent: packets must not arrive in a stopped pipeline.
         try life.play()
         return answer
+    }
+
+    private func measure() {
+        guard let statistics = connection?.statistics() else { return }
+        let received = meters.received.rate(statistics.allBytesReceived)
+        let sent = meters.sent.rate(statistics.allBytesSent)
+        painter.measure {
+            ($0.receivedBitrate, $0.sentBitrate, $0.roundTripTime) = (received, sent, statistics.roundTripTime)
+        }
     }
 
     private func echoVideo(_ connection: PeerConnection, _ parameters: RTPSendParameters) throws {

@@ -33,6 +33,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private var videoEchoIsSent = false
     private var echo: AudioEcho?
     private var echoIsSent = false
+    private var meters = (received: BitrateMeter(), sent: BitrateMeter())
 
     /// - Parameters:
     ///   - msid: `msid` of the video track.
@@ -59,6 +60,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     func start() {
         life.work("the room's media could not start") { [self] in
             if !isSingle { subscriber = try makeConnection(.subscriber) }
+            life.onSecond = { [weak self] in self?.measure() }
             try life.play()
             if let subscriber {
                 let offer = try subscriber.createOffer()
@@ -225,6 +227,19 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             throw GStreamerError(.linkFailed, "the encoder has no sink pad")
         }
         try painted.link(sink)
+    }
+
+    private func measure() {
+        guard let source = publisher?.statistics(), let target = isSingle ? source : subscriber?.statistics() else {
+            return
+        }
+        let received = meters.received.rate(source.allBytesReceived)
+        let sent = meters.sent.rate(target.allBytesSent)
+        let codec = codec?.encodingName
+        painter.measure {
+            ($0.receivedBitrate, $0.sentBitrate, $0.roundTripTime) = (received, sent, target.roundTripTime)
+            $0.codec = codec ?? $0.codec
+        }
     }
 
     // MARK: Events

@@ -20,6 +20,8 @@ final class MediaLifecycle: @unchecked Sendable {
     private var connections: [PeerConnection] = []
     private var pads: [Pad] = []
     private var busTimer: (any DispatchSourceTimer)?
+    /// Called each second while the pipeline plays.
+    var onSecond: (() -> Void)?
     private var isOver = false
 
     /// - Parameters:
@@ -90,7 +92,10 @@ final class MediaLifecycle: @unchecked Sendable {
         }
         let timer = DispatchSource.makeTimerSource(queue: queue)
         timer.schedule(deadline: .now() + .milliseconds(100), repeating: .milliseconds(100), leeway: .milliseconds(50))
+        var rounds = 0
         timer.setEventHandler { [weak self, bus = pipeline.bus] in
+            rounds = (rounds + 1) % 10
+            if rounds == 0 { self?.onSecond?() }
             while let message = bus.next(timeout: .zero) {
                 guard message.kind == .error else { continue }
                 self?.fail("the media pipeline failed: \(message.problem?.text ?? "")")
@@ -114,6 +119,7 @@ final class MediaLifecycle: @unchecked Sendable {
             isOver = true
             busTimer?.cancel()
             busTimer = nil
+            onSecond = nil
             for connection in connections { connection.close() }
             cleanUp()
             for pad in pads { pad.setActive(false) }

@@ -50,16 +50,18 @@ struct PaintingBin {
             case .buffer(let buffer):
                 guard let video, let current, !painter.isPaused else { return .drop }
                 faults.frameArrived()
+                painter.viewers.input?.show(buffer, current)
                 if !isHalved, faults.isOn(.capsChange) {
                     isHalved = true
                     Self.halve(size, video)
                 }
                 // Drop a frame that cannot be painted: it must not go back untransformed.
                 let output = Self.paint(buffer, video, painter) { frame in
-                    guard faults.isOn(.freeze) else { return }
+                    guard faults.isOn(.freeze) else { return frozen = nil }
                     if let frozen { frozen.show(on: frame) } else { frozen = FrozenFrame(frame) }
                 }
                 guard let output, !faults.isOn(.silent) else { return .drop }
+                Self.measure(output, now: size?.currentRunningTime, painter)
                 if hold > 0 { output.pts = output.pts.map { $0 &+ UInt64(hold) } }
                 Self.stamp(output, now: size?.currentRunningTime)
                 painter.noteSent()
@@ -71,6 +73,11 @@ struct PaintingBin {
                 return .pass
             }
         }
+    }
+
+    private static func measure(_ output: Buffer, now: ClockTime?, _ painter: FramePainter) {
+        guard let now, let time = output.pts, now >= time else { return }
+        painter.measure { $0.delay = .nanoseconds(Int64(clamping: now &- time)) }
     }
 
     /// Applies to the next frames.

@@ -29,10 +29,16 @@ package final class Viewers: Sendable {
         var hasAudio = false
         var encoded: EncodedSource?
         var channels: [ObjectIdentifier: any Channel] = [:]
+        /// Connections of the page, which are no viewers of the service.
+        var pages: [ObjectIdentifier: any Channel] = [:]
     }
     private let state = Mutex(State())
+    /// Receives the frames before their transformation.
+    let input: Viewers?
 
-    package init() {}
+    package init() { input = Viewers(input: nil) }
+
+    private init(input: Viewers?) { self.input = input }
 
     /// Number of viewers with an open connection.
     var count: Int { state.withLock { $0.channels.count } }
@@ -78,11 +84,19 @@ package final class Viewers: Sendable {
     // MARK: Connections
 
     func enter(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = channel } }
-    func leave(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = nil } }
+    /// Each one costs an encoder.
+    var pageCount: Int { state.withLock { $0.pages.count } }
+    func watch(_ page: any Channel) { state.withLock { $0.pages[ObjectIdentifier(page)] = page } }
+    func leave(_ channel: any Channel) {
+        state.withLock { state in
+            state.channels[ObjectIdentifier(channel)] = nil
+            state.pages[ObjectIdentifier(channel)] = nil
+        }
+    }
 
     /// Ends the viewers' connections. Viewers that connect later watch the session's next media, if any.
     func end() {
-        for channel in state.withLock({ Array($0.channels.values) }) {
+        for channel in state.withLock({ Array($0.channels.values) + Array($0.pages.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(SessionEnded())
         }
     }

@@ -14,6 +14,7 @@ struct ChildPipeline: Sendable {
         let pipeline = channel.pipeline.syncOperations
         let plan = services.faults.next()
         guard !plan.contains(.rstOnAccept) else { return try pipeline.addHandler(ResetOnAccept()) }
+        let ticket = services.replay.map(ReplayTicket.init)
         let handshakePace = tls == nil ? nil : plan.first(.slow(.tls)).map(Self.pace)
         try pipeline.addHandler(DripWriter(interval: handshakePace), name: DripWriter.bottom)
         if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls.context(plan))) }
@@ -27,7 +28,7 @@ struct ChildPipeline: Sendable {
                 if case .admitted = RoomAdmission(head, services) {
                     return channel.eventLoop.makeSucceededFuture([:])
                 }
-                guard case .admitted(_, let plan) = admit(head, plan) else {
+                guard case .admitted(_, let plan) = admit(head, plan, ticket) else {
                     return channel.eventLoop.makeSucceededFuture(nil)
                 }
                 if let fault = plan.first(.slow(.upgrade)) { Self.drip(fault, on: channel) }
@@ -40,7 +41,7 @@ struct ChildPipeline: Sendable {
                         return try channel.pipeline.syncOperations.addHandler(
                             RoomHandler(room: room, join: join, services: services))
                     }
-                    try installSession(on: channel, head: head, plan: plan)
+                    try installSession(on: channel, head: head, plan: plan, ticket)
                 }
             })
         try pipeline.configureHTTPServerPipeline(
@@ -52,7 +53,9 @@ struct ChildPipeline: Sendable {
             ))
         try pipeline.addHandler(
             RefusalHandler(
-                admit: { refuseBrowser($0) ?? watchStream($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan) },
+                admit: {
+                    refuseBrowser($0) ?? watchStream($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan, ticket)
+                },
                 answer: { refuseBrowser($0) == nil ? clientToken($0, $1, plan) : nil },
                 log: services.log),
             name: RefusalHandler.name)
@@ -94,11 +97,15 @@ struct ChildPipeline: Sendable {
         return .refused(answer)
     }
 
-    private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan) -> Admission {
-        Admission(
+    private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan, _ ticket: ReplayTicket?) -> Admission {
+        let admission = Admission(
             target: head.uri, host: head.headers.first(name: "Host"), keys: keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, limitAnswer: limitAnswer, plan: plan,
             isSession: { services.viewerBoard.viewers(of: $0) != nil })
+        guard case .admitted(let request, _) = admission, request.viewedSessionID == nil,
+            let answer = ticket?.refusal
+        else { return admission }
+        return .refused(answer)
     }
 
     private var limitAnswer: StandInConfiguration.LimitAnswer? {
@@ -106,17 +113,21 @@ struct ChildPipeline: Sendable {
         return configuration.limitAnswer
     }
 
-    private func installSession(on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan) throws {
+    private func installSession(
+        on channel: any Channel, head: HTTPRequestHead, plan: FaultPlan, _ ticket: ReplayTicket?
+    ) throws {
         // The same head was admitted a moment ago on this thread; a refusal now means that no session is free any more.
-        guard case .admitted(let request, let plan) = admit(head, plan) else {
+        guard case .admitted(let request, let plan) = admit(head, plan, ticket) else {
             throw ChannelError.operationUnsupported
         }
         if let fault = plan.first(.slow(.frame)) { Self.drip(fault, on: channel) }
         try installFrames(on: channel)
+        let rules = rules(for: request, plan, channel)
         try channel.pipeline.syncOperations.addHandler(
             ConnectionHandler(
-                request: request, rules: rules(for: request, plan, channel), plan: plan, services: services,
-                viewers: request.viewedSessionID.flatMap { services.viewerBoard.viewers(of: $0) }))
+                request: request, rules: rules, plan: plan, services: services,
+                viewers: request.viewedSessionID.flatMap { services.viewerBoard.viewers(of: $0) },
+                replay: rules.isViewer ? nil : ticket?.script(rules.identity)))
     }
 
     private func installFrames(on channel: any Channel) throws {
@@ -133,12 +144,13 @@ struct ChildPipeline: Sendable {
     private func rules(
         for request: ConnectionRequest, _ plan: FaultPlan, _ channel: any Channel
     ) -> ControlStateMachine.Rules {
+        let recorded = services.replay?.transports ?? []
         let id = "standin-" + String(UInt64.random(in: .min ... .max), radix: 36)
         return ControlStateMachine.Rules(
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
             takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
-            transports: configuration.transports, asksForRoom: request.asksForRoom,
+            transports: recorded.isEmpty ? configuration.transports : recorded, asksForRoom: request.asksForRoom,
             trickles: configuration.tricklesCandidates || plan.bendsCandidates,
             isViewer: request.viewedSessionID != nil, idleOutput: configuration.idleOutput)
     }

@@ -31,6 +31,12 @@ final class Listeners: @unchecked Sendable {
         }
     }
 
+    /// Of the service, open or not.
+    var servicePort: Int { queue.sync { port } }
+
+    /// Nil while the port is closed.
+    var openPort: Int? { queue.sync { channels.isEmpty ? nil : port } }
+
     func close() {
         queue.sync {
             plan += 1

@@ -6,8 +6,8 @@ final class SessionBoard: Sendable {
     private struct State {
         var entries: [Entry] = []
         var nextNumber = 1
-        var waiters: [Int: DispatchSemaphore] = [:]
-        var nextWaiter = 0
+        var observers: [Int: @Sendable () -> Void] = [:]
+        var nextObserver = 0
     }
 
     private struct Entry {
@@ -21,6 +21,7 @@ final class SessionBoard: Sendable {
                 record.frameCount += painter.frameCount
                 record.rawFrameCount += painter.rawFrameCount
                 record.sentFrameCount += painter.sentCount
+                record.media = painter.figures
             }
             return record
         }
@@ -73,16 +74,49 @@ final class SessionBoard: Sendable {
         change { _ in }
     }
 
+    /// Begins a look; it counts its frames.
+    func begin(_ look: Look, of number: Int) {
+        change { state in
+            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
+            // The record holds the counts of former painters only.
+            var current = state.entries[index].current
+            current.begin(look)
+            state.entries[index].record.takeLook(of: current)
+        }
+    }
+
+    /// Removes the records of ended sessions.
+    /// - Returns: Their numbers.
+    func forgetEnded() -> Set<Int> {
+        change { state in
+            let ended = state.entries.filter { !$0.record.isOpen }.map(\.record.number)
+            state.entries.removeAll { !$0.record.isOpen }
+            return Set(ended)
+        }
+    }
+
+    /// Calls `body` after each change, on the thread that made it; `body` must not block.
+    /// - Returns: A number for `removeObserver`.
+    func observe(_ body: @escaping @Sendable () -> Void) -> Int {
+        state.withLock { state in
+            state.nextObserver += 1
+            state.observers[state.nextObserver] = body
+            return state.nextObserver
+        }
+    }
+
+    func removeObserver(_ number: Int) {
+        state.withLock { _ = $0.observers.removeValue(forKey: number) }
+    }
+
+    var observerCount: Int { state.withLock(\.observers.count) }
+
     /// Blocks the calling thread until the condition holds or the timeout expires; checks it after every change.
     func wait(timeout: DispatchTimeInterval, until condition: ([SessionRecord]) -> Bool) -> Bool {
         let semaphore = DispatchSemaphore(value: 0)
         let deadline = DispatchTime.now() + timeout
-        let id = state.withLock { state in
-            state.nextWaiter += 1
-            state.waiters[state.nextWaiter] = semaphore
-            return state.nextWaiter
-        }
-        defer { state.withLock { _ = $0.waiters.removeValue(forKey: id) } }
+        let id = observe { semaphore.signal() }
+        defer { removeObserver(id) }
         while !condition(records) {
             if semaphore.wait(timeout: deadline) == .timedOut { return condition(records) }
         }
@@ -90,10 +124,10 @@ final class SessionBoard: Sendable {
     }
 
     private func change<Result: Sendable>(_ body: (inout sending State) -> Result) -> Result {
-        let (result, waiters) = state.withLock { state in
-            (body(&state), Array(state.waiters.values))
+        let (result, observers) = state.withLock { state in
+            (body(&state), Array(state.observers.values))
         }
-        for waiter in waiters { waiter.signal() }
+        for observer in observers { observer() }
         return result
     }
 }

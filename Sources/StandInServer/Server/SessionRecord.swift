@@ -1,4 +1,4 @@
-import DecartProtocol
+package import DecartProtocol
 
 /// The figures of one session so far: a snapshot for tests and logs.
 package struct SessionRecord: Sendable, Equatable {
@@ -58,9 +58,48 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var sentFrameCount = 0
     /// Painted frames left untransformed because no state was set.
     package internal(set) var rawFrameCount = 0
+    /// Nil until a prompt, image or passthrough was accepted.
+    package private(set) var look: Look?
+    /// The painted frames before the present look, by style.
+    private(set) var sentByEarlierLooks: [String: Int] = [:]
+    /// `sentFrameCount` when the present look began.
+    private(set) var sentBeforeLook = 0
+    /// Nil until media are negotiated.
+    package internal(set) var transport: MediaTransportKind?
+    package internal(set) var media = MediaFigures()
+
+    /// Frames sent since the present look began.
+    package var sentWithLook: Int { look == nil ? 0 : max(0, sentFrameCount - sentBeforeLook) }
+
+    /// Frames sent with each style of look.
+    package var sentByStyle: [String: Int] {
+        guard let look else { return [:] }
+        return sentByEarlierLooks.merging([look.style.name: sentWithLook], uniquingKeysWith: +)
+    }
+
+    /// The record must have the present `sentFrameCount`.
+    mutating func begin(_ look: Look) {
+        sentByEarlierLooks = sentByStyle
+        sentBeforeLook = sentFrameCount
+        self.look = look
+    }
+
+    mutating func takeLook(of other: SessionRecord) {
+        (look, sentByEarlierLooks, sentBeforeLook) = (other.look, other.sentByEarlierLooks, other.sentBeforeLook)
+    }
 
     /// Time for which the session is, or was, open.
     package var age: Duration { (endedAt ?? .now) - openedAt }
+
+    package var state: State {
+        if !isOpen { return .closed }
+        if isGenerating { return .generating }
+        return offerCount > 0 || roomJoinCount > 0 ? .negotiating : .open
+    }
+
+    package enum State: String, Sendable, CaseIterable { case open, negotiating, generating, closed }
+
+    var isViewer: Bool { request.viewedSessionID != nil }
 
     var countsAgainstLimit: Bool { isOpen && request.viewedSessionID == nil && request.limitAnswer == nil }
 

@@ -56,8 +56,18 @@ package struct StandInConfiguration: Sendable {
     package var log: @Sendable (String) -> Void = { _ in }
 
     package var faults: [Fault] = []
+    /// Sessions send the messages of this recording. Excludes `faults`.
+    package var replay: ControlRecording?
     /// Port of the control endpoint, on 127.0.0.1 only; 0: any free port; nil: no endpoint.
     package var controlPort: Int?
+    /// The control endpoint serves the page, too.
+    package var servesPage = false
+    /// The control endpoint shows the texts of prompts.
+    package var showsPrompts = false
+    /// Runs from the start on.
+    package var scenario: Scenario?
+    /// Shown by the control endpoint.
+    package var version = ""
 
     package init() {}
 

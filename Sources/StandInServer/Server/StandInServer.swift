@@ -8,9 +8,13 @@ import Synchronization
 ///
 /// One event loop serves all connections; every session has its own media. Call from any thread except an event loop.
 package final class StandInServer: Sendable {
-    private let configuration: StandInConfiguration
+    let configuration: StandInConfiguration
     let services: ConnectionServices
     private let running = Mutex<Running?>(nil)
+    let scenarios = Mutex<ScenarioRunner?>(nil)
+    let createdAt = ContinuousClock.now
+    /// Nil: there is no page.
+    let pageAccess: PageAccess?
 
     struct Running {
         let group: MultiThreadedEventLoopGroup
@@ -32,12 +36,18 @@ package final class StandInServer: Sendable {
     /// Uses another media engine than GStreamer's, as tests do.
     package init(configuration: StandInConfiguration, engine: any MediaEngine) {
         self.configuration = configuration
+        pageAccess = configuration.servesPage ? PageAccess() : nil
         services = ConnectionServices(
             board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
+            journal: Journal(showsPrompts: configuration.showsPrompts),
             roomICE: configuration.roomICE, servesSingleConnections: configuration.servesSingleConnections,
             delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker,
-            carriesTrailers: configuration.carriesTrailers, log: configuration.log
+            carriesTrailers: configuration.carriesTrailers, replay: configuration.replay.map(ReplayBoard.init),
+            log: configuration.log
         )
+        services.events.set { [weak self] event, time in
+            self?.scenarios.withLock { $0 }?.happened(event, at: time)
+        }
     }
 
     /// Blocks until connections are accepted.
@@ -61,6 +71,7 @@ package final class StandInServer: Sendable {
             running.withLock {
                 $0 = Running(group: group, listeners: listeners, connections: connections, control: control)
             }
+            if let scenario = configuration.scenario { try start(scenario) }
             return port
         } catch {
             listeners.close()
@@ -96,6 +107,7 @@ package final class StandInServer: Sendable {
     /// Closes every client's connection, tears all media down and frees the port. Blocks for a few seconds at most;
     /// idempotent.
     package func stop() {
+        stopScenario()
         guard let running = running.withLock({ $0.take() }) else { return }
         try? running.control?.close().wait()
         running.listeners.close()

@@ -1,5 +1,5 @@
-// libFuzzer entry point for our handling of HTTP responses: key responses of the user's backend, and the service's
-// responses to the WebSocket upgrade. It is compiled into the module Signalling and starts behind NIO's parser. Nothing
+// libFuzzer entry point for our handling of HTTP responses: key responses of the user's backend, the service's
+// responses to the WebSocket upgrade, and the locations that WHEP servers name. It is compiled into the module Signalling and starts behind NIO's parser. Nothing
 // may trap, and no error may contain the key or control characters.
 import DecartProtocol
 import DecartSession
@@ -49,6 +49,16 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
         fatalError("the fuzzer's URL is invalid")
     }
     check(UpgradeRefusal(head: head, body: body, url: base.watchStream(key: key, room: "room")).error)
+    if let server = try? WHEPURL("https://whep.example:8443/a/b?token=\(canary)") {
+        for location in head.headers["Location"] {
+            guard let url = server.resolving(location) else { continue }
+            precondition(url.isSecure && url.requestTarget.hasPrefix("/"))
+            for text in [url.requestTarget, url.hostHeader] {
+                precondition(text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7f })
+            }
+            precondition(location.contains(canary) || !url.requestTarget.contains(canary))
+        }
+    }
     if let room = try? LiveKitRoomInfo(decoding: body) { precondition("\(room.token)" == "<redacted>") }
     return 0
 }

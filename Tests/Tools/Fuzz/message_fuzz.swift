@@ -1,4 +1,5 @@
-// libFuzzer entry point for control-channel messages: no message of a service may trap.
+// libFuzzer entry point for control-channel messages and recordings of them: no message of a service and no file may
+// trap.
 import DecartProtocol
 
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -7,6 +8,11 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     if let message = try? ServerMessage(decoding: bytes) {
         _ = "\(message)"
         _ = try? message.encoded()
+    }
+    if let recording = try? ControlRecording(parsing: bytes) {
+        // What was read is written as the same again.
+        guard let text = try? recording.encoded() else { return 0 }
+        precondition((try? ControlRecording(parsing: [UInt8](text.utf8))) == recording)
     }
     return 0
 }

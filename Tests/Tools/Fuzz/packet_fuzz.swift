@@ -1,7 +1,8 @@
 // libFuzzer entry point for packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions,
-// frame headers, and trailers of frames. The first byte selects the parser, so that one corpus serves all of them.
+// frame headers, trailers of frames, and Opus packets. The first byte selects the parser, so that one corpus serves all of them.
 import DecartProtocol
 import GStreamerKit
+import MediaPipeline
 import WebRTCTransport
 
 private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemuxer) {
@@ -49,20 +50,30 @@ private func trailer(_ bytes: UnsafeRawBufferPointer) {
     if let again = found.bytes { precondition(FrameTrailer(reading: again) == found) }
 }
 
+private func opus(_ bytes: UnsafeRawBufferPointer) {
+    guard let duration = OpusPacket.duration(bytes) else { return }
+    GStreamerRuntime.initialise()
+    // RFC 6716 3.2.5: 120 ms at most.
+    precondition(duration >= 2_500_000 && duration <= 120_000_000)
+    let silence = OpusPacket.silence(duration)
+    precondition(silence.withBytes { OpusPacket.duration($0) } == duration)
+}
+
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     let all = UnsafeRawBufferPointer(start: data, count: count)
     guard let first = all.first else { return 0 }
     // A copy in a separate allocation, so that AddressSanitizer sees its end.
     [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
-        switch first % 6 {
+        switch first % 7 {
         case 0:
             var demuxer = BundleDemuxer()
             packet(bytes, &demuxer)
         case 1: compound(bytes, BundleDemuxer())
         case 5: trailer(bytes)
+        case 6: opus(bytes)
         default:
-            let codec = VideoCodec.allCases[Int(first % 6) - 2]
+            let codec = VideoCodec.allCases[Int(first % 7) - 2]
             var gate = FrameGate(codec: codec)
             if gate.judge(bytes) == .pass {
                 precondition(codec.announcedSizes(in: bytes)?.allSatisfy(\.isAcceptable) == true)

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Fuzzes all external input with libFuzzer and AddressSanitizer, SECONDS (default 60) each: session descriptions (sdp),
-# the control channel's messages (message), the signalling of a room (room), reference images (image), packets after SRTP
-# (packet), and HTTP responses (http). swift-protobuf and swift-nio come from a release build of the tests.
+# Fuzzes all external input with libFuzzer and AddressSanitizer, SECONDS (default 60) each: session descriptions and offers
+# (sdp), messages of the control channel and recordings of them (message), the signalling of a room (room), reference images
+# (image), packets after SRTP, and Opus (packet), and HTTP responses (http). swift-protobuf and swift-nio come from a
+# release build of the tests.
 # usage: Tests/Tools/Fuzz/run.sh [SECONDS [TARGET...]]
 # After a crash it exits with a status other than 0, and the output names the input.
 set -eu
@@ -59,6 +60,15 @@ if wanted sdp room packet http; then
         -module-name Logging -wmo -emit-module -emit-module-path Logging.swiftmodule -emit-object \
         -o Logging.o $(find "$logging" -name '*.swift')
 fi
+# swift-collections comes from the release build, because it is not fuzzed.
+if wanted sdp room packet; then
+    release=$root/.build/release
+    [ -d "$release/DequeModule.build" ] || swift build --package-path "$root" -c release --build-tests
+    flags="$flags -I $release/Modules"
+    rm -f collections.a
+    find "$release"/DequeModule.build "$release"/InternalCollectionsUtilities.build "$release"/ContainersPreview.build \
+        -name '*.o' -print0 | xargs -0 ar qcs collections.a
+fi
 # The modules come in the order of their imports. No name in Sources contains a space.
 # shellcheck disable=SC2046
 module DecartProtocol $(sources DecartProtocol)
@@ -68,7 +78,7 @@ if wanted sdp room packet; then
     # shellcheck disable=SC2046
     for name in GStreamerKit ICE MediaSecurity WebRTCTransport; do module $name $(sources $name); done
 fi
-transport="Logging.o GStreamerKit.o ICE.o MediaSecurity.o WebRTCTransport.o"
+transport="Logging.o GStreamerKit.o ICE.o MediaSecurity.o WebRTCTransport.o collections.a"
 # shellcheck disable=SC2046
 if wanted room http; then module DecartSession $(sources DecartSession); fi
 
@@ -77,7 +87,11 @@ if wanted sdp; then target sdp $transport $libraries; fi
 if wanted message; then target message DecartProtocol.o; fi
 if wanted image; then target image DecartProtocol.o; fi
 # shellcheck disable=SC2086
-if wanted packet; then target packet DecartProtocol.o $transport $libraries; fi
+if wanted packet; then
+    # One file of it is enough, and uses nothing else of it.
+    module MediaPipeline "$root/Sources/MediaPipeline/Audio/OpusPacket.swift"
+    target packet MediaPipeline.o DecartProtocol.o $transport $libraries
+fi
 if wanted room; then
     # swift-protobuf is a separate package. Only those files of the room's client are compiled that use no socket.
     protobuf=$root/.build/checkouts/swift-protobuf/Sources/SwiftProtobuf
@@ -129,6 +143,17 @@ grep -ohE '\{"type":[^#]*\}' "$root/Tests/DecartProtocolTests/ServerMessageTests
     number=$((number + 1))
     printf '%s' "$message" >"message/$number"
 done
+
+cat >message/recording <<'END'
+{"recording":"decart-control","format":1}
+{"attempt":1,"ms":0,"event":"opened"}
+{"attempt":1,"ms":3,"event":"sent","type":"prompt"}
+{"attempt":1,"ms":5,"event":"received","message":{"type":"prompt_ack","prompt":"prompt-1","success":false,"error":"x"}}
+{"attempt":1,"ms":6,"event":"received","message":{"type":"answer"}}
+{"attempt":1,"ms":7,"event":"closed","code":1011,"reason":"x"}
+{"attempt":2,"ms":9,"event":"failed","status":503,"reason":"x"}
+{"attempt":3,"ms":9,"event":"left"}
+END
 
 # LiveKit's own package encoded these messages.
 python3 - "$root/Tests/LiveKitProtocolTests/GoldenFrames.swift" room <<'END'

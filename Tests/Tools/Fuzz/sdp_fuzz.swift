@@ -1,4 +1,4 @@
-// libFuzzer entry point for the SDP parser: no session description may trap.
+// libFuzzer entry point for the SDP parser, and for the offers that go to WHEP servers: no session description may trap.
 import GStreamerKit
 import WebRTCTransport
 
@@ -29,6 +29,14 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     }
     router.ended("SAMP")
     precondition(router.takeEarly().count <= 128)
+    if let offer = OfferText(text) {
+        for isComplete in [true, false] {
+            let candidates = ["candidate:1 1 UDP 2130706431 127.0.0.1 40000 typ host"]
+            let whole = offer.with(candidates: candidates, isComplete: isComplete)
+            precondition(whole.utf8.count > text.utf8.count && whole.contains(candidates[0]))
+            precondition(offer.fragment(candidates: candidates, isComplete: isComplete).hasPrefix("a=ice-ufrag:"))
+        }
+    }
     if let sdp = try? SDPDescription(parsing: text) { _ = sdp.text(sessionID: 1, version: 1) }
     return 0
 }

@@ -70,6 +70,8 @@ def packets():
     # Frames of the LiveKit SDK with time and number, and one with bytes of the application.
     yield b"\x05" + bytes.fromhex("0000000161e0007e408e0328e89c10e128fef7fff99f1813b28ff9fdfbfffffff6ea4c4b5453")
     yield b"\x05" + bytes.fromhex("00fcfcfefdfcf54c4b5453")
+    for packet in (b"\xfc\xff\xfe", b"\x79" + bytes(10), b"\x0b\x03" + bytes(30), b"\xe3\x86\x01\x02" + bytes(9)):
+        yield b"\x06" + packet
     yield b"\x04" + bytes.fromhex("0000016742c015d90141fb016a0c0c0d4a00000165888400")
 
 
@@ -83,6 +85,8 @@ def responses():
     yield response("401 Unauthorized", b'{"error":"\x1b]0;x\x07 canary-0123456789"}', json)
     yield response("503 Busy", b"later\r\n", "Content-Type: text/plain", "Retry-After: 7")
     yield response("302 Found", b"", "Location: http://elsewhere/")
+    for location in ("../resources/1?secret=1", "/a/./b/../c#x", "?q", "//other.example/x", "https://[::1]:1/", "a:b"):
+        yield response("201 Created", b"v=0\r\n", f"Location: {location}", 'ETag: "1"', "Content-Type: application/sdp")
     yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     yield b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n\x81\0"
     yield b"HTTP/1.0 404 None\r\nContent-Type: text/plain\r\n\r\nno such session"

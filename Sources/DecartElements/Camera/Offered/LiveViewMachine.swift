@@ -1,5 +1,6 @@
 // The live views of one camera, one after the other, as a value: offer, answer, extension before the end of the granted
 // duration, and the next view after a failure or an end. It knows no connection, clock or thread.
+import DecartProtocol
 import DecartSession
 
 /// The answer of a camera's service to an offer.

@@ -1,0 +1,58 @@
+import NIOCore
+import Synchronization
+
+/// Waits until a session meets a query, without a thread of its own. Belongs to the event loop of its connection.
+final class SessionWait {
+    private let query: SessionQuery
+    private let board: SessionBoard
+    private let finish: (_ isMet: Bool, SessionRecord?) -> Void
+    private var observer: Int?
+    private var deadline: Scheduled<Void>?
+
+    /// Waiting requests at the same time; each is called at every frame.
+    static let maximumCount = 64
+
+    init(
+        _ query: SessionQuery, _ board: SessionBoard, finish: @escaping (_ isMet: Bool, SessionRecord?) -> Void
+    ) {
+        (self.query, self.board, self.finish) = (query, board, finish)
+    }
+
+    func start(on eventLoop: any EventLoop) {
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        deadline = eventLoop.scheduleTask(in: TimeAmount(seconds: query.timeout)) { bound.value.check(isLate: true) }
+        let flag = Flag()
+        observer = board.observe {
+            // Several changes, such as those of many sessions' frames, share a check.
+            guard !flag.isSet.exchange(true, ordering: .acquiringAndReleasing) else { return }
+            eventLoop.scheduleTask(in: .milliseconds(2)) {
+                flag.isSet.store(false, ordering: .releasing)
+                bound.value.check(isLate: false)
+            }
+        }
+        check(isLate: query.timeout == 0)
+    }
+
+    func cancel() {
+        deadline?.cancel()
+        deadline = nil
+        if let observer { board.removeObserver(observer) }
+        observer = nil
+    }
+
+    private func check(isLate: Bool) {
+        guard observer != nil else { return }
+        let records = board.records
+        if let record = query.first(in: records) {
+            cancel()
+            finish(true, record)
+        } else if isLate {
+            cancel()
+            finish(false, query.candidate(in: records))
+        }
+    }
+}
+
+private final class Flag: Sendable {
+    let isSet = Atomic(false)
+}

@@ -1,0 +1,46 @@
+import DecartProtocol
+
+/// Writes the entries of one session into the journal.
+struct SessionJournal {
+    private let journal: Journal
+    private let number: Int
+    private let id: String
+    private let openedAt: ContinuousClock.Instant
+
+    init(_ journal: Journal, number: Int, id: String, openedAt: ContinuousClock.Instant = .now) {
+        (self.journal, self.number, self.id, self.openedAt) = (journal, number, id, openedAt)
+    }
+
+    func note(_ message: ClientMessage) {
+        add(.received, LogText.clean(message.type), JournalText.text(message, showsPrompts: journal.showsPrompts))
+    }
+
+    func note(_ message: ServerMessage) {
+        add(.sent, message.type, JournalText.text(message, showsPrompts: journal.showsPrompts))
+    }
+
+    /// - Parameter words: quotes nothing of the frame.
+    func noteMalformed(size: Int, _ words: String) {
+        add(.received, "malformed", ["size": .number(size), "error": .string(words)])
+    }
+
+    /// Bytes that are no message, which a fault sends.
+    func noteRaw(size: Int) { add(.sent, "raw", ["size": .number(size)]) }
+
+    func noteClose(_ direction: Journal.Direction, code: UInt16?) {
+        add(direction, "close", ["code": .optional(code.map(Int.init))])
+    }
+
+    func noteEvent(_ type: String) { add(.event, type, [:]) }
+
+    private func add(_ direction: Journal.Direction, _ type: String, _ fields: KeyValuePairs<String, JSONValue>) {
+        add(direction, type, JSONValue.fields(fields).text)
+    }
+
+    private func add(_ direction: Journal.Direction, _ type: String, _ message: String) {
+        journal.add(
+            Journal.Entry(
+                session: number, sessionID: id, time: ContinuousClock.now - openedAt, direction: direction, type: type,
+                message: message))
+    }
+}

@@ -1,0 +1,64 @@
+// Decides which requests of browsers the control port accepts: those of its own page, and of no other. Another page can
+// neither read the token (same-origin policy) nor send it, and cannot fake `Host`, `Origin` or `Sec-Fetch-Site`.
+import DecartProtocol
+import MediaSecurity
+import NIOHTTP1
+
+struct PageAccess: Sendable {
+    static let header = "X-Standin-Token"
+    /// The WebSocket subprotocol that the page asks for; the token comes as another one, because a WebSocket of a browser
+    /// has no other header of one's own.
+    static let subprotocol = "standin"
+    private static let tokenPrefix = "token."
+
+    /// Random in each run.
+    let token: String
+
+    init() {
+        token = Base64.encode((0..<24).map { _ in UInt8.random(in: .min ... .max) }, alphabet: .url)
+    }
+
+    /// Every browser sends one of these (CORS, fetch metadata) with a request that can change state.
+    static func isBrowser(_ headers: HTTPHeaders) -> Bool {
+        headers.contains(name: "Origin") || headers.contains(name: "Sec-Fetch-Site")
+    }
+
+    /// Returns nil if the request is the page's own. `Host` is checked already.
+    func refusal(of head: HTTPRequestHead) -> HTTPAnswer? {
+        let sites = head.headers["Sec-Fetch-Site"]
+        guard isSameOrigin(head.headers), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
+            return HTTPAnswer(error: "not for pages of other origins", status: 403)
+        }
+        let path = String(head.uri.prefix { $0 != "?" })
+        // The user opens the page itself; it has no token yet, and changes nothing.
+        if head.method == .GET, PageFiles.paths.contains(path) { return nil }
+        guard hasToken(head.headers[Self.header]) else {
+            return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
+        }
+        return nil
+    }
+
+    /// Returns nil if the page may open this WebSocket. Browsers send `Origin` with each.
+    func refusal(ofUpgrade head: HTTPRequestHead) -> HTTPAnswer? {
+        guard BrowserGuard.namesThisMachine(head.headers), head.headers.contains(name: "Origin"),
+            isSameOrigin(head.headers)
+        else { return HTTPAnswer(error: "not for pages of other origins", status: 403) }
+        let protocols = head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init)
+        let tokens = protocols.filter { $0.hasPrefix(Self.tokenPrefix) }
+            .map { String($0.dropFirst(Self.tokenPrefix.count)) }
+        guard protocols.contains(Self.subprotocol), hasToken(tokens) else {
+            return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
+        }
+        return nil
+    }
+
+    private func isSameOrigin(_ headers: HTTPHeaders) -> Bool {
+        guard let host = headers.first(name: "Host")?.lowercased() else { return false }
+        return headers["Origin"].count <= 1 && headers["Origin"].allSatisfy { $0.lowercased() == "http://" + host }
+    }
+
+    private func hasToken(_ tokens: [String]) -> Bool {
+        tokens.count == 1
+            && tokens.allSatisfy { MessageAuthentication.areEqual(Array($0.utf8), Array(token.utf8)) }
+    }
+}

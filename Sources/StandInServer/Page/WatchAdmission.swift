@@ -1,0 +1,29 @@
+import DecartProtocol
+import NIOHTTP1
+
+/// The page's request to watch one side of a session: `/page/watch?session=ID&side=before|after`.
+struct WatchAdmission {
+    enum Side: String { case before, after }
+
+    static let path = "/page/watch"
+    /// Per session: four pages.
+    private static let maximumCount = 8
+    let viewers: Viewers
+    let side: Side
+
+    init?(_ head: HTTPRequestHead, _ access: PageAccess, _ board: ViewerBoard) {
+        guard head.uri.utf8.count <= 1024, head.uri.prefix(while: { $0 != "?" }) == Self.path,
+            access.refusal(ofUpgrade: head) == nil
+        else { return nil }
+        let items = PercentEncoding.queryItems(ofTarget: head.uri)
+        guard let id = items.first(where: { $0.name == "session" })?.value, let viewers = board.viewers(of: id),
+            viewers.pageCount < Self.maximumCount,
+            let side = items.first(where: { $0.name == "side" }).flatMap({ Side(rawValue: $0.value) })
+        else { return nil }
+        self.viewers = viewers
+        self.side = side
+    }
+
+    /// The viewers whose frames the page gets.
+    var source: Viewers { side == .after ? viewers : viewers.input ?? viewers }
+}

@@ -1,0 +1,135 @@
+// One side of a session for the page, over WebRTC: a WebSocket with the messages of the control channel, of which only
+// offer, answer and candidates have a meaning. Everything here runs on the event loop; media events hop onto it.
+import DecartProtocol
+import Dispatch
+import NIOCore
+import NIOWebSocket
+
+final class WatchHandler: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundOut = WebSocketFrame
+
+    private let admission: WatchAdmission
+    private let services: ConnectionServices
+    private var media: (any MediaSession)?
+    private var candidateCount = 0
+    private var isClosing = false
+
+    private static let maximumCandidateCount = 256
+    /// Bytes.
+    static let maximumMessageSize = 256 << 10
+
+    init(_ admission: WatchAdmission, _ services: ConnectionServices) {
+        (self.admission, self.services) = (admission, services)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        admission.viewers.watch(context.channel)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isClosing else { return }
+        let frame = unwrapInboundIn(data)
+        switch frame.opcode {
+        case .text: receive(Array(frame.unmaskedData.readableBytesView), context)
+        case .ping: write(.pong, frame.unmaskedData, context)
+        case .connectionClose:
+            var data = frame.unmaskedData
+            close(data.readSlice(length: min(2, data.readableBytes)) ?? ByteBuffer(), context)
+        case .binary: refuse("binary frames are not understood", context)
+        default: break
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is SessionEnded || event is ShutdownNotice {
+            var data = context.channel.allocator.buffer(capacity: 2)
+            data.write(webSocketErrorCode: .normalClosure)
+            return close(data, context)
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        admission.viewers.leave(context.channel)
+        stop()
+        context.fireChannelInactive()
+    }
+
+    // MARK: Messages
+
+    private func receive(_ bytes: [UInt8], _ context: ChannelHandlerContext) {
+        let message: ClientMessage
+        do {
+            message = try ClientMessage(decoding: bytes, maximumSize: Self.maximumMessageSize)
+        } catch {
+            return refuse(error.message, context)
+        }
+        switch message {
+        case .offer(let sdp):
+            guard media == nil else { return refuse("there is an offer already", context) }
+            start(sdp, context)
+        case .iceCandidate(let candidate):
+            candidateCount += 1
+            let size = candidate?.candidate.utf8.count ?? 0
+            guard candidateCount <= Self.maximumCandidateCount, size <= 1024 else { return }
+            media?.addRemoteCandidate(candidate.flatMap { $0.candidate.isEmpty ? nil : $0 })
+        default:
+            refuse("only offer and ice-candidate are understood here", context)
+        }
+    }
+
+    private func start(_ offer: String, _ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let eventLoop = context.eventLoop
+        services.mediaGroup.enter()
+        media = services.engine.makeViewer(offer: offer, of: admission.source) { [log = services.log] event in
+            let message: ServerMessage
+            switch event {
+            case .answered(let sdp): message = .answer(sdp: sdp)
+            case .localCandidate(let candidate): message = .iceCandidate(candidate)
+            case .failed(let words):
+                log("page: media failed: \(LogText.clean(words))")
+                message = .error(words)
+            case .offered, .logged: return
+            }
+            eventLoop.execute {
+                let (handler, context) = bound.value
+                handler.send(message, context)
+            }
+        }
+    }
+
+    private func stop() {
+        guard let media else { return }
+        self.media = nil
+        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+    }
+
+    // MARK: Outgoing frames
+
+    private func refuse(_ words: String, _ context: ChannelHandlerContext) {
+        send(.error(words), context)
+    }
+
+    private func send(_ message: ServerMessage, _ context: ChannelHandlerContext) {
+        guard let bytes = try? message.encoded() else { return }
+        write(.text, ByteBuffer(bytes: bytes), context)
+    }
+
+    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard !isClosing, context.channel.isActive else { return }
+        guard context.channel.isWritable else { return context.close(promise: nil) }
+        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
+    }
+
+    private func close(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        write(.connectionClose, data, context)
+        isClosing = true
+        context.close(promise: nil)
+    }
+}

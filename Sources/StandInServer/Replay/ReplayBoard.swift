@@ -1,0 +1,64 @@
+import DecartProtocol
+import Synchronization
+
+/// The recording that a stand-in replays, and the number of sessions that it has opened. A session beyond the last one of
+/// the recording replays that again.
+final class ReplayBoard: Sendable {
+    private let attempts: [[ControlRecording.Entry]]
+    /// How the recorded service carried media; empty if the recording ends before that.
+    let transports: Set<MediaTransportKind>
+    private let count = Mutex(0)
+
+    init(_ recording: ControlRecording) {
+        let numbers = Set(recording.entries.map(\.attempt)).sorted()
+        attempts = numbers.map { number in recording.entries.filter { $0.attempt == number } }
+        var transports: Set<MediaTransportKind> = []
+        for entry in recording.entries {
+            switch entry.event {
+            case .received(.made(.roomInfo)): transports.insert(.livekit)
+            case .received(.made(.answer)): transports.insert(.webrtc)
+            default: break
+            }
+        }
+        self.transports = transports
+    }
+
+    fileprivate func next() -> [ControlRecording.Entry] {
+        let index = count.withLock { count in
+            count += 1
+            return count - 1
+        }
+        return attempts.indices.contains(index) ? attempts[index] : attempts.last ?? []
+    }
+}
+
+/// The place of one connection in the recording. It is taken when the connection requests a session: rooms, viewers and
+/// requests for tokens are no sessions.
+final class ReplayTicket: Sendable {
+    private let board: ReplayBoard
+    private let entries = Mutex<[ControlRecording.Entry]?>(nil)
+
+    init(_ board: ReplayBoard) { self.board = board }
+
+    func take() -> [ControlRecording.Entry] {
+        entries.withLock { entries in
+            if let entries { return entries }
+            let taken = board.next()
+            entries = taken
+            return taken
+        }
+    }
+
+    /// The HTTP answer if the recorded service did not open this session's channel.
+    var refusal: HTTPAnswer? {
+        let entries = take()
+        guard !entries.contains(where: { $0.event == .opened }) else { return nil }
+        for entry in entries {
+            // Without a status the relay of decart-check answers 502.
+            if case .failed(let status, let reason) = entry.event { return HTTPAnswer(status ?? 502, reason) }
+        }
+        return nil
+    }
+
+    func script(_ identity: SessionIdentity) -> ReplayScript { ReplayScript(take(), identity: identity) }
+}

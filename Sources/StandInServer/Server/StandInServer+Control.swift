@@ -1,0 +1,67 @@
+import Synchronization
+
+/// Observation and scenarios while the stand-in runs.
+extension StandInServer {
+    var sessionsJSON: SessionsJSON { SessionsJSON(showsPrompts: services.journal.showsPrompts) }
+
+    var health: JSONValue {
+        let records = sessions
+        return .fields([
+            "status": .string("ok"), "version": .string(configuration.version),
+            "uptime_ms": .milliseconds(ContinuousClock.now - createdAt),
+            "port": .optional(withRunning { listeners, _ in listeners.openPort } ?? nil),
+            "sessions_open": .number(records.count { $0.isOpen }), "sessions": .number(records.count),
+            "faults": .array(faults.map { .string($0.description) }),
+        ])
+    }
+
+    /// Forgets the ended sessions and their journal.
+    /// - Returns: Their number.
+    package func forgetSessions() -> Int {
+        let numbers = services.board.forgetEnded()
+        services.journal.forget(numbers)
+        return numbers.count
+    }
+
+    /// Changes the look as if the client had sent this prompt; nothing is acknowledged.
+    /// - Parameter sessionID: Nil: all sessions.
+    package func applyPrompt(_ prompt: String, sessionID: String? = nil) {
+        withRunning { $1.notify(PromptNotice(sessionID: sessionID, prompt: prompt)) }
+    }
+
+    package var journal: Journal { services.journal }
+
+    /// Requests that wait for a session now.
+    package var waitingRequestCount: Int { services.board.observerCount }
+
+    /// Further requests are refused.
+    package static let maximumWaitingRequestCount = SessionWait.maximumCount
+
+    // MARK: Scenario
+
+    /// Starts a scenario, and replaces a running one.
+    package func start(_ scenario: Scenario) throws(StandInError) {
+        for (number, step) in scenario.steps.enumerated() {
+            do {
+                try check(step.faults ?? [])
+            } catch {
+                throw StandInError("step \(number + 1): \(error)")
+            }
+        }
+        scenarios.withLock { runner in
+            let current = runner ?? ScenarioRunner(server: self, log: services.log)
+            runner = current
+            return current
+        }.start(scenario)
+    }
+
+    /// Ends a scenario; the faults in force stay.
+    package func stopScenario() { scenarios.withLock { $0 }?.stop() }
+
+    /// JSON: progress of the scenario.
+    package var scenarioReport: String { scenarioStatus.text }
+
+    var scenarioStatus: JSONValue {
+        scenarios.withLock { $0 }?.status ?? .fields(["state": .string("none"), "steps": .array([])])
+    }
+}
