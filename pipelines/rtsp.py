@@ -2,11 +2,12 @@
 """A media server: one session with the service, any number of viewers over RTSP.
 
     source pipelines/env.sh
-    pipelines/rtsp.py [--port PORT] [LAUNCH]
+    pipelines/rtsp.py [--port PORT] [--record] [LAUNCH]
     gst-play-1.0 rtsp://127.0.0.1:8554/live
 
 LAUNCH is what gst-rtsp-server serves: a pipeline in parentheses whose payloader is named pay0. Without it, a test
-pattern goes to the stand-in on its default port. Only this machine can connect. Needs gir1.2-gst-rtsp-server-1.0.
+pattern goes to the stand-in on its default port. With --record it is what takes a stream that a client pushes (RECORD):
+its depayloader is named depay0. Only this machine can connect. Needs gir1.2-gst-rtsp-server-1.0.
 """
 
 import argparse
@@ -28,12 +29,15 @@ LAUNCH = """( videotestsrc is-live=true
 def main():
     parser = argparse.ArgumentParser(description="One session with the service, any number of viewers over RTSP.")
     parser.add_argument("--port", default="8554", help="to listen on; 0 takes any free one")
+    parser.add_argument("--record", action="store_true", help="take a stream that a client pushes, with a depayloader depay0")
     parser.add_argument("launch", nargs="?", default=LAUNCH, help="a pipeline in parentheses with a payloader pay0")
     arguments = parser.parse_args()
     Gst.init(None)
 
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(arguments.launch)
+    if arguments.record:
+        factory.set_transport_mode(GstRtspServer.RTSPTransportMode.RECORD)
     # All viewers share one pipeline. It starts with the first and ends with the last of them: without viewers there is
     # no session with the service, and no cost.
     factory.set_shared(True)

@@ -87,10 +87,10 @@ EXPECTED = {
     "Packages": 185, "Peers": 33, "EncodedPeers": 25, "Rooms": 180, "FirstGeneration": 10, "Faults": 470,
     "check_examples": 92, "check_secrets": 85, "check_camera": 45, "check_commands": 30, "check_logs": 50,
     "check_network": 65, "check_stats": 20, "check_metrics": 8, "check_encoded": 55, "check_manager": 50, "check_gl": 12,
-    "check_live_view": 50, "check_cpu": 45,
+    "check_live_view": 50, "check_cpu": 45, "check_control": 25, "check_web": 35, "check_recipes": 30, "check_replay": 100,
 }
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
-TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests", "check_cpu")
+TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests", "check_cpu", "check_control", "check_web")
 # They have no session, or one that only takes the frames: the transport makes no difference.
 INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "CameraTests", "CameraTestsDevices", "CameraTestsMute",
                "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests", "EncoderTests",

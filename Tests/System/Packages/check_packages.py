@@ -30,6 +30,7 @@ MIRROR = "http://deb.debian.org/debian"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 OURS = ("gstreamer1.0-decart", "decart-standin")
 FRAMES, SECONDS = 100, 15
+PYTEST_SECONDS = 60
 REGISTRIES = 20
 # The folder where the commands are typed.
 HOME = "/home"
@@ -223,6 +224,37 @@ def check_use(system, title, debs, commit):
           system.must(f"dpkg-query -W {' '.join(OURS)} 2>/dev/null || true"))
 
 
+def check_wheel(system, title):
+    """The lines of docs/FAULTS.md for pytest, with its sample, and without the packages of this project."""
+    with open(f"{REPO}/docs/FAULTS.md", encoding="utf-8") as file:
+        section = re.search(r"^## In your own tests$(.*)", file.read(), re.M | re.S)
+    lines = re.search(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
+    sample = re.search(r"^```py\n(.*?)^```$", section[1] if section else "", re.M | re.S)
+    if not lines or not sample:
+        raise Failed("docs/FAULTS.md has no commands or no sample for pytest")
+    install, use = lines[1].split("\n", 1)
+    system.must("apt-get -qq update", network=True, limit=120)
+    system.must(install, network=True, limit=300)
+    for wheel in glob.glob(f"{RESULTS}/*.whl"):
+        shutil.copy(wheel, f"{system.folder}{HOME}")
+    with open(f"{system.folder}{HOME}/test_pipeline.py", "w", encoding="utf-8") as file:
+        file.write(sample[1])
+    shutil.copy(f"{REPO}/pipelines/pytest/test_sample.py", f"{system.folder}{HOME}")
+    begun = time.monotonic()
+    status, output = system.run(f"set -e\n{use}", limit=2 * PYTEST_SECONDS)
+    seconds = time.monotonic() - begun
+    count = len(re.findall(r"^def test_", sample[1], re.M))
+    check(f"{title}: pip and pytest with the wheel",
+          "" if status == 0 and f"{count} passed" in output else f"status {status}: {output[-400:]}")
+    check(f"{title}: they take at most {PYTEST_SECONDS} s", f"{seconds:.0f} s" if seconds > PYTEST_SECONDS else "")
+    figures.append((title, "pip and pytest with the wheel", f"{seconds:.1f} s"))
+    status, output = system.run("venv/bin/python -m pytest test_sample.py", limit=2 * PYTEST_SECONDS)
+    check(f"{title}: the sample tests of pipelines/pytest", "" if status == 0 and "2 passed" in output else output[-400:])
+    broken = system.must("sed 's/\"grey\"/\"mosaic\"/' test_pipeline.py >test_broken.py\n"
+                         "venv/bin/python -m pytest -k transformed test_broken.py || test $? = 1")
+    check(f"{title}: pytest fails if the look is another one", "" if "1 failed" in broken else broken[-300:])
+
+
 def check_mirror(system, title):
     """Which `mirror` an application gets beside gst-plugins-bad, in fresh registries; half of them with the plugin
     installed again after gst-plugins-bad, so that the files are in another order in the directory."""
@@ -326,10 +358,15 @@ def main():
     check_files(debs)
     for release, title in RELEASES.items():
         with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"decart-{release}-"))
-            os.chmod(folder, 0o755)
+            def make_system():
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"decart-{release}-"))
+                os.chmod(folder, 0o755)
+                return System(release, folder)
+
             try:
-                system = System(release, folder)
+                if options.elements or release == "bookworm":
+                    check_wheel(make_system(), title)
+                system = make_system()
                 check_use(system, title, debs, commit)
                 if options.elements:
                     check_elements(system, title)

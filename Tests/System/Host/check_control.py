@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""Checks the control endpoint of the stand-in with a real pipeline: wait, record, journal, reset, scenario.
+
+Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from plugin_path import system_path
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+# The steps of a queue, a session and a restart, shorter than in docs/STANDIN.md.
+SCENARIO = {"name": "queue, live, restart", "steps": [
+    {"faults": ["queue_n:n=2,interval=0.5"]},
+    {"when": "generating", "after": 1.5, "faults": ["refuse"], "close": 1012},
+    {"after": 1, "faults": []},
+    {"when": "generating", "after": 0.5, "inject": ["media_freeze:for=1"]},
+    {"after": 1, "note": "thawed"},
+]}
+LATE = 100  # ms
+failed = False
+
+
+def report(name, why=""):
+    global failed
+    failed = failed or bool(why)
+    print(f"not ok control: {name}: {' '.join(str(why).split())[:400]}" if why else f"ok control: {name}", flush=True)
+
+
+class StandIn:
+    def __init__(self, *options):
+        self.process = subprocess.Popen(
+            [os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0", "--quiet", *options],
+            stdout=subprocess.PIPE, text=True)
+        self.url = self.process.stdout.readline().split()[-1]
+        self.control = self.process.stdout.readline().split()[-1]
+
+    def ask(self, path, method="GET", body=None, status=200, timeout=60):
+        """The JSON of the answer, which has this status."""
+        request = urllib.request.Request(self.control + path, data=body, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                got, text = answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            got, text = error.code, error.read()
+        if got != status:
+            raise AssertionError(f"{method} {path}: HTTP {got}: {text[:300]}")
+        return json.loads(text)
+
+    def wait(self, status=200, **conditions):
+        return self.ask(f"/control/wait?{urllib.parse.urlencode(conditions)}", status=status)["session"]
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def standin(*options):
+    server = StandIn(*options)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@contextlib.contextmanager
+def pipeline(server, prompt, buffers=-1):
+    process = subprocess.Popen(
+        ["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", f"num-buffers={buffers}", "!",
+         "video/x-raw,width=320,height=176,framerate=20/1", "!", "decarttransform", f"base-url={server.url}", "api-key=secret-key",
+         f"prompt={prompt}", "transport=webrtc", "!", "fakesink", "sync=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def observe():
+    with standin() as server:
+        health = server.ask("/health")
+        report("health", "" if health["status"] == "ok" and health["port"] == int(server.url.rsplit(":", 1)[1]) else health)
+        begun = time.monotonic()
+        late = server.wait(status=408, state="open", timeout=0.3)
+        took = time.monotonic() - begun
+        report("a wait ends at its timeout", "" if late is None and 0.3 <= took < 5 else f"{late} after {took:.2f} s")
+        with pipeline(server, "lego secret"):
+            record = server.wait(state="generating", look="lego", frames=20, timeout=30)
+            expected = {"look": "mosaic", "transport": "webrtc", "width": 1280, "height": 704, "codec": "VP8", "prompts": 1,
+                        "refusals": 0, "malformed": 0, "offered_before_state": False, "model": "lucy-restyle-2"}
+            wrong = {key: record.get(key) for key, value in expected.items() if record.get(key) != value}
+            report("the record has the session's facts", wrong)
+            report("frames are counted by look", "" if record["frames_by_look"].get("mosaic", 0) >= 20 else record["frames_by_look"])
+            # Bitrates exist from the second measurement on.
+            deadline = time.monotonic() + 10
+            while not record["bitrate_out"] and time.monotonic() < deadline:
+                record = server.wait(session=record["id"], frames=record["frames_out"] + 5, timeout=10)
+            report("bitrates are measured", "" if record["bitrate_in"] and record["bitrate_out"] else record)
+        ended = server.wait(session=record["id"], state="closed", timeout=20)
+        entries = server.ask(f"/control/journal?session={record['id']}")["entries"]
+        kinds = [each["type"] for each in entries]
+        report("the journal has the session from its opening to its end",
+               "" if {"opened", "prompt", "prompt_ack", "offer", "answer", "generation_started", "closed"} <= set(kinds) else kinds)
+        text = json.dumps([server.ask("/control/sessions"), entries])
+        found = [word for word in ("secret", "ice-pwd:a", "sha-256") if word in text]
+        passwords = [each for each in entries if "ice-pwd" in json.dumps(each) and "<redacted>" not in json.dumps(each)]
+        report("neither records nor journal have a secret", found or passwords)
+        report("times of the journal rise", "" if sorted(each["at_ms"] for each in entries) == [each["at_ms"] for each in entries]
+               and entries[-1]["at_ms"] <= ended["age_ms"] + 1000 else entries[-1])
+        forgotten = server.ask("/control/sessions", "DELETE")
+        report("ended sessions are forgotten", "" if forgotten == {"forgotten": 1, "open": 0}
+               and not server.ask("/control/sessions")["sessions"] and not server.ask("/control/journal")["entries"] else forgotten)
+        error = server.ask("/control/wait?frames=many", status=400)["error"]
+        report("a mistake is explained in JSON", "" if "frames" in error else error)
+    with standin("--show-prompts") as server, pipeline(server, "noir words"):
+        record = server.wait(prompt="noir words", look="noir", timeout=30)
+        report("--show-prompts shows prompts", "" if record["prompt_texts"] == ["noir words"] else record)
+
+
+def play():
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(SCENARIO, file)
+        file.flush()
+        with standin("--scenario", file.name) as server, pipeline(server, "lego"):
+            deadline = time.monotonic() + 40
+            while (status := server.ask("/control/scenario"))["state"] != "done" and time.monotonic() < deadline:
+                time.sleep(0.2)
+            late = [step["ran_ms"] - step["due_ms"] for step in status["steps"] if step["ran_ms"] is not None]
+            print(f"# control: steps ran {late} ms late", flush=True)
+            report("a scenario plays to its end", "" if status["state"] == "done" else status)
+            report(f"each of its steps ran within {LATE} ms", "" if len(late) == 5 and max(late) <= LATE else status["steps"])
+            sessions = server.ask("/control/sessions")["sessions"]
+            report("the pipeline came back after the restart", "" if len(sessions) == 2 and sessions[1]["state"] == "generating" else
+                   [each["state"] for each in sessions])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
+        for name, part in (("sessions are observed", observe), ("a scenario is played", play)):
+            try:
+                part()
+            except Exception as error:
+                report(name, f"{type(error).__name__}: {error}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

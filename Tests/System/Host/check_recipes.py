@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+"""Runs the commands of docs/RECIPES.md and counts the transformed frames that the viewers get.
+
+    check_recipes.py [--jobs N] [--keep] [WORD...]
+
+Each recipe runs in a network and a process namespace of its own: its ports are free, and nothing that it starts outlives
+it. The commands are the page's, and a block that ends is run again after half a second, as a person does who was too
+early. Only the window is replaced: ffplay by ffmpeg, and autovideosink by a file. Both write frames of 16 x 16 pixels.
+The viewer of Janus is janus_viewer.py. The prompt's look is grey, the input are colour bars: a recipe passes with 100
+frames whose bars are grey and get darker, if no frame has the input's colours. Black frames, which the element gives
+before the first transformed one, do not count.
+
+Prints "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". With words only the recipes whose name contains one
+of them run.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from check_commands import NAMESPACES, REPO, is_complete
+from plugin_path import system_path
+
+RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
+PAGE = os.path.join(REPO, "docs", "RECIPES.md")
+PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
+FRAMES = 100
+LIMIT = 40  # s, for a recipe
+SIDE = 16
+SIZE = SIDE * SIDE * 3
+# A row of the colour bars, and a pixel of each of them.
+ROW, BARS = 4, (1, 3, 5, 8, 10, 12, 14)
+# Of a pixel, in 255ths: the difference of two channels.
+GREY, COLOURFUL = 24, 90
+SINK = (f"videoscale add-borders=false ! video/x-raw,format=RGB,width={SIDE},height={SIDE},pixel-aspect-ratio=1/1"
+        " ! filesink buffer-mode=unbuffered append=true location=frames")
+ROLES = ("server", "session", "viewer")
+# Of each recipe beside GStreamer: what the distribution may lack.
+PROGRAMS = {"RTMP with nginx": ["nginx", "ffmpeg"], "Janus": ["janus"], "RTSP, push to a server": []}
+
+DRIVER = """
+ip link set lo up
+# Neither Janus nor aiortc takes candidates of the loopback interface.
+ip link add decart0 type veth peer name decart1 && ip address add 192.0.2.1/24 dev decart0 \\
+    && ip link set decart0 up && ip link set decart1 up
+decart-standin >standin.log 2>&1 &
+for _attempt in $(seq 1 100); do
+    grep -qs 'listening on' standin.log && break
+    sleep 0.1
+done
+ffplay() {
+    ffmpeg -nostdin -loglevel warning "${@:1:$#-1}" -i "${@: -1}" -vf scale=16:16:flags=area -pix_fmt rgb24 \\
+        -fps_mode passthrough -f rawvideo pipe:1 >>frames
+}
+export -f ffplay
+repeat() {
+    while :; do
+        bash "$1.sh"
+        echo "# ended with status $?"
+        sleep 0.5
+    done >"$1.log" 2>&1 </dev/null
+}
+"""
+printed = threading.Lock()
+failed = False
+
+
+def report(name, why="", figures="", skipped=""):
+    global failed
+    with printed:
+        failed = failed or bool(why)
+        if skipped:
+            print(f"skip recipes: {name}: {skipped}", flush=True)
+        else:
+            print(f"not ok recipes: {name}: {' '.join(str(why).split())[:600]}" if why else f"ok recipes: {name}: {figures}",
+                  flush=True)
+
+
+def recipes():
+    """Name and blocks (role, text) of each recipe of the page."""
+    with open(PAGE, encoding="utf-8") as file:
+        sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
+    for section in sections:
+        name, _, text = section.partition("\n")
+        blocks = re.findall(r"^<!-- not run here: check_recipes\.py, (\w+) -->\n```sh\n(.*?)^```$", text, re.M | re.S)
+        if blocks:
+            yield name.strip(), blocks
+
+
+def problem(name, blocks):
+    """Why the blocks are no recipe; empty if they are."""
+    roles = [role for role, _ in blocks]
+    if unknown := set(roles) - set(ROLES):
+        return f"unknown roles {sorted(unknown)}"
+    if any(not is_complete(text.rstrip("\n")) for _, text in blocks):
+        return "a block is no complete command"
+    if not any("decarttransform" in text for _, text in blocks):
+        return "no block has a session"
+    if name != "Janus" and not any("autovideosink" in text or "ffplay" in text for _, text in blocks):
+        return "no block has a viewer"
+    return ""
+
+
+def bars(frame):
+    at = [(ROW * SIDE + column) * 3 for column in BARS]
+    return [frame[start:start + 3] for start in at]
+
+
+def has_look(frame):
+    """The bars of the input are sorted by luma; noir keeps the order."""
+    pixels = bars(frame)
+    return (all(max(pixel) - min(pixel) <= GREY for pixel in pixels) and pixels[0][1] > 128 and pixels[-1][1] < 64
+            and all(left[1] > right[1] for left, right in zip(pixels, pixels[1:])))
+
+
+def is_input(frame):
+    return sum(max(pixel) - min(pixel) > COLOURFUL for pixel in bars(frame)) >= 3
+
+
+def frames_of(path):
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return []
+    return [data[at:at + SIZE] for at in range(0, len(data) - SIZE + 1, SIZE)]
+
+
+class Run:
+    """A recipe in its namespaces."""
+
+    def __init__(self, name, blocks, work, environment):
+        self.folder = tempfile.mkdtemp(dir=work)
+        os.symlink(os.path.join(REPO, "pipelines"), os.path.join(self.folder, "pipelines"))
+        script = DRIVER
+        for number, (role, text) in enumerate(blocks):
+            block = f"{number}-{role}"
+            with open(os.path.join(self.folder, f"{block}.sh"), "w", encoding="utf-8") as file:
+                file.write(text.replace("autovideosink", SINK))
+            script += f"repeat {block} &\n"
+        if name == "Janus":
+            with open(os.path.join(self.folder, "viewer.sh"), "w", encoding="utf-8") as file:
+                viewer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "janus_viewer.py")
+                file.write(shlex.join([PYTHON, viewer, "--url", "http://127.0.0.1:8088/janus", "--frames", "frames"]) + "\n")
+            script += "repeat viewer &\n"
+        with open(os.path.join(self.folder, "driver.log"), "wb") as log:
+            self.process = subprocess.Popen(
+                [*NAMESPACES, "bash", "-c", script + "wait\n"], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+
+    def frames(self):
+        return frames_of(os.path.join(self.folder, "frames"))
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+    def last_lines(self):
+        """The last line of each log, for a failure."""
+        for file in sorted(os.listdir(self.folder)):
+            if file.endswith(".log") and file != "standin.log":
+                with open(os.path.join(self.folder, file), errors="replace") as log:
+                    lines = [line.strip() for line in log if line.strip() and not line.startswith("#")]
+                if lines:
+                    yield f"{file}: {lines[-1][:160]}"
+
+
+def check(name, blocks, work, environment):
+    if why := problem(name, blocks):
+        return report(name, why)
+    missing = [program for program in PROGRAMS.get(name, ["ffmpeg"]) if not shutil.which(program)]
+    if "rtspclientsink" in str(blocks) and subprocess.run(["gst-inspect-1.0", "--exists", "rtspclientsink"], env=environment,
+                                                          check=False).returncode:
+        missing.append("rtspclientsink")
+    if name == "Janus" and not os.path.exists(PYTHON):
+        missing.append("virtual environment for Python")
+    if missing:
+        return report(name, skipped=f"no {', '.join(missing)}")
+    begun, first = time.monotonic(), None
+    run = Run(name, blocks, work, environment)
+    try:
+        while time.monotonic() < begun + LIMIT:
+            frames = run.frames()
+            first = first or (frames and time.monotonic())
+            good = [frame for frame in frames if has_look(frame)]
+            if len(good) >= FRAMES:
+                break
+            time.sleep(0.2)
+        seconds = time.monotonic() - begun
+        if untransformed := sum(is_input(frame) for frame in frames):
+            why = f"{untransformed} of {len(frames)} frames are the input's"
+        elif len(good) < FRAMES:
+            seen = f", the last one has {[tuple(pixel) for pixel in bars(frames[-1])]}" if frames else ""
+            why = f"{len(good)} of {len(frames)} frames have the look{seen}: {'; '.join(run.last_lines())}"
+        else:
+            why = ""
+        report(name, why, f"{len(good)} of {len(frames)} frames have the look, in {seconds:.0f} s, the first one after "
+                          f"{(first or begun) - begun:.1f} s")
+    finally:
+        run.end()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="keep the logs and print their folder")
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    missing = [program for program in ("unshare", "ip") if not shutil.which(program)]
+    if not missing and subprocess.run([*NAMESPACES, "ip", "link", "add", "decart0", "type", "veth"],
+                                      capture_output=True).returncode != 0:
+        missing = ["permission to create namespaces"]
+    if missing:
+        return report("all", skipped=f"no {', '.join(missing)}")
+    found = list(recipes())
+    if len(found) < 9:
+        report("the page has its recipes", f"found {[name for name, _ in found]}")
+    work = tempfile.mkdtemp(prefix="decart-recipes-")
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
+    environment.update(
+        GST_REGISTRY_1_0=os.path.join(work, "registry"), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}",
+        GST_PLUGIN_SYSTEM_PATH_1_0=system_path(os.path.join(RELEASE, "libgstdecart.so"), work))
+    try:
+        # Fills the registry once, for pipelines that start side by side.
+        subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, stdout=subprocess.DEVNULL, check=True,
+                       timeout=60)
+        chosen = [each for each in found if not options.words or any(word in each[0] for word in options.words)]
+        with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+            list(pool.map(lambda each: check(*each, work, environment), chosen))
+    finally:
+        if options.keep:
+            print(f"# {work}")
+        else:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(failed)

@@ -1,0 +1,246 @@
+#!/usr/bin/python3
+"""Records a session with each fault of the control channel, replays it, and compares what the pipeline sees.
+
+    check_replay.py [--jobs N] [--seconds N] [WORD...]
+
+For each fault: a pipeline goes through `decart-check --record` to a stand-in with the fault, and then to
+`decart-standin --replay` with the recording. The second one must post the same bus messages: states, places in the queue,
+retries, errors, warnings, prompt results, progress. Messages of different kinds may overtake each other, and the replay
+may go on for longer. A replay of a session goes through `decart-check --record` too: what the pipeline sees of a
+connection that ends at once is the same then. Where the fault ends control channel and media together, the pipeline may
+notice either first: such a case is recorded again if its replay differs, twice at most. With words only the faults whose name contains one of them. Prints "ok NAME: figures" or "not ok
+NAME: why". Uses loopback only.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import gi
+
+from plugin_path import system_path
+from standin import start_standin
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst  # noqa: E402
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
+KEY, PROMPT, LATER_PROMPT = "canary-key-0d9c2b71", "Canary Lego", "Canary noir"
+# They act before a WebSocket exists or below it, or in the media: a recording of the control channel has nothing of them.
+OTHERS = re.compile(r"refuse$|rst_on_accept$|tls_|slow_tls$|slow_upgrade$|sdp_|ice_|dtls_|media_|room_(?!info_slow)")
+# So that the fault acts within the seconds of a run.
+KEYS = {
+    "error_permanent": "at=2", "error_transient": "at=2", "error_decoy401": "at=2", "queue_n": "interval=0.3",
+    "queue_forever": "interval=0.3", "queue_jump": "interval=0.3", "drop_tcp_at_T": "at=2", "mute": "at=2",
+    "ping_flood": "n=1000", "ack_none": "skip=1", "ack_late": "delay=1,skip=1", "ack_twice": "", "ack_fail": "skip=1",
+    "session_limit_at_T": "at=2", "generation_ended": "at=2", "generation_restart": "at=2,delay=1",
+    "room_info_slow": "delay=1",
+}
+ENDS = re.compile(r"close_|drop_|session_limit|ws_|bad_json_(size|utf8)")
+RECORDINGS = 3
+TIMED = re.compile(r"close_\d+_at_T$|bad_json_|ws_")
+FIELDS = ("state", "service-status", "queue-position", "queue-size", "retries", "generation-seconds", "error-code",
+          "error-message")
+printed = threading.Lock()
+failed = False
+
+
+def report(name, why="", figures=""):
+    global failed
+    with printed:
+        failed = failed or bool(why)
+        print(f"not ok replay: {name}: {str(why)[:500]}" if why else f"ok replay: {name}: {figures}", flush=True)
+
+
+def faults():
+    """The faults of `decart-standin --help` that a recording can have, with keys."""
+    text = subprocess.run([f"{RELEASE}/decart-standin", "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
+    names = re.findall(r"^  ([a-z0-9_]+T?) {2,}\S", text.split("\nFAULTS")[-1].split("\nCONTROL")[0], re.M)
+    for name in names:
+        if not OTHERS.match(name):
+            keys = KEYS.get(name, "at=2" if TIMED.match(name) else "")
+            yield f"{name}:{keys}" if keys else name
+
+
+class Watch:
+    """A pipeline, and the messages of each kind that it has posted."""
+
+    def __init__(self, url, key, options):
+        self.changed = threading.Condition()
+        self.seen = {name: [] for name in (*FIELDS, "warnings", "errors", "results", "progress")}
+        # A recording has no address.
+        self.private = re.compile("|".join(map(re.escape, (url.split("//")[-1].split("/")[0], "127.0.0.1", "<redacted>"))))
+        self.pipeline = Gst.parse_launch(
+            "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! decarttransform name=t width=320"
+            f" height=176 framerate=10 {options} ! fakesink sync=false async=false")
+        self.element = self.pipeline.get_by_name("t")
+        for name, value in (("base-url", url), ("api-key", key), ("prompt", PROMPT), ("stun-server", "")):
+            self.element.set_property(name, value)
+        self.pipeline.get_bus().set_sync_handler(self.on_message)
+        # Between two attempts to connect, which come after 0, 1 and 3 s.
+        self.later = threading.Timer(1.5, lambda: self.element.emit("set-prompt", LATER_PROMPT, True))
+
+    def note(self, kind, value):
+        if isinstance(value, str):
+            value = re.sub(r"ADDRESS:\d+", "ADDRESS", self.private.sub("ADDRESS", value))
+            # Data of the client that the service has not read when it closes may cost it the close frame.
+            value = re.sub(r"closed the connection \((without a close frame|\d+)\)", "closed the connection", value)
+        with self.changed:
+            # A field is in each message, also if another one has changed.
+            if kind not in FIELDS or self.seen[kind][-1:] != [value]:
+                self.seen[kind].append(value)
+                self.changed.notify_all()
+
+    def on_message(self, _bus, message):
+        structure = message.get_structure()
+        if message.type == Gst.MessageType.WARNING:
+            self.note("warnings", message.parse_warning()[0].message)
+        elif message.type == Gst.MessageType.ERROR:
+            self.note("errors", message.parse_error()[0].message)
+        elif message.type == Gst.MessageType.PROGRESS:
+            self.note("progress", structure.get_value("text"))
+        elif structure and structure.get_name() == "decart-state":
+            for field in FIELDS:
+                self.note(field, structure.get_value(field))
+        elif structure and structure.get_name() == "decart-prompt-result":
+            self.note("results", (structure.get_value("accepted"), structure.get_value("error")))
+        return Gst.BusSyncReply.DROP
+
+    def run(self, until):
+        """Plays until the condition holds for the messages; returns them."""
+        self.pipeline.set_state(Gst.State.PLAYING)
+        self.later.start()
+        until(self)
+        with self.changed:
+            seen = {kind: list(values) for kind, values in self.seen.items()}
+        self.later.cancel()
+        self.later.join()
+        self.pipeline.set_state(Gst.State.NULL)
+        return seen
+
+
+def for_seconds(seconds):
+    return lambda watch: time.sleep(seconds)
+
+
+def until_as_many(recorded, seconds):
+    def wait(watch):
+        with watch.changed:
+            watch.changed.wait_for(lambda: all(len(watch.seen[kind]) >= len(values) for kind, values in recorded.items()),
+                                   seconds)
+    return wait
+
+
+def record(path, url, options, until):
+    environment = dict(os.environ, DECART_API_KEY=KEY)
+    check = subprocess.Popen([f"{RELEASE}/decart-check", "--record", path, "--base-url", url], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        line = check.stdout.readline()
+        match = re.match(r"recording: base-url=(\S+) api-key=(\S+)", line)
+        if not match:
+            raise RuntimeError(f"decart-check says: {line}")
+        return Watch(match[1], match[2], options).run(until), match[2]
+    finally:
+        check.terminate()
+        if check.wait(10):
+            raise RuntimeError(f"decart-check ends with status {check.returncode}: {check.stdout.read()}")
+
+
+def compare(name, *arguments):
+    """Records and replays until both are equal, as often as the fault permits."""
+    for left in reversed(range(RECORDINGS if ENDS.match(name) else 1)):
+        why, figures = difference(name, *arguments)
+        if not (why and left):
+            return report(name, why, figures)
+
+
+def difference(name, url, options, seconds, work):
+    """Why the replay is not as the recording, and figures."""
+    path = os.path.join(work, re.sub(r"\W", "-", name) + ".jsonl")
+    try:
+        recorded, key = record(path, url, options, for_seconds(seconds))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if '"event":"opened"' not in text and '"event":"failed"' not in text:
+            return f"no session was recorded: {recorded}", ""
+        secrets = [secret for secret in (KEY, key, PROMPT, LATER_PROMPT, "candidate:", "a=ice", "ws://") if secret in text]
+        if secrets:
+            return f"the recording contains {secrets}", ""
+        standin, url = start_standin(RELEASE, "--replay", path)
+        try:
+            until = until_as_many(recorded, seconds + 10)
+            # The relay puts the words of a refusal into words of its own.
+            replayed = (record(f"{path}.again", url, options, until)[0] if '"event":"opened"' in text
+                        else Watch(url, "x", options).run(until))
+        finally:
+            standin.terminate()
+            standin.wait(10)
+        for kind, values in recorded.items():
+            if replayed[kind][:len(values)] != values:
+                return f"{kind}: recorded {values}, replayed {replayed[kind]}", ""
+        return "", f"{sum(map(len, recorded.values()))} messages, {text.count(chr(10))} lines"
+    except Exception as error:  # A thread's own fault is a failure of its case.
+        return f"{type(error).__name__}: {error}", ""
+
+
+def refused(work):
+    """A bad file ends the stand-in with one line that names the file's line."""
+    good = '{"recording":"decart-control","format":1}\n{"attempt":1,"ms":0,"event":"opened"}\n'
+    for name, text, line in (
+            ("no recording", "hello\n", 1), ("a bad entry", good + '{"attempt":1,"ms":1,"event":"jumped"}\n', 3),
+            ("a truncated entry", good + '{"attempt":1,"ms":1,"eve', 3), ("an empty file", "", 1),
+            ("deep nesting", good + "[" * 500_000, 3), ("control characters", good + "\0\1\2", 3)):
+        path = os.path.join(work, "bad.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", path], capture_output=True, text=True,
+                                timeout=20)
+        errors = [each for each in result.stderr.splitlines() if each.startswith("Error:")]
+        is_good = result.returncode == 64 and len(errors) == 1 and f"line {line}:" in errors[0]
+        report(f"{name} is refused", "" if is_good else f"status {result.returncode}: {result.stderr}", "".join(errors)[-90:])
+    result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", os.path.join(work, "none")],
+                            capture_output=True, text=True, timeout=20)
+    report("a missing file is refused", "" if result.returncode == 64 and "cannot be read" in result.stderr else result.stderr,
+           "")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    os.environ.pop("DECART_API_KEY", None)
+    with tempfile.TemporaryDirectory() as work:
+        os.environ["GST_REGISTRY_1_0"] = os.path.join(work, "registry")
+        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        Gst.init(None)
+        standin, url = start_standin(RELEASE)
+        cases = [("no fault, in a room", "", ""), ("no fault, on a direct connection", "", "transport=webrtc")]
+        cases += [(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
+        cases += [(f"{fault}, on a direct connection", f"/?fault={fault}", "transport=webrtc")
+                  for fault in ("ack_twice", "no_first_message", "ack_fail:skip=1", "queue_n:interval=0.3",
+                                "generation_restart:at=2,delay=1")]
+        if len(cases) < 40:
+            report("the help lists the faults", f"{len(cases)} cases")
+        cases = [case for case in cases if not options.words or any(word in case[0] for word in options.words)]
+        try:
+            if not options.words:
+                refused(work)
+            with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+                list(pool.map(lambda case: compare(case[0], url + case[1], case[2], options.seconds, work), cases))
+        finally:
+            standin.terminate()
+            standin.wait(10)
+    sys.exit(failed)
+
+
+main()

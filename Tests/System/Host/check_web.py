@@ -1,0 +1,264 @@
+#!/usr/bin/python3
+"""Checks the page of the stand-in in headless Chromium: video, prompt, fault, recovery, watching, layout, other origins.
+
+    check_web.py [--screenshots FOLDER]
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only. Needs the package chromium.
+"""
+
+import argparse
+import base64
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import chromium
+from plugin_path import system_path
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
+FPS, DELAY, PROMPT_TIME = 15, 300, 2.0  # frames/s, ms, s
+failed = False
+
+# Frames of both videos, and the delay of the transformed frame, over some seconds: from the drawing of a frame on the
+# client's canvas to the display of the transformed frame, whose number is read from a canvas of the video "after".
+MEASURE = """(async seconds => {
+    const before = document.getElementById('before'), after = document.getElementById('after');
+    const count = {before: 0, after: 0}, delays = [];
+    // The client's own frames, by number; another client's frames have none.
+    const entered = new Map(client?.source.sentAt);
+    let isOn = true;
+    const watch = (video, name, body) => {
+        const next = now => { if (!isOn) return; count[name]++; body(video); video.requestVideoFrameCallback(next); };
+        video.requestVideoFrameCallback(next);
+    };
+    watch(before, 'before', video => {
+        for (const [number, time] of client?.source.sentAt ?? []) if (!entered.has(number)) entered.set(number, time);
+    });
+    watch(after, 'after', video => {
+        const number = Marker.read(video), since = entered.get(number);
+        if (since) { delays.push(performance.now() - since); entered.set(number, 0); }
+    });
+    await new Promise(done => setTimeout(done, seconds * 1000));
+    isOn = false;
+    return {before: count.before / seconds, after: count.after / seconds, delays};
+})(%d)"""
+# Keys of the elements that Tab reaches.
+FOCUSABLE = """[...document.querySelectorAll('button, input, [tabindex]')].filter(each => !each.disabled && each.tabIndex >= 0).length"""
+
+
+def report(name, why=""):
+    global failed
+    failed = failed or bool(why)
+    print(f"not ok web: {name}: {' '.join(str(why).split())[:400]}" if why else f"ok web: {name}", flush=True)
+
+
+class StandIn:
+    def __init__(self, *options):
+        self.process = subprocess.Popen(
+            [os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0", "--web", "--quiet", *options],
+            stdout=subprocess.PIPE, text=True)
+        self.url, _, self.page = (self.process.stdout.readline().split()[-1] for _ in range(3))
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+def is_near(colour, other, distance=12):
+    return all(abs(one - two) <= distance for one, two in zip(colour, other))
+
+
+def click(browser, expression):
+    browser.call(f"({expression}).click()")
+
+
+def fault_button(name):
+    return f"[...document.querySelectorAll('#fault-buttons button')].find(each => each.textContent === {json.dumps(name)})"
+
+
+def chip(name):
+    return f"document.getElementById('{name}').dataset.state"
+
+
+def try_it(browser, standin):
+    """The page as a client."""
+    browser.view(1280, 900)
+    browser.open(standin.page)
+    browser.until("document.body?.dataset.state === 'connected'")
+    click(browser, "document.getElementById('try-canvas')")
+    browser.until(f"{chip('state')} === 'live' && screens.after.times.length > 5", 30)
+    browser.call("new Promise(done => setTimeout(done, 1500))")
+    figures = browser.call(MEASURE % 4)
+    size = browser.call("[screens.after.video.videoWidth, screens.after.video.videoHeight]")
+    delays = figures["delays"]
+    median = statistics.median(delays) if delays else None
+    print(f"# web: {size[0]} x {size[1]}, before {figures['before']:.1f} fps, after {figures['after']:.1f} fps, delay "
+          f"median {median or -1:.0f} ms, highest {max(delays, default=-1):.0f} ms of {len(delays)}", flush=True)
+    report(f"both videos have {FPS} fps at 640 x 360",
+           "" if min(figures["before"], figures["after"]) >= FPS and size == [640, 360] else f"{figures['before']}, {figures['after']}, {size}")
+    report(f"a transformed frame is shown {DELAY} ms after it entered", "" if delays and median <= DELAY else f"{median} of {len(delays)}")
+
+
+def prompts(browser, shot):
+    """A typed prompt changes the colour to the look's: grey has no colour, the others differ from it and each other."""
+    plain = browser.call("screens.after.colour")
+    for prompt in ("cyberpunk", "noir"):
+        browser.call("document.getElementById('prompt').select()")
+        browser.command("Input.insertText", text=prompt)
+        begun = time.monotonic()
+        for kind in ("keyDown", "keyUp"):
+            browser.command("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+        # Noir is grey; cyberpunk's cast is violet: less green than red and blue.
+        test = "Math.max(...c) - Math.min(...c) < 14" if prompt == "noir" else "c[1] + 8 < c[0] && c[1] + 8 < c[2]"
+        try:
+            colour = browser.until(f"(c => c && {test} && c)(screens.after.colour)", 5)
+            took = time.monotonic() - begun
+            print(f"# web: {prompt} after {took:.2f} s: {plain} became {colour}", flush=True)
+            report(f"the prompt {prompt} changes the mean colour within {PROMPT_TIME:g} s",
+                   "" if took <= PROMPT_TIME and not is_near(colour, plain) else f"{took:.2f} s, {plain}, {colour}")
+        except TimeoutError:
+            report(f"the prompt {prompt} changes the mean colour within {PROMPT_TIME:g} s", browser.call("screens.after.colour"))
+        if prompt == "cyberpunk":
+            shot("prompt")
+
+
+def faults(browser, shot):
+    for name, seconds in (("Freeze 3 s", 15), ("Restart service", 25)):
+        click(browser, fault_button(name))
+        try:
+            browser.until(f"{chip('fault')} === 'fault'", 10)
+            shot(f"fault-{name.split()[0].lower()}")
+            browser.until(f"{chip('fault')} === 'recovered'", seconds)
+            report(f"the button \"{name}\" shows the fault and the recovery")
+        except TimeoutError:
+            report(f"the button \"{name}\" shows the fault and the recovery",
+                   browser.call("document.getElementById('fault').textContent + ' ' + document.getElementById('state').textContent"))
+
+
+def watching(browser, standin, shot):
+    """Another client's session: a pipeline."""
+    click(browser, "document.getElementById('stop')")
+    pipeline = subprocess.Popen(
+        ["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", "pattern=ball", "!", "video/x-raw,width=640,height=360,framerate=25/1",
+         "!", "decarttransform", f"base-url={standin.url}", "api-key=x", "prompt=lego", "transport=webrtc",
+         "model=small", "width=640", "height=360", "framerate=25", "!", "fakesink", "sync=false"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        browser.until("watches.length === 2 && screens.before.times.length >= 10 && screens.after.times.length >= 10", 30)
+        browser.call("new Promise(done => setTimeout(done, 2000))")
+        figures = browser.call(MEASURE % 3)
+        print(f"# web: watching: before {figures['before']:.1f} fps, after {figures['after']:.1f} fps", flush=True)
+        report(f"both sides of a pipeline's session have {FPS} fps",
+               "" if min(figures["before"], figures["after"]) >= FPS else f"{figures['before']}, {figures['after']}")
+        text = browser.until("document.querySelector('#session-list [aria-pressed=true]')?.textContent.includes('VP8') && "
+                             "document.querySelector('#session-list [aria-pressed=true]').textContent", 10)
+        report("the list has state, transport, codec and look",
+               "" if all(word in text for word in ("generating", "webrtc", "VP8", "640 × 360", "mosaic", "Mbit/s")) else text)
+        shot("watching")
+        before = browser.call("screens.after.colour")
+        browser.call("(input => { input.value = 'cyberpunk'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
+        browser.until("(c => c && c[1] + 8 < c[0] && c[1] + 8 < c[2])(screens.after.colour)", 5)
+        report("the prompt box changes the look of a pipeline's session", "" if not is_near(browser.call("screens.after.colour"), before) else before)
+    except TimeoutError as error:
+        report("a pipeline's session is watched", error)
+    finally:
+        pipeline.terminate()
+        pipeline.wait(20)
+
+
+def layout(browser, shot):
+    for width, height in ((320, 800), (768, 900), (1280, 900), (1920, 1080)):
+        for dark in (False, True):
+            browser.view(width, height, dark)
+            browser.call("new Promise(done => setTimeout(done, 300))")
+            wide = browser.call("document.documentElement.scrollWidth")
+            outside = browser.call("[...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > "
+                                   "innerWidth + 1).map(each => each.id || each.tagName)")
+            if not dark:
+                report(f"the page fits {width} px", "" if wide <= width and not outside else f"{wide} px: {outside[:5]}")
+            if width in (320, 1280):
+                shot(f"{width}-{'dark' if dark else 'light'}")
+    browser.view(1280, 900)
+    browser.call("document.activeElement?.blur()")
+    count, reached = browser.call(FOCUSABLE), set()
+    for _ in range(count + 3):
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.command("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        reached.add(browser.call("document.activeElement.id || document.activeElement.textContent"))
+    report("Tab reaches every button and field", "" if len(reached - {""}) >= count else f"{len(reached)} of {count}")
+
+
+def other_origins(browser, standin):
+    """A page of another origin gets nothing, and changes nothing."""
+    text = urllib.request.urlopen(standin.page, timeout=10).read().decode()
+    token = text.split('name="token" content="')[1].split('"')[0]
+    urllib.request.urlopen(urllib.request.Request(standin.page + "control/faults", method="DELETE"), timeout=10)
+    for name, headers in (("another origin", {"Origin": "http://evil.example", "X-Standin-Token": token}),
+                          ("DNS rebinding", {"Host": "evil.example", "X-Standin-Token": token}),
+                          ("no token", {"Origin": standin.page.rstrip("/")})):
+        request = urllib.request.Request(standin.page + "control/faults", data=b"refuse", headers=headers)
+        try:
+            status = urllib.request.urlopen(request, timeout=10).status
+        except urllib.error.HTTPError as error:
+            status = error.code
+        report(f"{name} is refused", "" if status == 403 else status)
+    port = standin.page.rstrip("/").rsplit(":", 1)[1]
+    # The same machine under another name is another origin.
+    browser.open(f"http://localhost:{port}/")
+    browser.until("document.body?.dataset.state === 'connected'")
+    result = browser.call(f"""Promise.all([
+        fetch('http://127.0.0.1:{port}/control/faults', {{method: 'POST', body: 'refuse', mode: 'no-cors'}}).then(() => 'sent', () => 'refused'),
+        new Promise(done => {{ const socket = new WebSocket('ws://127.0.0.1:{port}/page/watch?session=x&side=after', ['standin', 'token.{token}']);
+            socket.onopen = () => done('opened'); socket.onerror = () => done('refused'); }})])""")
+    faults = urllib.request.urlopen(standin.page + "control/faults", timeout=10).read().strip()
+    report("a page of another origin changes nothing", "" if result == ["refused", "refused"] and not faults else f"{result}, {faults}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--screenshots")
+    options = parser.parse_args()
+    if not chromium.PROGRAM:
+        print("skip web: the page in a browser: chromium is not installed")
+        return
+    standin, browser = StandIn(), None
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
+        try:
+            browser = chromium.Chromium()
+
+            def shot(name):
+                if options.screenshots:
+                    data = browser.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+                    with open(os.path.join(options.screenshots, f"{name}.png"), "wb") as file:
+                        file.write(base64.b64decode(data))
+
+            try_it(browser, standin)
+            prompts(browser, shot)
+            faults(browser, shot)
+            layout(browser, shot)
+            watching(browser, standin, shot)
+            errors = browser.console_errors()
+            report("the console has no error", "; ".join(errors[:3]))
+            hosts = browser.requested_hosts()
+            report("the page asks no other host", "" if all(host.startswith("127.0.0.1:") for host in hosts) else hosts)
+            other_origins(browser, standin)
+        except Exception as error:
+            report("the page in a browser", f"{type(error).__name__}: {error}")
+        finally:
+            if browser:
+                browser.close()
+            standin.close()
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A sample of tests with the fixture `standin`: counts the frames of each look, and lets the service restart.
+docs/FAULTS.md has the commands that install the fixture and run such a file.
+"""
+
+import contextlib
+import subprocess
+
+VIDEO = "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=20/1"
+MODEL = "model=any width=320 height=176 framerate=20"
+
+
+@contextlib.contextmanager
+def pipeline(standin, prompt):
+    process = subprocess.Popen(["gst-launch-1.0", "-q", *VIDEO.split(), "!", "decarttransform", f"base-url={standin.url}", "api-key=x",
+                                f"prompt={prompt}", *MODEL.split(), "!", "fakesink"])
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_looks_are_counted(standin):
+    with pipeline(standin, "lego"):
+        record = standin.wait(state="generating", look="lego", frames=20, timeout=30)
+        assert record["frames_untransformed"] == 0
+        standin.request("POST", "/control/prompt", "noir", session=record["id"])
+        record = standin.wait(session=record["id"], look="noir", frames=20, timeout=30)
+    assert record["frames_by_look"]["mosaic"] >= 20 and record["frames_by_look"]["grey"] >= 20
+
+
+def test_the_pipeline_survives_a_restart(standin):
+    standin.play({"steps": [{"when": "generating", "after": 0.5, "faults": ["refuse"], "close": 1012}, {"after": 1, "faults": []}]})
+    with pipeline(standin, "anime") as process:
+        first = standin.wait(state="closed", timeout=30)
+        again = standin.wait(state="generating", frames=10, timeout=30)
+        assert again["number"] > first["number"] and process.poll() is None
+    closes = [entry["message"]["code"] for entry in standin.journal(session=first["id"]) if entry["type"] == "close"]
+    assert closes[0] == 1012
