@@ -65,7 +65,8 @@ static inline decart_scale_matrix decart_scale_make_matrix(
 
 // MARK: Plan
 
-// Where each output row and column lies in the source. One allocation; used by one thread at a time.
+// Positions of the output's rows and columns in the source, and the rows being blended, in one allocation. One thread at a
+// time may use it.
 typedef struct {
     size_t columns, rows, to_columns, to_rows;
     uint32_t *at_row, *at_column;

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// Where the colours of a pixel lie in its four bytes.
+/// Byte offsets of the components in a packed pixel of four bytes.
 package struct PackedRGB: Equatable, Sendable {
     package let red: Int
     package let green: Int

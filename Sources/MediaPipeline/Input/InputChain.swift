@@ -46,7 +46,7 @@ package final class InputChain: @unchecked Sendable {
         var geometryChanged = true
         /// Reduced while the network cannot carry the full size.
         var scale = DegradationLadder.Scale.full
-        /// How frames leave the queue now, and what scales them on the way through the scaler.
+        /// Route of the frames behind the queue; `scaler` exists for the route `.scaler` only.
         var route = InputRoute.elements
         var scaler: FrameScaler?
         /// Caps and segment of the frames that leave the elements, and of those that pass them by.

@@ -5,7 +5,7 @@ import Synchronization
 /// the recording replays that again.
 final class ReplayBoard: Sendable {
     private let attempts: [[ControlRecording.Entry]]
-    /// How the recorded service carried media; empty if the recording ends before that.
+    /// Transports of the recorded sessions; empty if the recording ends before any media.
     let transports: Set<MediaTransportKind>
     private let count = Mutex(0)
 

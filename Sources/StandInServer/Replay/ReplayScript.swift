@@ -19,8 +19,8 @@ package struct ReplayScript: Sendable {
     /// that media have to make.
     package static let grace = 5.0
 
-    /// What an event came after: a client message, such as the second prompt, or the start of a generation, which waits
-    /// for the first frame.
+    /// The event from which the time of a later one counts: a client message, such as the second prompt, or the start of a
+    /// generation, which waits for the first frame.
     private struct Anchor: Hashable {
         var type: String
         var number: Int
@@ -55,7 +55,7 @@ package struct ReplayScript: Sendable {
     private var arrivals: [Anchor: Double] = [:]
     private var prompts: [String] = []
     private var framesHaveArrived = false
-    /// What this session made: the messages of each type that wait for their place in the recording.
+    /// Messages of this session, by type, that wait for their place in the recording.
     private var made: [ControlRecording.Message.Kind: [ServerMessage]] = [:]
     private let identity: SessionIdentity
 

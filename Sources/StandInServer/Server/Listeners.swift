@@ -31,7 +31,7 @@ final class Listeners: @unchecked Sendable {
         }
     }
 
-    /// Of the service, open or not.
+    /// TCP port of the service, also while `refuse` keeps it closed.
     var servicePort: Int { queue.sync { port } }
 
     /// Nil while the port is closed.

@@ -4,7 +4,7 @@ import StandInServer
 import Synchronization
 import Testing
 
-/// What a test in another process can ask of a running stand-in.
+/// Requests to the control port that observe a running stand-in.
 @Suite(.timeLimit(.minutes(1)))
 struct ObservationTests {
     private func withControl(

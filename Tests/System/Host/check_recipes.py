@@ -38,12 +38,12 @@ SIDE = 16
 SIZE = SIDE * SIDE * 3
 # A row of the colour bars, and a pixel of each of them.
 ROW, BARS = 4, (1, 3, 5, 8, 10, 12, 14)
-# Of a pixel, in 255ths: the difference of two channels.
+# Largest difference of a pixel's channels, 0 to 255: below GREY it is grey, above COLOURFUL it has the input's colours.
 GREY, COLOURFUL = 24, 90
 SINK = (f"videoscale add-borders=false ! video/x-raw,format=RGB,width={SIDE},height={SIDE},pixel-aspect-ratio=1/1"
         " ! filesink buffer-mode=unbuffered append=true location=frames")
 ROLES = ("server", "session", "viewer")
-# Of each recipe beside GStreamer: what the distribution may lack.
+# Programs that a recipe needs besides GStreamer, if not ffmpeg alone; it is skipped without them.
 PROGRAMS = {"RTMP with nginx": ["nginx", "ffmpeg"], "Janus": ["janus"], "RTSP, push to a server": []}
 
 DRIVER = """

@@ -10,7 +10,7 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
         _ = try? message.encoded()
     }
     if let recording = try? ControlRecording(parsing: bytes) {
-        // What was read is written as the same again.
+        // Writing and reading a recording again must not change it.
         guard let text = try? recording.encoded() else { return 0 }
         precondition((try? ControlRecording(parsing: [UInt8](text.utf8))) == recording)
     }
