@@ -27,7 +27,7 @@ struct DirectRouteTests {
     private func batches(of peer: TestPeer) -> [Int] { [peer.agent.batches.calls, peer.agent.batches.datagrams] }
 
     private func sizes(at peer: TestPeer, count: Int) async -> [Int] {
-        for _ in 0..<500 where peer.datagrams.elements.count < count { try? await Task.sleep(for: .milliseconds(10)) }
+        _ = await peer.datagrams.reaches(count: count, within: .seconds(5))
         return peer.datagrams.elements.map(\.count)
     }
 

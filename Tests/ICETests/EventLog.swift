@@ -5,7 +5,7 @@ import Synchronization
 final class EventLog<Element: Sendable>: Sendable {
     private struct Waiter {
         let id: Int
-        let matches: @Sendable (Element) -> Bool
+        let find: @Sendable ([Element]) -> Element?
         let continuation: CheckedContinuation<Element?, Never>
     }
     private struct State {
@@ -18,24 +18,34 @@ final class EventLog<Element: Sendable>: Sendable {
     var elements: [Element] { state.withLock { $0.elements } }
 
     func append(_ element: Element) {
-        let ready = state.withLock { state in
+        let ready = state.withLock { state -> [(waiter: Waiter, found: Element)] in
             state.elements.append(element)
-            let ready = state.waiters.filter { $0.matches(element) }
-            state.waiters.removeAll { $0.matches(element) }
+            let elements = state.elements
+            let ready = state.waiters.compactMap { waiter in waiter.find(elements).map { (waiter, $0) } }
+            state.waiters.removeAll { waiter in ready.contains { $0.0.id == waiter.id } }
             return ready
         }
-        for waiter in ready { waiter.continuation.resume(returning: element) }
+        for (waiter, found) in ready { waiter.continuation.resume(returning: found) }
     }
 
     /// Returns the first matching element, past or future; nil after `limit`.
     func first(
         within limit: Duration = .seconds(10), where matches: @escaping @Sendable (Element) -> Bool
     ) async -> Element? {
+        await wait(limit) { $0.first(where: matches) }
+    }
+
+    /// Returns true as soon as there are `count` elements, at least one; false after `limit`.
+    func reaches(count: Int, within limit: Duration = .seconds(10)) async -> Bool {
+        await wait(limit) { $0.count >= count ? $0.last : nil } != nil
+    }
+
+    private func wait(_ limit: Duration, _ find: @escaping @Sendable ([Element]) -> Element?) async -> Element? {
         await withCheckedContinuation { continuation in
             let found: (Element?, Int) = state.withLock { state in
-                if let element = state.elements.first(where: matches) { return (element, 0) }
+                if let element = find(state.elements) { return (element, 0) }
                 state.nextID += 1
-                state.waiters.append(Waiter(id: state.nextID, matches: matches, continuation: continuation))
+                state.waiters.append(Waiter(id: state.nextID, find: find, continuation: continuation))
                 return (nil, state.nextID)
             }
             if let element = found.0 {
