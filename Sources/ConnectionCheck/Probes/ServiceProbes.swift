@@ -18,8 +18,8 @@ enum ServiceProbes {
         }
         let watch = Stopwatch()
         // getaddrinfo cannot be cancelled: the later of the two results is ignored.
-        DispatchQueue.global().async {
-            switch NameLookup.addresses(of: host) {
+        NameLookup.addresses(of: host) { result in
+            switch result {
             case .success(let addresses):
                 let count = addresses.count == 1 ? "one address" : "\(addresses.count) addresses"
                 completion(ProbeResult(.dns, host, .ok, watch.elapsed, "The name has \(count)."))

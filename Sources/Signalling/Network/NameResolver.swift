@@ -1,6 +1,6 @@
 // Name lookup with getaddrinfo. NIO's own resolver runs all lookups of an event loop one after another, so a dead name
-// server would delay the next attempt and every other session. Here each lookup runs on a thread of the global dispatch
-// queue, however long it takes, and its caller gets a timeout.
+// server would delay the next attempt and every other session. Here each lookup has a thread of its own, however long it
+// takes, and its caller gets a timeout.
 import Dispatch
 import Glibc
 import NIOCore
@@ -40,9 +40,7 @@ final class NameResolver: Resolver, Sendable {
     func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
         let answer = loop.makePromise(of: [SocketAddress].self)
         let timer = loop.scheduleTask(in: limit) { answer.fail(ResolveError(reason: .timeout)) }
-        DispatchQueue.global().async {
-            answer.completeWith(Result { try NameResolver.lookUp(host: host, port: port) })
-        }
+        NameResolver.lookUp(host: host, port: port) { answer.completeWith($0) }
         answer.futureResult.whenComplete { [v4, v6] result in
             timer.cancel()
             switch result {
@@ -60,8 +58,17 @@ final class NameResolver: Resolver, Sendable {
     /// getaddrinfo cannot be cancelled; the promise ignores a late result.
     func cancelQueries() {}
 
+    /// Looks a host up on another thread.
+    static func lookUp(
+        host: String, port: Int, completion: @escaping @Sendable (Result<[SocketAddress], any Error>) -> Void
+    ) {
+        // A serial queue gets a thread at once. The global queue has as many threads as the machine has cores: with a
+        // dead name server, a few lookups would stop everything else that runs there.
+        DispatchQueue(label: "decart.lookup").async { completion(Result { try addresses(host: host, port: port) }) }
+    }
+
     /// Blocks as long as the system does.
-    static func lookUp(host: String, port: Int) throws -> [SocketAddress] {
+    private static func addresses(host: String, port: Int) throws -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_protocol = Int32(IPPROTO_TCP)

@@ -73,17 +73,19 @@ package final class ProbeConnection: Sendable {
 
 /// The lookup of a name alone.
 package enum NameLookup {
-    /// Returns the distinct addresses of a host, in the system's order of preference. Blocks as long as the system's
-    /// resolver does, which can be half a minute.
-    package static func addresses(of host: String) -> Result<[String], SessionError> {
-        do {
-            var seen: [String] = []
-            for address in try NameResolver.lookUp(host: host, port: 0) {
-                if let text = address.ipAddress, !seen.contains(text) { seen.append(text) }
-            }
-            return .success(seen)
-        } catch {
-            return .failure(ConnectFailure.error(error, host: host, port: 0))
+    /// Finds the distinct addresses of a host, in the system's order of preference.
+    /// - Parameter completion: called on another thread, after as long as the system's resolver takes, which can be half
+    ///   a minute.
+    package static func addresses(
+        of host: String, completion: @escaping @Sendable (Result<[String], SessionError>) -> Void
+    ) {
+        NameResolver.lookUp(host: host, port: 0) { result in
+            completion(
+                result.map { addresses in
+                    var seen: [String] = []
+                    for text in addresses.compactMap(\.ipAddress) where !seen.contains(text) { seen.append(text) }
+                    return seen
+                }.mapError { ConnectFailure.error($0, host: host, port: 0) })
         }
     }
 
@@ -147,9 +149,7 @@ private final class Link: @unchecked Sendable {
     /// A connected UDP socket reports a closed port, which arrives as ICMP, as an error.
     private func connectUDP() {
         let answer = loop.makePromise(of: [SocketAddress].self)
-        DispatchQueue.global().async { [host, port] in
-            answer.completeWith(Result { try NameResolver.lookUp(host: host, port: port) })
-        }
+        NameResolver.lookUp(host: host, port: port) { answer.completeWith($0) }
         answer.futureResult.whenComplete { result in
             guard self.onEvent != nil else { return }
             switch result {

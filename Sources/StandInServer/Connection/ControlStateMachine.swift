@@ -314,7 +314,7 @@ struct ControlStateMachine {
             return [.stopMedia, .send(.error(words))]
         case .generating(let seconds):
             phase = .idle
-            return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: Double(seconds), reason: words))]
+            return [.stopTicks, .send(.generationEnded(seconds: Double(seconds), reason: words)), .stopMedia]
         }
     }
 
@@ -322,15 +322,16 @@ struct ControlStateMachine {
 
     /// The stand-in shuts down while the client is still connected.
     mutating func stopped() -> [Action] {
-        if case .generating = phase { return ended(reason: "server shutdown") }
+        if case .generating = phase { return ended(reason: "server shutdown") + [.stopMedia] }
         defer { phase = .over }
         return phase == .over ? [] : [.stopMedia]
     }
 
-    /// Ends the generation for good; it cannot restart in this session.
+    /// Ends the generation for good; it cannot restart in this session. Media go with the channel, which the caller closes
+    /// next: a client whose media end first reports a lost connection.
     mutating func ended(reason: String) -> [Action] {
         defer { phase = .over }
-        return [.stopTicks, .stopMedia, .send(.generationEnded(seconds: seconds, reason: reason))]
+        return [.stopTicks, .send(.generationEnded(seconds: seconds, reason: reason))]
     }
 
     private var seconds: Double? { if case .generating(let seconds) = phase { Double(seconds) } else { nil } }

@@ -119,8 +119,9 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
             method: head.method.rawValue, target: head.uri, body: String(buffer: body),
             host: head.headers.first(name: "Host") ?? "")
         let answered = context.eventLoop.makePromise(of: ControlRequest.Reply.self)
-        // Leave the event loop: some requests block until sockets are closed or bound.
-        DispatchQueue.global().async { [weak server] in
+        // Leave the event loop: some requests block until sockets are closed or bound. A serial queue gets a thread at
+        // once; the global queue has only as many as the machine has cores.
+        DispatchQueue(label: "decart-standin.control").async { [weak server] in
             answered.succeed(server.map(request.reply) ?? .answer(HTTPAnswer(503, "the stand-in stops")))
         }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)

@@ -8,8 +8,8 @@ For each fault: a pipeline goes through `decart-check --record` to a stand-in wi
 retries, errors, warnings, prompt results, progress. Messages of different kinds may overtake each other, and the replay
 may go on for longer. A replay of a session goes through `decart-check --record` too: what the pipeline sees of a
 connection that ends at once is the same then. Where the fault ends control channel and media together, the pipeline may
-notice either first: such a case is recorded again if its replay differs, twice at most. With words only the faults whose name contains one of them. Prints "ok NAME: figures" or "not ok
-NAME: why". Uses loopback only.
+notice either first: such a case is recorded again if its replay differs, twice at most. With words only the faults whose
+name contains one of them. Prints "ok NAME: figures" or "not ok NAME: why". Uses loopback only.
 """
 
 import argparse
@@ -113,13 +113,15 @@ class Watch:
             self.note("results", (structure.get_value("accepted"), structure.get_value("error")))
         return Gst.BusSyncReply.DROP
 
-    def run(self, until):
-        """Plays until the condition holds for the messages; returns them."""
+    def run(self, until, more=0):
+        """Plays until the condition holds for the messages, and `more` seconds after that; returns the messages that the
+        condition saw."""
         self.pipeline.set_state(Gst.State.PLAYING)
         self.later.start()
         until(self)
         with self.changed:
             seen = {kind: list(values) for kind, values in self.seen.items()}
+        time.sleep(more)
         self.later.cancel()
         self.later.join()
         self.pipeline.set_state(Gst.State.NULL)
@@ -138,7 +140,7 @@ def until_as_many(recorded, seconds):
     return wait
 
 
-def record(path, url, options, until):
+def record(path, url, options, until, more=0):
     environment = dict(os.environ, DECART_API_KEY=KEY)
     check = subprocess.Popen([f"{RELEASE}/decart-check", "--record", path, "--base-url", url], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, env=environment)
@@ -147,7 +149,7 @@ def record(path, url, options, until):
         match = re.match(r"recording: base-url=(\S+) api-key=(\S+)", line)
         if not match:
             raise RuntimeError(f"decart-check says: {line}")
-        return Watch(match[1], match[2], options).run(until), match[2]
+        return Watch(match[1], match[2], options).run(until, more), match[2]
     finally:
         check.terminate()
         if check.wait(10):
@@ -166,7 +168,8 @@ def difference(name, url, options, seconds, work):
     """Why the replay is not as the recording, and figures."""
     path = os.path.join(work, re.sub(r"\W", "-", name) + ".jsonl")
     try:
-        recorded, key = record(path, url, options, for_seconds(seconds))
+        # The pipeline may notice by the media what the control channel says a moment later: the recording is longer.
+        recorded, key = record(path, url, options, for_seconds(seconds), more=1)
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if '"event":"opened"' not in text and '"event":"failed"' not in text:
