@@ -355,7 +355,7 @@ struct ControlStateMachine {
 
     /// The client has disconnected.
     mutating func closed() -> [Action] {
-        defer { phase = .over }
-        return phase == .over ? [] : [.stopTicks, .stopMedia]
+        phase = .over
+        return [.stopTicks, .stopMedia]
     }
 }
