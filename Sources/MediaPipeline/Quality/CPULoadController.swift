@@ -10,6 +10,8 @@ package struct CPULoadController: Sendable {
         package var sending: Duration = .zero
         /// Time for which the thread that decodes has worked.
         package var receiving: Duration = .zero
+        /// The longest time that either of them has worked without a pause since the previous reading.
+        package var longest: Duration = .zero
         package var framesIn: UInt64 = 0
         package var framesSent: UInt64 = 0
         /// Frames lost because this machine was busy.
@@ -53,15 +55,13 @@ package struct CPULoadController: Sendable {
     }
 
     private static let lowestShare = 1.0 / 6
-    /// A step down leaves some of the time free, so that the queues drain and stay empty.
+    /// A step down leaves some of the time free, so that the queues stay empty.
     private static let carriedShare = 0.85
     /// A step down if the decoder's thread is busy, whose frame rate is not known; and the inverse of a step up.
     private static let step = 2.0 / 3
     private static let windowLength = Duration.seconds(1)
     /// A longer window means that the process was stopped, or that nothing was sent.
     private static let longestWindow = Duration.milliseconds(2500)
-    /// After a step down, fewer frames still are sent for a while, so that those that wait for the decoder drain.
-    private static let drain = (share: 0.7, length: Duration.seconds(2))
     /// Windows of overuse in a row before a step down: other processes may need the CPU for some seconds.
     private static let windowsDown = 4
     /// The same soon after a step up, and below the full frame rate.
@@ -85,12 +85,13 @@ package struct CPULoadController: Sendable {
     /// Fraction of the frames that the CPU carries; 1: all.
     package private(set) var share = 1.0
     private var window: (start: Duration, reading: Reading)?
+    /// Of the window that is not over yet.
+    private var longest = Duration.zero
     private var overusedWindows = 0
     private var calmWindows = 0
     private var windowsUp = Self.windowsUp.first
     private var raisedAt: Duration?
     private var holdEnds: Duration?
-    private var drainEnds: Duration?
     /// Work for a frame at the full frame rate without overuse, seconds, smoothed.
     private var usualWork: Double?
 
@@ -103,25 +104,21 @@ package struct CPULoadController: Sendable {
     /// Frames that may be sent in a second; nil: no limit.
     package var frameRate: Int? {
         guard share < 1 else { return nil }
-        return max(1, Int((inputRate * share * (drainEnds == nil ? 1 : Self.drain.share)).rounded()))
+        return max(1, Int((inputRate * share).rounded()))
     }
 
     /// Call with each frame. `now` is monotonic from any origin.
     /// - Returns: true if `frameRate` has changed.
     package mutating func frame(_ reading: Reading, now: Duration) -> Bool {
+        longest = max(longest, reading.longest)
         guard let begun = window else {
             window = (now, reading)
             return false
         }
-        if let end = drainEnds {
-            guard now >= end else { return false }
-            drainEnds = nil
-            window = (now, reading)
-            return true
-        }
         let time = now - begun.start
         guard time >= Self.windowLength else { return false }
         window = (now, reading)
+        defer { longest = .zero }
         guard time <= Self.longestWindow else {
             (overusedWindows, calmWindows) = (0, 0)
             return false
@@ -132,18 +129,23 @@ package struct CPULoadController: Sendable {
     }
 
     private mutating func judge(_ window: Window, _ now: Duration) {
-        guard !window.isOverused(isReduced: share < 1) else {
+        let isTrial = isTrial(now)
+        guard !window.isOverused(isReduced: share < 1) && !(isTrial && isInTheWay(at: share)) else {
             calmWindows = 0
             overusedWindows += 1
-            let isAgain = share < 1 || isTrial(now)
+            let isAgain = share < 1 || isTrial
             if overusedWindows >= (isAgain ? Self.windowsDownAgain : Self.windowsDown) { stepDown(window, now) }
             return
         }
         overusedWindows = 0
         if share < 1 { return considerStepUp(window, now) }
         if window.framesSent >= 1 { usualWork = usualWork.map { 0.9 * $0 + 0.1 * window.work } ?? window.work }
-        if !isTrial(now) { windowsUp = Self.windowsUp.first }
+        if !isTrial { windowsUp = Self.windowsUp.first }
     }
+
+    /// True if a frame of the window has taken longer than the time to the next one at this frame rate. That is so now and
+    /// then if a container's quota stops the process, also at a frame rate that it carries.
+    private func isInTheWay(at share: Double) -> Bool { longest * (inputRate * share) > .seconds(1) }
 
     private func isTrial(_ now: Duration) -> Bool { raisedAt.map { now - $0 < Self.trial } ?? false }
 
@@ -158,16 +160,14 @@ package struct CPULoadController: Sendable {
         if share == 1 { inputRate = min(highestRate, window.framesIn / window.seconds) }
         let carried = Self.carriedShare * window.framesSent / window.seconds / max(inputRate, 1)
         let wanted = window.framesLost > 0 ? min(carried, Self.carriedShare * share) : Self.step * share
-        let lower = max(Self.lowestShare, wanted)
-        if lower < share { drainEnds = now + Self.drain.length }
-        share = lower
+        share = max(Self.lowestShare, wanted)
     }
 
     private mutating func considerStepUp(_ window: Window, _ now: Duration) {
         // The last step is not a small one.
         let next = share / Self.step > 0.85 ? 1 : share / Self.step
         let isFree = usualWork.map { window.work <= Self.usualWorkMargin * $0 } ?? false
-        guard isFree || window.load / share * next <= Self.highestLoad else {
+        guard !isInTheWay(at: next), isFree || window.load / share * next <= Self.highestLoad else {
             calmWindows = 0
             return
         }

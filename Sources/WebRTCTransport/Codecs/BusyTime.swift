@@ -5,6 +5,7 @@ import Synchronization
 /// thread reads.
 package final class BusyTime: Sendable {
     private let nanoseconds = Atomic<UInt64>(0)
+    private let longest = Atomic<UInt64>(0)
 
     package init() {}
 
@@ -13,6 +14,12 @@ package final class BusyTime: Sendable {
     package func add(_ time: Duration) {
         let added = UInt64(max(0, Int64(clamping: time.clockTime)))
         nanoseconds.wrappingAdd(added, ordering: .relaxed)
+        longest.max(added, ordering: .relaxed)
+    }
+
+    /// Returns the longest time that was added since the previous call.
+    package func takeLongest() -> Duration {
+        .nanoseconds(Int64(clamping: longest.exchange(0, ordering: .relaxed)))
     }
 
     package func measure(_ work: () -> Void) {

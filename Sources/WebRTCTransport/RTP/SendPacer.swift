@@ -2,7 +2,7 @@ internal import DequeModule
 
 /// Spreads the packets of large frames over time, so that they do not overflow a short queue on the path: a token bucket
 /// that lets `burst` bytes leave at once and more at `share` of the target bitrate. Retransmissions overtake the packets
-/// that wait. A value without a clock.
+/// that wait. If the caller comes late, as on a busy machine, everything that was due leaves. A value without a clock.
 package struct SendPacer: Sendable {
     package enum Kind: Sendable {
         /// The first packet of a keyframe; others may be marked too.
@@ -75,9 +75,9 @@ package struct SendPacer: Sendable {
         refill(now)
         guard budget > 0, let packet = retransmissions.popFirst() ?? media.popFirst() else { return nil }
         waitingBytes -= packet.bytes.count
-        if isEmpty { leastBytesPerSecond = 0 }
         totalDelay += now - packet.offered
         leave(packet.bytes.count, packet.isOfKeyframe, now)
+        if isEmpty { (leastBytesPerSecond, budget) = (0, min(budget, Double(Self.burst))) }
         return packet.bytes
     }
 
@@ -96,7 +96,9 @@ package struct SendPacer: Sendable {
 
     private mutating func refill(_ now: Duration) {
         guard now > updated else { return }
-        budget = min(Double(Self.burst), budget + currentRate * ((now - updated) / .seconds(1)))
+        // What waits has a place in time: a late call must not make it later still.
+        let most = Double(max(Self.burst, waitingBytes))
+        budget = min(most, budget + currentRate * ((now - updated) / .seconds(1)))
         updated = now
     }
 

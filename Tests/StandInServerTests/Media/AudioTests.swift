@@ -71,7 +71,9 @@ struct AudioTests {
             try peer.pump { if case .offer = $0 { true } else { false } }
             try peer.publish(audio: false)
             try peer.pump { if case .offer = $0 { true } else { false } }
-            #expect(waits { peer.frames.load(ordering: .relaxed) > 5 })
+            #expect(
+                try peer.waits { peer.frames.load(ordering: .relaxed) > 5 },
+                "\(peer.progress), the stand-in: \(server.sessions)")
             #expect(peer.subscriber.audioDirection == nil)
 
             try peer.publish(audio: true)
@@ -81,7 +83,7 @@ struct AudioTests {
                 if case .offer = $0 { return true } else { return false }
             }
             #expect(announced.map(\.type) == [.video, .audio] && announced.last?.source == .microphone)
-            #expect(waits { peer.tone.hears(440) })
+            #expect(try peer.waits { peer.tone.hears(440) })
 
             try peer.publish(audio: false)
             try peer.pump {
@@ -91,12 +93,12 @@ struct AudioTests {
             #expect(announced.map(\.type) == [.video])
             #expect(peer.subscriber.audioDirection == .inactive)
             let images = peer.frames.load(ordering: .relaxed)
-            #expect(waits { peer.frames.load(ordering: .relaxed) > images + 10 })
+            #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > images + 10 })
 
             try peer.publish(audio: true)
             try peer.pump { if case .offer = $0 { true } else { false } }
             let buffers = peer.tone.buffers
-            #expect(waits { peer.tone.buffers > buffers + 20 } && peer.tone.hears(440))
+            #expect(try peer.waits { peer.tone.buffers > buffers + 20 } && peer.tone.hears(440))
         }
     }
 }

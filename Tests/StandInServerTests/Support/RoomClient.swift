@@ -33,8 +33,8 @@ struct RoomClient {
     }
 
     /// Returns the next response; throws if another event comes.
-    func next() throws -> LiveKitSignalResponse.OneOf_Message {
-        guard case .binary(let bytes) = try client.next() else { throw TestClient.TimedOut() }
+    func next(milliseconds: Int = 20_000) throws -> LiveKitSignalResponse.OneOf_Message {
+        guard case .binary(let bytes) = try client.next(milliseconds: milliseconds) else { throw TestClient.TimedOut() }
         return try #require(LiveKitSignalResponse(serializedBytes: bytes).message)
     }
 

@@ -1,4 +1,5 @@
 import DecartProtocol
+import Dispatch
 import GStreamerKit
 import LiveKitProtocol
 import StandInServer
@@ -15,7 +16,7 @@ final class RoomPeer: @unchecked Sendable {
     let tone = Tone()
     /// Frames received.
     let frames = Atomic<Int>(0)
-    private let pipeline = Pipeline()
+    private let pipeline: Pipeline
     private var sendsPicture = false
     private var sendsTone = false
     private var receivesPicture = false
@@ -24,6 +25,7 @@ final class RoomPeer: @unchecked Sendable {
 
     init(_ room: RoomClient) throws {
         GStreamerRuntime.initialise()
+        pipeline = Pipeline()
         self.room = room
         func make(_ target: LiveKitSignalTarget, _ change: (inout PeerConnectionConfiguration) -> Void) throws
             -> PeerConnection
@@ -70,19 +72,34 @@ final class RoomPeer: @unchecked Sendable {
     func pump(until fits: (LiveKitSignalResponse.OneOf_Message) -> Bool) throws {
         while true {
             let message = try room.next()
-            switch message {
-            case .answer(let answer): try take(answer: answer.sdp)
-            case .offer(let offer): try take(offer)
-            case .trickle(let trickle):
-                if let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) {
-                    (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(
-                        ICECandidate(
-                            candidate: candidate.candidate, sdpMid: candidate.sdpMid,
-                            sdpMLineIndex: candidate.sdpMLineIndex))
-                }
-            default: break
-            }
+            try handle(message)
             if fits(message) { return }
+        }
+    }
+
+    /// Handles messages until the condition holds: candidates may come after the descriptions.
+    /// - Returns: false after 20 s.
+    func waits(for condition: () -> Bool) throws -> Bool {
+        let deadline = DispatchTime.now() + .seconds(20)
+        while !condition() {
+            guard DispatchTime.now() < deadline else { return false }
+            if let message = try? room.next(milliseconds: 20) { try handle(message) }
+        }
+        return true
+    }
+
+    private func handle(_ message: LiveKitSignalResponse.OneOf_Message) throws {
+        switch message {
+        case .answer(let answer): try take(answer: answer.sdp)
+        case .offer(let offer): try take(offer)
+        case .trickle(let trickle):
+            if let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) {
+                (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(
+                    ICECandidate(
+                        candidate: candidate.candidate, sdpMid: candidate.sdpMid,
+                        sdpMLineIndex: candidate.sdpMLineIndex))
+            }
+        default: break
         }
     }
 
@@ -131,6 +148,9 @@ final class RoomPeer: @unchecked Sendable {
         }
         try room.send { $0.answer = .with { ($0.type, $0.sdp, $0.id) = ("answer", sdp, offer.id) } }
     }
+
+    /// How far both connections have got, for the message of a failed test.
+    var progress: String { "publisher: \(publisher.statistics()), subscriber: \(subscriber.statistics())" }
 
     func stop() {
         publisher.close()

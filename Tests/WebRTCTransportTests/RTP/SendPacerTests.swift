@@ -48,6 +48,24 @@ import WebRTCTransport
         #expect(pacer.isEmpty && pacer.totalDelay == .zero)
     }
 
+    /// A process that gets the CPU for a part of the time only would never catch up otherwise.
+    @Test func everythingThatWasDueLeavesAtALateCall() {
+        var pacer = SendPacer(bitrate: Self.bitrate)
+        for number in 0..<30 {
+            _ = packet(number).withUnsafeBytes { pacer.offer($0, .media, now: .zero) }
+        }
+        var sent = 0
+        while pacer.next(now: .milliseconds(30)) != nil { sent += 1 }
+        let due = Int(Double(Self.bitrate) / 8 * SendPacer.share * 0.03) / Self.size
+        #expect(due > 8 && (due...due + 1).contains(sent), "\(sent) of \(due)")
+        // The time before the next frame is no credit for it.
+        while pacer.next(now: .seconds(5)) != nil {}
+        let atOnce = (0..<30).count { number in
+            packet(number).withUnsafeBytes { pacer.offer($0, .media, now: .seconds(5)) }
+        }
+        #expect(atOnce <= 8)
+    }
+
     /// The bytes of each interval stay below the burst and the share of the target.
     @Test(arguments: [600_000, 2_500_000, 20_000_000]) func largeFrameIsSpread(bitrate: Int) {
         var pacer = SendPacer(bitrate: bitrate)
