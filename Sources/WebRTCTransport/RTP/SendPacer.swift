@@ -10,8 +10,11 @@ package struct SendPacer: Sendable {
         case media, retransmission
     }
 
-    /// Eight packets of 1200 bytes; those of the payloaders are a little smaller.
-    package static let burst = 8 * 1200
+    /// The least burst: eight packets of 1200 bytes; those of the payloaders are a little smaller.
+    package static let leastBurst = 8 * 1200
+    /// A frame of the usual size at 30 frames a second is no burst: on a path that carries the target it would gain nothing
+    /// from waiting.
+    private static let usualFramesPerSecond = 30
     /// Multiple of the target. Less would delay the frames behind a keyframe for longer, more would fill queues on a path
     /// that carries little more than the target.
     package static let share = 1.8
@@ -31,7 +34,8 @@ package struct SendPacer: Sendable {
     /// Lets the packets that wait now leave within `longestWait`; 0 if none waits.
     private var leastBytesPerSecond = 0.0
     /// The bytes that may leave now. The last packet of a burst may overdraw it.
-    private var budget = Double(burst)
+    private var budget: Double
+    private var burst: Double
     private var updated = Duration.zero
     /// The latest keyframe: its RTP timestamp, and when its first packet was offered.
     private var keyframe: (timestamp: UInt32, offered: Duration)?
@@ -41,7 +45,13 @@ package struct SendPacer: Sendable {
     /// The time from the first packet of the latest keyframe to its last one that has left.
     package private(set) var keyframeDelay: Duration?
 
-    package init(bitrate: Int) { bytesPerSecond = Self.rate(bitrate) }
+    package init(bitrate: Int) {
+        (bytesPerSecond, burst) = (Self.rate(bitrate), Double(Self.burst(bitrate)))
+        budget = burst
+    }
+
+    /// The bytes that may leave at once at a target bitrate.
+    package static func burst(_ bitrate: Int) -> Int { max(leastBurst, bitrate / 8 / usualFramesPerSecond) }
 
     private static func rate(_ bitrate: Int) -> Double { Double(max(bitrate, 8000)) / 8 * share }
 
@@ -49,7 +59,7 @@ package struct SendPacer: Sendable {
 
     package mutating func pace(bitrate: Int, now: Duration) {
         refill(now)
-        bytesPerSecond = Self.rate(bitrate)
+        (bytesPerSecond, burst) = (Self.rate(bitrate), Double(Self.burst(bitrate)))
     }
 
     /// Returns true if the packet may leave at once; otherwise it waits for `next`.
@@ -77,7 +87,7 @@ package struct SendPacer: Sendable {
         waitingBytes -= packet.bytes.count
         totalDelay += now - packet.offered
         leave(packet.bytes.count, packet.isOfKeyframe, now)
-        if isEmpty { (leastBytesPerSecond, budget) = (0, min(budget, Double(Self.burst))) }
+        if isEmpty { (leastBytesPerSecond, budget) = (0, min(budget, burst)) }
         return packet.bytes
     }
 
@@ -97,7 +107,7 @@ package struct SendPacer: Sendable {
     private mutating func refill(_ now: Duration) {
         guard now > updated else { return }
         // What waits has a place in time: a late call must not make it later still.
-        let most = Double(max(Self.burst, waitingBytes))
+        let most = max(burst, Double(waitingBytes))
         budget = min(most, budget + currentRate * ((now - updated) / .seconds(1)))
         updated = now
     }
