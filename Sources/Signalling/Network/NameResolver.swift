@@ -1,10 +1,11 @@
 // Name lookup with getaddrinfo. NIO's own resolver runs all lookups of an event loop one after another, so a dead name
-// server would delay the next attempt and every other session. Here each lookup has a thread of its own, however long it
-// takes, and its caller gets a timeout.
+// server would delay the next attempt and every other session. Here each name that is looked up has a thread of its own,
+// however long it takes, and its caller gets a timeout.
 import Dispatch
 import Glibc
 import NIOCore
 import NIOPosix
+import Synchronization
 
 struct ResolveError: Error {
     enum Reason { case unknownHost, noAnswer, timeout }
@@ -58,13 +59,26 @@ final class NameResolver: Resolver, Sendable {
     /// getaddrinfo cannot be cancelled; the promise ignores a late result.
     func cancelQueries() {}
 
-    /// Looks a host up on another thread.
-    static func lookUp(
-        host: String, port: Int, completion: @escaping @Sendable (Result<[SocketAddress], any Error>) -> Void
-    ) {
-        // A serial queue gets a thread at once. The global queue has as many threads as the machine has cores: with a
-        // dead name server, a few lookups would stop everything else that runs there.
-        DispatchQueue(label: "decart.lookup").async { completion(Result { try addresses(host: host, port: port) }) }
+    typealias Completion = @Sendable (Result<[SocketAddress], any Error>) -> Void
+
+    /// The lookups that run, by host and port, and who waits for each: with a dead name server, the attempts of many
+    /// sessions take one thread together.
+    private static let running = Mutex<[String: [Completion]]>([:])
+
+    /// Looks a host up on another thread, which calls `completion`.
+    static func lookUp(host: String, port: Int, completion: @escaping Completion) {
+        let name = "\(host):\(port)"
+        let isFirst = running.withLock { running in
+            running[name, default: []].append(completion)
+            return running[name]?.count == 1
+        }
+        guard isFirst else { return }
+        // A serial queue gets a thread at once. The global queue has as many threads as the machine has cores: a few
+        // lookups would stop everything else that runs there.
+        DispatchQueue(label: "decart.lookup").async {
+            let result = Result { try addresses(host: host, port: port) }
+            for completion in running.withLock({ $0.removeValue(forKey: name) }) ?? [] { completion(result) }
+        }
     }
 
     /// Blocks as long as the system does.

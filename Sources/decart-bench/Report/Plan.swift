@@ -31,6 +31,19 @@ struct Plan {
         }
     }
 
+    /// The report of another command, which runs in a process of its own, under a heading.
+    private func report(_ title: String, _ arguments: [String]) -> String {
+        var lines = ["## \(title)", "", "`decart-bench \(arguments.joined(separator: " "))`", ""]
+        do {
+            let child = try Child(arguments)
+            child.closeInput()
+            readLines(from: child.output) { lines.append(String($0)) }
+            let status = child.wait()
+            if status != 0 { lines.append("It ended with \(status).") }
+        } catch { lines.append("\(error)") }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
     private func table(_ header: [String], _ rows: [[String]]) -> String {
         var lines = [
             "| " + header.joined(separator: " | ") + " |", "|" + String(repeating: "---|", count: header.count),
@@ -257,6 +270,21 @@ struct Plan {
             \(table(["settings", "ms CPU a frame, median", "p95", "first frame (keyframe)", "kbit/s"], rows))\(notes(problems))
             """
     }
+
+    // MARK: Element, scaler, mirror
+
+    func element(_ plugin: String?) -> String {
+        guard let plugin else { return "## Element against its codecs\n\nLeft out: no `--plugin`.\n" }
+        return ["h264", "vp8"].map { codec in
+            report(
+                "Element against its codecs, \(codec)",
+                ["element", "--plugin", plugin, "--codec", codec, "--rounds", quick ? "2" : "5"])
+        }.joined(separator: "\n")
+    }
+
+    func scaler() -> String { report("Scaler", ["scale", "--rounds", quick ? "11" : "31"]) }
+
+    func mirror() -> String { report("Mirror", ["flip", "--rounds", quick ? "11" : "31"]) }
 
     // MARK: Frame rate
 

@@ -10,10 +10,11 @@ struct RunCommand: ParsableCommand {
         discussion: """
             Each measurement has a process of its own and the remote peer another; the implementations alternate, so that \
             a slow minute of the machine affects both. Traffic stays on this machine. Nothing is written but the report \
-            and, while it runs, a folder in the temporary directory.
+            and, while it runs, a folder in the temporary directory. The part "flip" needs the plugin on GStreamer's path \
+            (pipelines/env.sh).
             """)
 
-    @Flag(help: "About three minutes: one repetition, fewer sessions, 20 cycles.")
+    @Flag(help: "About six minutes: one repetition, fewer sessions, 20 cycles.")
     var quick = false
 
     @Option(help: ArgumentHelp("Connect/stream/stop cycles for the test of growth.", valueName: "number"))
@@ -21,19 +22,19 @@ struct RunCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The plugin whose loading and frame rate are measured; without it these parts are left out.",
+            "The plugin whose loading, element and frame rate are measured; without it these parts are left out.",
             valueName: "file")
     )
     var plugin: String?
 
     @Option(
         help: ArgumentHelp(
-            "Only these parts: connect, load, latency, growth, plugin, encoder, rate. May be given more than once.",
+            "Only these parts: \(Part.allCases.map(\.rawValue).joined(separator: ", ")). May be given more than once.",
             valueName: "part"))
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case connect, load, latency, growth, plugin, encoder, rate
+        case connect, load, latency, growth, plugin, encoder, element, scale, flip, rate
     }
 
     private static var library: String {
@@ -68,6 +69,9 @@ struct RunCommand: ParsableCommand {
                 case .growth: plan.growth()
                 case .plugin: plan.pluginLoad(plugin)
                 case .encoder: plan.encoder()
+                case .element: plan.element(plugin)
+                case .scale: plan.scaler()
+                case .flip: plan.mirror()
                 case .rate: plan.frameRate(plugin)
                 }
             writeAll(section + "\n", to: STDOUT_FILENO)

@@ -91,11 +91,16 @@ extension Transport {
 
         /// No candidate of the first session passes: the restart connects, and the handshake takes its path.
         @Test func connectsThroughARestart() throws {
-            let first = Watched("")
-            try withPair(keep: { $0.usernameFragment != first.value && first.value != "" }, startsMedia: false) {
-                a, b in
-                // The first session of each peer stays without candidates; those of the second one pass.
-                first.change { $0 = "none" }
+            // The first session of each peer stays without candidates, also late ones; those of the second one pass.
+            let first = Watched((fragments: Set<String>(), isOver: false))
+            let keep: @Sendable (ICECandidate) -> Bool = { candidate in
+                guard let fragment = candidate.usernameFragment else { return false }
+                first.change { if !$0.isOver { $0.fragments.insert(fragment) } }
+                return !first.value.fragments.contains(fragment)
+            }
+            try withPair(keep: keep, startsMedia: false) { a, b in
+                #expect(first.wait(.seconds(5)) { $0.fragments.count == 2 })
+                first.change { $0.isOver = true }
                 #expect(!a.seen.wait(.milliseconds(300)) { $0.connected != nil })
                 let answer = try b.connection.createAnswer(to: a.connection.createOffer(restartsICE: true))
                 try a.connection.setAnswer(answer)
