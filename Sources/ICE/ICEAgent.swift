@@ -73,8 +73,8 @@ package final class ICEAgent: Sendable {
         core.send(datagram)
     }
 
-    /// Sends datagrams in order over the selected pair, from any thread: those of one size in one system call, if no TURN
-    /// server relays.
+    /// Sends datagrams in order over the selected pair, from any thread: several in one system call, if no TURN server
+    /// relays.
     /// - Parameter onSent: gets the index of each datagram that was sent.
     package func send(_ datagrams: [UnsafeRawBufferPointer], onSent: (Int) -> Void) {
         core.send(datagrams, onSent: onSent)

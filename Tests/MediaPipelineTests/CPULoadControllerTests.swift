@@ -41,7 +41,7 @@ import Testing
 
         private mutating func work(_ sending: Double, _ receiving: Double, _ seconds: Double) {
             now += .milliseconds(Int(seconds * 1000))
-            reading.longest = slowest
+            reading.longestWork = slowest
             reading.sending += .seconds(sending * seconds)
             reading.receiving += .seconds(receiving * seconds)
             reading.framesIn = UInt64(frames.arrived)

@@ -12,7 +12,7 @@ package enum InputRoute: Equatable {
 
     /// - Parameters:
     ///   - caps: those of the input's frames.
-    ///   - target: size of the frames that leave; nil sides of an odd length go through the elements.
+    ///   - target: size of the frames that leave; one with an odd side goes through the elements.
     ///   - scalerIsFast: false on a processor without the scaler's instructions, where GStreamer is faster.
     package init(
         _ caps: Caps, _ input: VideoInfo, target: (width: Int, height: Int), fit: Fit, rotation: ImageRotation,

@@ -192,7 +192,7 @@ package final class VideoSendBranch: SendBranch {
         let counters = input.gate.counters
         var reading = CPULoadController.Reading()
         (reading.sending, reading.receiving) = (input.busy.total, receiving.total)
-        reading.longest = max(input.busy.takeLongest(), receiving.takeLongest())
+        reading.longestWork = max(input.busy.takeLongest(), receiving.takeLongest())
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
         reading.framesLost = counters.droppedBusy
         let now = MonotonicTime.now

@@ -10,8 +10,8 @@ package struct CPULoadController: Sendable {
         package var sending: Duration = .zero
         /// Time for which the thread that decodes has worked.
         package var receiving: Duration = .zero
-        /// The longest time that either of them has worked without a pause since the previous reading.
-        package var longest: Duration = .zero
+        /// The longest time for which one of these threads worked without a pause since the previous reading.
+        package var longestWork: Duration = .zero
         package var framesIn: UInt64 = 0
         package var framesSent: UInt64 = 0
         /// Frames lost because this machine was busy.
@@ -28,6 +28,8 @@ package struct CPULoadController: Sendable {
         var framesIn: Double
         var framesSent: Double
         var framesLost: Double
+        /// The longest time for which one of the threads worked without a pause.
+        var longestWork: Duration
 
         var load: Double { max(sending, receiving) }
         /// Work for a frame, seconds.
@@ -42,7 +44,12 @@ package struct CPULoadController: Sendable {
             return loss >= 0.1 && sending >= 0.35 || receiving >= 0.95
         }
 
-        init(from first: Reading, to last: Reading, _ time: Duration) {
+        /// True if at this frame rate some frame had still been in work when the next one came. A container's quota causes
+        /// that now and then, also at a frame rate that it carries.
+        func delaysFrames(at frameRate: Double) -> Bool { longestWork * frameRate > .seconds(1) }
+
+        init(from first: Reading, to last: Reading, _ time: Duration, longestWork: Duration) {
+            self.longestWork = longestWork
             func count(_ path: KeyPath<Reading, UInt64>) -> Double {
                 Double(last[keyPath: path] &- min(first[keyPath: path], last[keyPath: path]))
             }
@@ -85,8 +92,8 @@ package struct CPULoadController: Sendable {
     /// Fraction of the frames that the CPU carries; 1: all.
     package private(set) var share = 1.0
     private var window: (start: Duration, reading: Reading)?
-    /// Of the window that is not over yet.
-    private var longest = Duration.zero
+    /// The longest work without a pause since the current window began.
+    private var longestWork = Duration.zero
     private var overusedWindows = 0
     private var calmWindows = 0
     private var windowsUp = Self.windowsUp.first
@@ -110,7 +117,7 @@ package struct CPULoadController: Sendable {
     /// Call with each frame. `now` is monotonic from any origin.
     /// - Returns: true if `frameRate` has changed.
     package mutating func frame(_ reading: Reading, now: Duration) -> Bool {
-        longest = max(longest, reading.longest)
+        longestWork = max(longestWork, reading.longestWork)
         guard let begun = window else {
             window = (now, reading)
             return false
@@ -118,19 +125,20 @@ package struct CPULoadController: Sendable {
         let time = now - begun.start
         guard time >= Self.windowLength else { return false }
         window = (now, reading)
-        defer { longest = .zero }
+        defer { longestWork = .zero }
         guard time <= Self.longestWindow else {
             (overusedWindows, calmWindows) = (0, 0)
             return false
         }
         let before = share
-        judge(Window(from: begun.reading, to: reading, time), now)
+        judge(Window(from: begun.reading, to: reading, time, longestWork: longestWork), now)
         return share != before
     }
 
     private mutating func judge(_ window: Window, _ now: Duration) {
         let isTrial = isTrial(now)
-        guard !window.isOverused(isReduced: share < 1) && !(isTrial && isInTheWay(at: share)) else {
+        guard !window.isOverused(isReduced: share < 1) && !(isTrial && window.delaysFrames(at: inputRate * share))
+        else {
             calmWindows = 0
             overusedWindows += 1
             let isAgain = share < 1 || isTrial
@@ -142,10 +150,6 @@ package struct CPULoadController: Sendable {
         if window.framesSent >= 1 { usualWork = usualWork.map { 0.9 * $0 + 0.1 * window.work } ?? window.work }
         if !isTrial { windowsUp = Self.windowsUp.first }
     }
-
-    /// True if a frame of the window has taken longer than the time to the next one at this frame rate. That is so now and
-    /// then if a container's quota stops the process, also at a frame rate that it carries.
-    private func isInTheWay(at share: Double) -> Bool { longest * (inputRate * share) > .seconds(1) }
 
     private func isTrial(_ now: Duration) -> Bool { raisedAt.map { now - $0 < Self.trial } ?? false }
 
@@ -167,7 +171,8 @@ package struct CPULoadController: Sendable {
         // The last step is not a small one.
         let next = share / Self.step > 0.85 ? 1 : share / Self.step
         let isFree = usualWork.map { window.work <= Self.usualWorkMargin * $0 } ?? false
-        guard !isInTheWay(at: next), isFree || window.load / share * next <= Self.highestLoad else {
+        guard !window.delaysFrames(at: inputRate * next), isFree || window.load / share * next <= Self.highestLoad
+        else {
             calmWindows = 0
             return
         }

@@ -106,7 +106,8 @@ package struct SendPacer: Sendable {
 
     private mutating func refill(_ now: Duration) {
         guard now > updated else { return }
-        // What waits has a place in time: a late call must not make it later still.
+        // Packets that wait use all the time that has passed, however late this call is; without any, only a burst is
+        // saved up.
         let most = max(burst, Double(waitingBytes))
         budget = min(most, budget + currentRate * ((now - updated) / .seconds(1)))
         updated = now

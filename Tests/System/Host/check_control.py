@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 
 from plugin_path import system_path
+from standin import ControlledStandIn
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
@@ -37,14 +38,7 @@ def report(name, why=""):
     print(f"not ok control: {name}: {' '.join(str(why).split())[:400]}" if why else f"ok control: {name}", flush=True)
 
 
-class StandIn:
-    def __init__(self, *options):
-        self.process = subprocess.Popen(
-            [os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0", "--quiet", *options],
-            stdout=subprocess.PIPE, text=True)
-        self.url = self.process.stdout.readline().split()[-1]
-        self.control = self.process.stdout.readline().split()[-1]
-
+class StandIn(ControlledStandIn):
     def ask(self, path, method="GET", body=None, status=200, timeout=60):
         """The JSON of the answer, which has this status."""
         request = urllib.request.Request(self.control + path, data=body, method=method)
@@ -60,15 +54,10 @@ class StandIn:
     def wait(self, status=200, **conditions):
         return self.ask(f"/control/wait?{urllib.parse.urlencode(conditions)}", status=status)["session"]
 
-    def close(self):
-        self.process.terminate()
-        self.process.wait(20)
-        self.process.stdout.close()
-
 
 @contextlib.contextmanager
 def standin(*options):
-    server = StandIn(*options)
+    server = StandIn(RELEASE, *options)
     try:
         yield server
     finally:

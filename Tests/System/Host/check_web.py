@@ -20,6 +20,7 @@ import urllib.request
 
 import chromium
 from plugin_path import system_path
+from standin import ControlledStandIn
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
@@ -57,19 +58,6 @@ def report(name, why=""):
     global failed
     failed = failed or bool(why)
     print(f"not ok web: {name}: {' '.join(str(why).split())[:400]}" if why else f"ok web: {name}", flush=True)
-
-
-class StandIn:
-    def __init__(self, *options):
-        self.process = subprocess.Popen(
-            [os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0", "--web", "--quiet", *options],
-            stdout=subprocess.PIPE, text=True)
-        self.url, _, self.page = (self.process.stdout.readline().split()[-1] for _ in range(3))
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait(20)
-        self.process.stdout.close()
 
 
 def is_near(colour, other, distance=12):
@@ -229,7 +217,7 @@ def main():
     if not chromium.PROGRAM:
         print("skip web: the page in a browser: chromium is not installed")
         return
-    standin, browser = StandIn(), None
+    standin, browser = ControlledStandIn(RELEASE, "--web"), None
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
         try:
