@@ -9,6 +9,9 @@ let swiftSettings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
 ]
 
+/// Optimising the tests took longer than compiling what they test.
+let testSettings = swiftSettings + [.unsafeFlags(["-Onone"])]
+
 // The scripts set it, so that the plugin and the stand-in can name their commit (see Sources/CRelease).
 let commit = (Context.environment["DECART_COMMIT"] ?? "").filter { $0.isLetter || $0.isNumber || $0 == "+" }
 
@@ -56,7 +59,10 @@ let package = Package(
         .target(
             name: "GStreamerKit", dependencies: ["CGStreamer", .product(name: "Logging", package: "swift-log")],
             swiftSettings: swiftSettings),
-        .target(name: "ICE", dependencies: ["CNice"], swiftSettings: swiftSettings),
+        .target(
+            name: "ICE",
+            dependencies: ["CNice", .product(name: "HeapModule", package: "swift-collections")],
+            swiftSettings: swiftSettings),
         .target(name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP"], swiftSettings: swiftSettings),
         .target(
             name: "DecartSession", dependencies: ["DecartProtocol", .product(name: "Logging", package: "swift-log")],
@@ -182,20 +188,20 @@ let package = Package(
             ],
             swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(staticRuntime)]),
 
-        .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: swiftSettings),
+        .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitProtocolTests",
             dependencies: ["LiveKitProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
-            exclude: ["golden.py"], swiftSettings: swiftSettings),
+            exclude: ["golden.py"], swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitTransportTests",
             dependencies: [
                 "LiveKitTransport", "LiveKitProtocol", "WebRTCTransport", "DecartSession", "DecartProtocol",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         .testTarget(
-            name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: swiftSettings),
+            name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: testSettings),
         .testTarget(
             name: "SignallingTests",
             dependencies: [
@@ -207,25 +213,25 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         // coturn, an HTTP proxy, random numbers and stand-in encoders for several test targets.
         .target(
             name: "TestSupport", dependencies: ["ICE", "GStreamerKit", "WebRTCTransport"], path: "Tests/TestSupport",
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ICETests", dependencies: ["ICE", "Signalling", "DecartProtocol", "DecartSession", "TestSupport"],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         .testTarget(
-            name: "MediaSecurityTests", dependencies: ["MediaSecurity", "TestSupport"], swiftSettings: swiftSettings),
-        .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
+            name: "MediaSecurityTests", dependencies: ["MediaSecurity", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: testSettings),
         .testTarget(
             name: "WebRTCTransportTests",
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "MediaPipelineTests", dependencies: ["CScaleKernels", "MediaPipeline", "GStreamerKit"],
             exclude: ["Recordings"],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
@@ -237,21 +243,21 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "ConnectionCheckTests",
             dependencies: [
                 "ConnectionCheck", "DecartProtocol", "DecartSession", "ICE", "Signalling", "StandInServer",
                 "TestSupport",
             ],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
         .testTarget(
             name: "DecartElementsTests",
             dependencies: [
                 "CFlipKernels", "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
                 "DecartProtocol", "ICE", "TestSupport", "WebRTCTransport",
             ],
-            swiftSettings: swiftSettings),
+            swiftSettings: testSettings),
     ]
 )
 

@@ -7,8 +7,8 @@ A step is a process: a Swift test suite (or all small suites of a target) or a s
 "not ok NAME: why" and "skip NAME: why". With words, only the steps whose name contains one of them run.
 
 Most steps wait for real time, so several of them run side by side. Steps of one lane never run together. Steps that
-measure time, rates or A/V sync run after the others, two at once, and the fault rows, which run side by side themselves,
-run alone. Each step has a time limit. A process that outlives its step is killed and counts as a failure. DIR gets a log
+measure time, rates or A/V sync run after the others, three at once. The fault rows, which run side by side themselves,
+and the check of CPU limits run alone. Each step has a time limit. A process that outlives its step is killed and counts as a failure. DIR gets a log
 for each step and junit.xml.
 """
 
@@ -47,7 +47,7 @@ class Step:
     command: list
     limit: int
     lane: str = ""
-    # Runs after the others, with one other such step at most.
+    # Runs after the others, with two other such steps at most.
     timed: bool = False
     # Runs after the others, with nothing beside it.
     alone: bool = False
@@ -90,7 +90,7 @@ EXPECTED = {
     "check_live_view": 50, "check_cpu": 45, "check_control": 25, "check_web": 35, "check_recipes": 30, "check_replay": 100,
 }
 # They compare times, rates or A/V sync with bounds that a busy machine does not keep.
-TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests", "check_cpu", "check_control", "check_web")
+TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests", "check_control", "check_web")
 # They have no session, or one that only takes the frames: the transport makes no difference.
 INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "CameraTests", "CameraTestsDevices", "CameraTestsMute",
                "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests", "EncoderTests",
@@ -176,7 +176,7 @@ def script_steps(folder):
             if name.startswith("check_") and os.access(path, os.X_OK):
                 # One lane: they share the folder of examples that they build.
                 yield Step(name, [path], 300, expected=EXPECTED.get(name, Step.expected), lane="scripts",
-                           timed=name in TIMED)
+                           timed=name in TIMED, alone=name == "check_cpu")
     # It builds the packages from the existing build, and has a bound on the time of a pipeline.
     yield Step("Packages", [f"{REPO}/Tests/System/Packages/check_packages.py"], 900, expected=EXPECTED["Packages"])
     # The fault rows run side by side themselves, in network namespaces.
@@ -384,7 +384,7 @@ def run_all(steps, jobs, runner):
     """Three phases; in each, the longest step starts first. A step of a busy lane waits."""
     for phase, at_once in [
         ([step for step in steps if not step.timed and not step.alone], jobs),
-        ([step for step in steps if step.timed], min(2, jobs)),
+        ([step for step in steps if step.timed], min(3, jobs)),
         ([step for step in steps if step.alone], 1),
     ]:
         run_phase(sorted(phase, key=lambda step: -step.expected), at_once, runner)
@@ -451,7 +451,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, default=5 * len(os.sched_getaffinity(0)) // 2)
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
 

@@ -132,17 +132,6 @@ static inline GstEvent *decart_event_copy(GstEvent *event) { return gst_event_co
 static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }
 static inline GstQueryType decart_query_type(GstQuery *query) { return GST_QUERY_TYPE(query); }
 
-// rtpsession's statistics still use the deprecated GValueArray.
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wdeprecated-declarations"
-static inline guint decart_legacy_array_size(const GValue *value) {
-    return G_VALUE_HOLDS(value, G_TYPE_VALUE_ARRAY) ? ((GValueArray *)g_value_get_boxed(value))->n_values : 0;
-}
-static inline const GValue *decart_legacy_array_get(const GValue *value, guint index) {
-    return g_value_array_get_nth((GValueArray *)g_value_get_boxed(value), index);
-}
-#pragma clang diagnostic pop
-
 // Swift sees tag lists as opaque pointers. The last function returns the event without image-orientation, or NULL if no
 // tag is left.
 static inline gchar *decart_event_orientation(GstEvent *event) {

@@ -191,10 +191,9 @@ static inline void gst_decart_nice_check_keepalives(NiceAgent *agent) {
 static inline void gst_decart_close_socket(int descriptor) { close(descriptor); }
 
 // g_source_set_callback takes the function of a GUnixFDSource by a cast.
-static inline GSource *gst_decart_watch_socket(int descriptor, int priority, GMainContext *context,
-                                               GUnixFDSourceFunc function, gpointer data, GDestroyNotify destroy) {
+static inline GSource *gst_decart_watch_socket(int descriptor, GMainContext *context, GUnixFDSourceFunc function,
+                                               gpointer data, GDestroyNotify destroy) {
     GSource *source = g_unix_fd_source_new(descriptor, (GIOCondition)(G_IO_IN | G_IO_ERR));
-    g_source_set_priority(source, priority);
     g_source_set_callback(source, (GSourceFunc)(void (*)(void))function, data, destroy);
     g_source_attach(source, context);
     return source;

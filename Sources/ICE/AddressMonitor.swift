@@ -100,12 +100,11 @@ final class SocketWatch: @unchecked Sendable {
     /// A `GSource`; untyped as in `ConsentChecks`.
     private var source: UnsafeMutableRawPointer?
 
-    /// - Parameter comesFirst: before the sources of normal priority, such as libnice's; these wait meanwhile.
-    init(_ descriptor: CInt, _ network: NetworkThread, comesFirst: Bool = false, _ onInput: @escaping () -> Void) {
+    init(_ descriptor: CInt, _ network: NetworkThread, _ onInput: @escaping () -> Void) {
         self.onInput = onInput
         guard descriptor >= 0 else { return }
         let source = gst_decart_watch_socket(
-            descriptor, comesFirst ? G_PRIORITY_HIGH : G_PRIORITY_DEFAULT, network.context.pointer,
+            descriptor, network.context.pointer,
             { _, _, data in
                 guard let data else { return 0 }
                 let watch = Unmanaged<SocketWatch>.fromOpaque(data).takeUnretainedValue()

@@ -63,7 +63,6 @@ final class ICEAgentCore: @unchecked Sendable {
     private var hasRemoteCredentials = false
     /// nil before the remote credentials are known.
     private var consent: ConsentChecks?
-    private var consentWatch: SocketWatch?
     /// libnice judges the pair, because there are no consent checks for it.
     private var checksKeepalives = false
     private var earlyCandidates: [CandidateLine] = []
@@ -299,34 +298,20 @@ final class ICEAgentCore: @unchecked Sendable {
             return emit(.consentUnavailable)
         }
         consent.withCheck(isControlling: gst_decart_nice_is_controlling(agent) != 0) { check in _ = send(check) }
-        awaitResponse()
     }
 
-    /// Reads the socket before libnice while a check is in flight.
-    private func awaitResponse() {
-        guard consentWatch == nil, !isClosed else { return }
-        let descriptor = gst_decart_nice_selected_descriptor(agent, stream)
-        consentWatch = SocketWatch(descriptor, network, comesFirst: true) { [weak self] in
-            self?.readResponse(descriptor)
-        }
-    }
-
-    private func readResponse(_ descriptor: CInt) {
-        let isOurs = withUnsafeTemporaryAllocation(byteCount: 2048, alignment: 8) { buffer in
+    /// Reads the next datagram if it is the response to one of our checks, which libnice would drop.
+    private func readResponse() -> Bool {
+        guard let consent, consent.isWaiting else { return false }
+        return withUnsafeTemporaryAllocation(byteCount: 2048, alignment: 8) { buffer in
             func read(peeks: Bool) -> UnsafeMutableRawBufferPointer {
-                let length = gst_decart_receive(descriptor, buffer.baseAddress, buffer.count, peeks ? 1 : 0)
+                let length = gst_decart_receive(mediaDescriptor, buffer.baseAddress, buffer.count, peeks ? 1 : 0)
                 return UnsafeMutableRawBufferPointer(rebasing: buffer[..<max(0, min(length, buffer.count))])
             }
-            guard let consent, consent.mayBeResponse(UnsafeRawBufferPointer(read(peeks: true))) else { return false }
+            guard consent.mayBeResponse(UnsafeRawBufferPointer(read(peeks: true))) else { return false }
             if consent.isResponse(read(peeks: false)) { emit(.consentConfirmed) }
             return true
         }
-        if isOurs, consent?.isWaiting ?? false { return }
-        // Whatever else waits is libnice's, which reads nothing while this source is ready.
-        consentWatch?.close()
-        consentWatch = nil
-        guard consent?.isWaiting ?? false else { return }
-        network.async { [weak self] in self?.awaitResponse() }
     }
 
     func addRemoteCandidate(_ text: String) {
@@ -496,8 +481,9 @@ final class ICEAgentCore: @unchecked Sendable {
         network.setReader(descriptor) { [weak self] in self?.readMedia() ?? false }
     }
 
-    /// Reads the SRTP and SRTCP packets that wait in the selected pair's socket, without the cost of libnice's source. The
-    /// sender's address does not matter, because each packet is authenticated. All other datagrams are libnice's.
+    /// Reads the SRTP and SRTCP packets that wait in the selected pair's socket, without the cost of libnice's source, and
+    /// the responses to our consent checks. The sender's address does not matter, because each of these datagrams is
+    /// authenticated. All others are libnice's.
     /// - Returns: false if another datagram is first.
     private func readMedia() -> Bool {
         defer { onBatchEnd?() }
@@ -508,7 +494,10 @@ final class ICEAgentCore: @unchecked Sendable {
                 let peeked = gst_decart_receive(mediaDescriptor, buffer.baseAddress, 1, 1)
                 // An empty socket or an error, which the next poll reports again.
                 if peeked < 0 { return gst_decart_would_block() != 0 }
-                guard peeked == 1, (128...191).contains(buffer[0]) else { return false }
+                guard peeked == 1, (128...191).contains(buffer[0]) else {
+                    if readResponse() { continue }
+                    return false
+                }
                 let length = gst_decart_receive(mediaDescriptor, buffer.baseAddress, buffer.count, 0)
                 guard length > 0 else { return false }
                 onDatagram(UnsafeMutableRawBufferPointer(rebasing: buffer[..<min(length, buffer.count)]))
@@ -539,8 +528,6 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         gatheringTimer?.cancel()
         gatheringTimer = nil
-        consentWatch?.close()
-        consentWatch = nil
         remoteCandidateTimer?.cancel()
         remoteCandidateTimer = nil
         servers?.cancel()

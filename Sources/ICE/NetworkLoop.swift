@@ -1,15 +1,15 @@
-// The loop of a network thread: that of GLib, with a short cut for media. GLib visits all its sources at each wake-up,
-// and it wakes itself twice for each source that it dispatches.
+// The loop of a network thread: that of GLib, which serves libnice, with a short cut for media, timers and work. GLib visits
+// all its sources at each wake-up, and it wakes itself twice for each source that it dispatches.
 private import CNice
 private import Synchronization
 
-// @unchecked: constant, atomic, or used on the loop's own thread only.
+// @unchecked: constant, locked, or used on the loop's own thread only.
 final class NetworkLoop: @unchecked Sendable {
     private let context: MainContext
-    /// GLib does not wake its own thread for a source that is attached there, so the loop must look for it.
-    private let mustLookForSources = Atomic(false)
-    /// libnice might attach sources too while media are read.
-    private static let longestShortCut: gint64 = 1_000_000
+    private let pending = Mutex<[@Sendable () -> Void]>([])
+    private let timers = NetworkTimers()
+    /// Media and timers may make libnice attach a source to this thread, of which GLib does not wake it, µs.
+    private static let longestShortCut: Int = 5_000
 
     // MARK: The loop's own thread
     private var readers: [CInt: () -> Bool] = [:]
@@ -18,8 +18,26 @@ final class NetworkLoop: @unchecked Sendable {
 
     init(context: MainContext) { self.context = context }
 
-    /// Call before a source is attached. Any thread.
-    func sourcesChange() { mustLookForSources.store(true, ordering: .releasing) }
+    /// The monotonic time, µs.
+    static var now: Int { Int(g_get_monotonic_time()) }
+
+    private var isCurrent: Bool { g_main_context_is_owner(context.pointer) != 0 }
+
+    /// Any thread. Work runs in the order in which it was queued.
+    func queue(_ work: @escaping @Sendable () -> Void) {
+        let isFirst = pending.withLock { queue in
+            queue.append(work)
+            return queue.count == 1
+        }
+        if isFirst, !isCurrent { g_main_context_wakeup(context.pointer) }
+    }
+
+    /// Any thread.
+    func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> NetworkTimer {
+        let (timer, isFirst) = timers.add(after: delay, now: Self.now, work)
+        if isFirst, !isCurrent { g_main_context_wakeup(context.pointer) }
+        return timer
+    }
 
     func setReader(_ descriptor: CInt, _ read: (() -> Bool)?) { readers[descriptor] = read }
 
@@ -33,13 +51,12 @@ final class NetworkLoop: @unchecked Sendable {
     }
 
     private func iterate() {
-        mustLookForSources.store(false, ordering: .releasing)
         var (priority, timeout): (gint, gint) = (0, -1)
         g_main_context_prepare(context.pointer, &priority)
         let count = query(&timeout)
         descriptors.withUnsafeMutableBufferPointer { all in
             guard let base = all.baseAddress else { return }
-            wait(UnsafeMutableBufferPointer(start: base, count: count), timeout)
+            serve(UnsafeMutableBufferPointer(start: base, count: count), timeout)
             g_main_context_check(context.pointer, priority, base, gint(count))
         }
         g_main_context_dispatch(context.pointer)
@@ -55,16 +72,30 @@ final class NetworkLoop: @unchecked Sendable {
         }
     }
 
-    /// Polls, and reads media meanwhile, until GLib has something to do.
-    private func wait(_ polled: UnsafeMutableBufferPointer<GPollFD>, _ timeout: gint) {
+    /// Polls, and serves media, timers and work, until GLib has something to do, or may have.
+    private func serve(_ polled: UnsafeMutableBufferPointer<GPollFD>, _ timeout: gint) {
         poller.take(polled)
-        guard poller.wait(polled, timeout) > 0, !readers.isEmpty else { return }
-        let start = g_get_monotonic_time()
-        let end = start + (timeout < 0 ? Self.longestShortCut : min(gint64(timeout) * 1000, Self.longestShortCut))
-        while readMedia(polled), !mustLookForSources.load(ordering: .acquiring) {
-            let now = g_get_monotonic_time()
-            guard now < end, poller.wait(polled, gint((end - now + 999) / 1000)) > 0 else { return }
-        }
+        var now = Self.now
+        var end = timeout < 0 ? Int.max : now + Int(timeout) * 1000
+        var hasRun = false
+        repeat {
+            let due = hasWork ? now : min(end, timers.nextDue ?? end)
+            let isReady = poller.wait(polled, Self.milliseconds(until: due, now)) > 0
+            let isDone = !isReady || readMedia(polled)
+            now = Self.now
+            let hasFired = timers.fire(now: now)
+            // Work that was queued is most often about libnice's sources.
+            if runWork() || !isDone { return }
+            if !hasRun, isReady || hasFired {
+                hasRun = true
+                end = min(end, now + Self.longestShortCut)
+            }
+        } while now < end
+    }
+
+    /// The timeout of a poll, rounded up; -1: none.
+    private static func milliseconds(until due: Int, _ now: Int) -> gint {
+        due == .max ? -1 : gint(clamping: max(0, due - now + 999) / 1000)
     }
 
     /// Returns true if nothing is left for GLib.
@@ -78,5 +109,18 @@ final class NetworkLoop: @unchecked Sendable {
             isDone = isDone && polled[index].revents == 0
         }
         return isDone
+    }
+
+    private var hasWork: Bool { pending.withLock { !$0.isEmpty } }
+
+    /// Runs the work that is queued now. Work queued meanwhile waits until sockets have been served. Returns false if there
+    /// was none.
+    private func runWork() -> Bool {
+        let batch = pending.withLock { queue in
+            defer { queue = [] }
+            return queue
+        }
+        for work in batch { work() }
+        return !batch.isEmpty
     }
 }

@@ -14,7 +14,6 @@ package final class NetworkThread: Sendable {
 
     /// Never released, because the thread never ends.
     let context: MainContext
-    private let pending = Mutex<[@Sendable () -> Void]>([])
     private let loop: NetworkLoop
 
     /// Creates another thread, for `NetworkThreads` and tests.
@@ -41,30 +40,7 @@ package final class NetworkThread: Sendable {
     }
 
     /// Queues `work` to run on the thread, in FIFO order. Can be called from any thread.
-    package func async(_ work: @escaping @Sendable () -> Void) {
-        let wasEmpty = pending.withLock { queue in
-            queue.append(work)
-            return queue.count == 1
-        }
-        guard wasEmpty else { return }
-        loop.sourcesChange()
-        let source = g_idle_source_new()
-        // Sockets have the same priority, so neither work nor datagrams starve the other.
-        g_source_set_priority(source, G_PRIORITY_DEFAULT)
-        g_source_set_callback(
-            source,
-            { data in
-                guard let data else { return 0 }
-                Unmanaged<NetworkThread>.fromOpaque(data).takeUnretainedValue().drain()
-                return 0
-            }, Unmanaged.passRetained(self).toOpaque(),
-            { data in
-                guard let data else { return }
-                Unmanaged<NetworkThread>.fromOpaque(data).release()
-            })
-        g_source_attach(source, context.pointer)
-        g_source_unref(source)
-    }
+    package func async(_ work: @escaping @Sendable () -> Void) { loop.queue(work) }
 
     /// Runs `work` on the thread and waits for it; runs it inline if already there. The caller must not hold a lock
     /// that the network thread may need.
@@ -84,12 +60,11 @@ package final class NetworkThread: Sendable {
         return try answer.wait().get()
     }
 
-    /// Runs `work` on the thread after `delay`, rounded up to whole milliseconds of the monotonic clock. Releasing the
-    /// returned timer does not cancel it.
+    /// Runs `work` on the thread after `delay` on the monotonic clock, up to a millisecond late: the thread polls in whole
+    /// milliseconds. Releasing the returned timer does not cancel it.
     @discardableResult
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> NetworkTimer {
-        loop.sourcesChange()
-        return NetworkTimer(context: context, milliseconds: delay.wholeMilliseconds, work: work)
+        loop.schedule(after: delay, work)
     }
 
     /// Calls `read` when the descriptor is readable, before libnice does, which polls it too; nil: no longer. `read`
@@ -103,17 +78,6 @@ package final class NetworkThread: Sendable {
     func descriptorsChange() {
         preconditionOnThread()
         loop.descriptorsChange()
-    }
-
-    /// Runs the work that is queued now. Work queued meanwhile waits for the next iteration, so that sockets are served
-    /// in between.
-    private func drain() {
-        let batch = pending.withLock { queue in
-            let batch = queue
-            queue = []
-            return batch
-        }
-        for work in batch { work() }
     }
 
     private final class Answer<T: Sendable, Failure: Error>: Sendable {
@@ -139,15 +103,4 @@ package final class NetworkThread: Sendable {
 // @unchecked: GLib locks the context internally, so any thread may attach sources and query its owner.
 struct MainContext: @unchecked Sendable {
     let pointer: OpaquePointer?
-}
-
-extension Duration {
-    /// The duration in milliseconds, rounded up and clamped to the range of GLib's timers.
-    var wholeMilliseconds: UInt32 {
-        let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        guard seconds < 4_000_000 else { return 4_000_000_000 }
-        let fraction = (attoseconds &+ 999_999_999_999_999) / 1_000_000_000_000_000
-        return UInt32(clamping: seconds &* 1_000 &+ fraction)
-    }
 }

@@ -1,73 +1,116 @@
-private import CNice
+internal import HeapModule
 private import Synchronization
 
-/// A one-shot timer on the network thread. `cancel()` can be called from any thread and repeatedly.
+/// A one-shot timer on a network thread. `cancel()` can be called from any thread and repeatedly.
 ///
 /// After a cancel on the network thread the work never runs. After a cancel on another thread, work that is already
 /// running finishes.
 package final class NetworkTimer: Sendable {
-    private let state: State
+    /// GLib's monotonic time, µs.
+    fileprivate let due: Int
+    private let work: Mutex<(@Sendable () -> Void)?>
 
-    init(context: MainContext, milliseconds: UInt32, work: @escaping @Sendable () -> Void) {
-        state = State(work: work)
-        let source = g_timeout_source_new(milliseconds)
-        g_source_set_callback(
-            source,
-            { data in
-                guard let data else { return 0 }
-                Unmanaged<State>.fromOpaque(data).takeUnretainedValue().fire()
-                return 0
-            }, Unmanaged.passRetained(state).toOpaque(),
-            { data in
-                guard let data else { return }
-                Unmanaged<State>.fromOpaque(data).release()
-            })
-        // The state holds our reference to the source until the timer fires or is cancelled.
-        state.source.withLock { $0 = Source(pointer: source) }
-        g_source_attach(source, context.pointer)
+    fileprivate init(due: Int, work: @escaping @Sendable () -> Void) {
+        self.due = due
+        self.work = Mutex(work)
     }
 
-    package func cancel() { state.cancel() }
+    package func cancel() { _ = takeWork() }
 
-    // @unchecked: GSource's reference count and g_source_destroy are thread-safe.
-    private struct Source: @unchecked Sendable {
-        let pointer: UnsafeMutablePointer<GSource>?
+    fileprivate func fire() { takeWork()?() }
+
+    /// False after `cancel` and from the moment at which the work begins.
+    fileprivate var isPending: Bool { work.withLock { $0 != nil } }
+
+    /// The closure is released outside the lock, and as soon as it is not needed: not when the timer would be due.
+    private func takeWork() -> (@Sendable () -> Void)? {
+        work.withLock { held in
+            defer { held = nil }
+            return held
+        }
+    }
+}
+
+/// The timers of a network thread by the time at which they are due. GLib visits each of its sources at each wake-up; the
+/// first of these is enough.
+final class NetworkTimers: Sendable {
+    private struct Entry: Comparable, Sendable {
+        var timer: NetworkTimer
+        /// Timers of the same time fire in the order in which they were added.
+        var number: Int
+
+        static func == (one: Self, other: Self) -> Bool { one.number == other.number }
+        static func < (one: Self, other: Self) -> Bool {
+            (one.timer.due, one.number) < (other.timer.due, other.number)
+        }
+    }
+    private struct State: Sendable {
+        var entries = Heap<Entry>()
+        var added = 0
+        /// Cancelled timers stay until they are due or so many entries have come together.
+        var limit = NetworkTimers.fewest
+
+        mutating func add(_ timer: NetworkTimer) -> Bool {
+            if entries.count >= limit {
+                entries = Heap(entries.unordered.filter(\.timer.isPending))
+                limit = max(NetworkTimers.fewest, 2 * entries.count)
+            }
+            added += 1
+            let entry = Entry(timer: timer, number: added)
+            let isFirst = entries.min.map { entry < $0 } ?? true
+            entries.insert(entry)
+            return isFirst
+        }
+    }
+    private static let fewest = 64
+    private let state = Mutex(State())
+
+    /// - Parameter now: GLib's monotonic time, µs.
+    /// - Returns: the timer, and true if it is due before all others.
+    func add(
+        after delay: Duration, now: Int, _ work: @escaping @Sendable () -> Void
+    ) -> (timer: NetworkTimer, isFirst: Bool) {
+        let timer = NetworkTimer(due: now + delay.wholeMicroseconds, work: work)
+        return (timer, state.withLock { $0.add(timer) })
     }
 
-    private final class State: Sendable {
-        let work: Mutex<(@Sendable () -> Void)?>
-        let source = Mutex<Source?>(nil)
+    /// The time at which `fire` has something to do; nil: there is no timer.
+    var nextDue: Int? { state.withLock { $0.entries.min?.timer.due } }
 
-        init(work: @escaping @Sendable () -> Void) {
-            self.work = Mutex(work)
+    /// Runs what is due. Returns false if nothing was.
+    func fire(now: Int) -> Bool {
+        var hasFired = false
+        while let timer = takeDue(now) {
+            timer.fire()
+            hasFired = true
         }
+        return hasFired
+    }
 
-        func fire() {
-            let work = takeWork()
-            if let source = takeSource() { g_source_unref(source) }
-            work?()
+    private func takeDue(_ now: Int) -> NetworkTimer? {
+        state.withLock { state in
+            guard let first = state.entries.min, first.timer.due <= now else { return nil }
+            return state.entries.popMin()?.timer
         }
+    }
+}
 
-        func cancel() {
-            // Release the closure now: what it captures must not live until the main loop's next iteration.
-            _ = takeWork()
-            guard let source = takeSource() else { return }
-            g_source_destroy(source)
-            g_source_unref(source)
-        }
+extension NetworkThread {
+    /// Schedules `work` and replaces `timer`, unless that fires earlier. Call on the thread.
+    package func advance(_ timer: inout NetworkTimer?, after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+        let pending = timer.flatMap { $0.isPending ? $0 : nil }
+        if let pending, pending.due <= NetworkLoop.now + delay.wholeMicroseconds { return }
+        pending?.cancel()
+        timer = schedule(after: delay, work)
+    }
+}
 
-        private func takeWork() -> (@Sendable () -> Void)? {
-            work.withLock { held in
-                defer { held = nil }
-                return held
-            }
-        }
-
-        private func takeSource() -> UnsafeMutablePointer<GSource>? {
-            source.withLock { held in
-                defer { held = nil }
-                return held?.pointer
-            }
-        }
+extension Duration {
+    /// The duration in microseconds, rounded up; at most a thousand years, so that it can be added to a time.
+    fileprivate var wholeMicroseconds: Int {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        guard seconds < 31_536_000_000 else { return 31_536_000_000_000_000 }
+        return Int(seconds * 1_000_000 + (attoseconds + 999_999_999_999) / 1_000_000_000_000)
     }
 }

@@ -9,8 +9,8 @@ struct BenchCommand: ParsableCommand {
             element cost.
             """,
         subcommands: [
-            RunCommand.self, FlipCommand.self, ScaleCommand.self, ElementCommand.self, PeerCommand.self,
-            MeasureCommand.self, PluginLoadCommand.self,
+            RunCommand.self, FlipCommand.self, ScaleCommand.self, ElementCommand.self, EncodedCommand.self,
+            PeerCommand.self, MeasureCommand.self, PluginLoadCommand.self,
         ],
         defaultSubcommand: RunCommand.self)
 }

@@ -65,4 +65,35 @@ struct NetworkThreadTests {
         #expect(await log.first { $0 == 1 } != nil)
         #expect(log.elements == [1])
     }
+
+    /// Cancelled timers are cleared away from time to time; the others must stay, in their order.
+    @Test
+    func manyCancelledTimersLeaveTheOthersInOrder() async {
+        let log = EventLog<Int>()
+        NetworkThread.shared.sync {
+            for number in 0..<1_000 {
+                let timer = NetworkThread.shared.schedule(after: .milliseconds(100)) { log.append(number) }
+                if number % 10 != 0 { timer.cancel() }
+            }
+        }
+        #expect(await log.first { $0 == 990 } != nil)
+        #expect(log.elements == Array(stride(from: 0, to: 1_000, by: 10)))
+    }
+
+    @Test
+    func onlyAnEarlierTimeAdvancesATimer() async {
+        let log = EventLog<String>()
+        NetworkThread.shared.sync {
+            var timer: NetworkTimer?
+            NetworkThread.shared.advance(&timer, after: .milliseconds(200)) { log.append("first") }
+            NetworkThread.shared.advance(&timer, after: .milliseconds(300)) { log.append("later") }
+            NetworkThread.shared.advance(&timer, after: .milliseconds(20)) { log.append("earlier") }
+            timer?.cancel()
+            // A timer that is over keeps nothing back.
+            NetworkThread.shared.advance(&timer, after: .milliseconds(50)) { log.append("again") }
+            NetworkThread.shared.schedule(after: .milliseconds(400)) { log.append("end") }
+        }
+        #expect(await log.first { $0 == "end" } != nil)
+        #expect(log.elements == ["again", "end"])
+    }
 }

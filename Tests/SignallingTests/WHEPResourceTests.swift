@@ -29,7 +29,7 @@ struct WHEPResourceTests {
         var configuration = WHEPResource.Configuration(
             url: try WHEPURL("http://127.0.0.1:\(server.port)/live/cam?\(Self.query)"))
         configuration.token = Secret(Self.token)
-        configuration.limit = .seconds(3)
+        configuration.limit = .seconds(20)
         do {
             try await body(server, WHEPResource(configuration))
         } catch {

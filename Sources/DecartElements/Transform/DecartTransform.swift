@@ -320,8 +320,7 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         let codecs = settings.videoCodecs
-        let needed =
-            ["rtpbin", "capssetter", "rtprtxsend", "rtprtxreceive"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
+        let needed = ["capssetter"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
             refuse(Self.missing("'\(lacking)'"))
             return false

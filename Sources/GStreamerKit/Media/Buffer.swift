@@ -87,6 +87,13 @@ package final class Buffer: @unchecked Sendable {
         return Buffer(taking: copy)
     }
 
+    /// Copies the bytes, without joining the buffer's memories first as `withBytes` does.
+    /// - Returns: the number of bytes copied; fewer than `size` if there is no room.
+    package func copyBytes(to target: UnsafeMutableRawBufferPointer) -> Int {
+        guard let pointerStorage, let base = target.baseAddress else { return 0 }
+        return Int(gst_buffer_extract(pointerStorage, 0, base, gsize(target.count)))
+    }
+
     package func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
         guard let pointerStorage, gst_buffer_map(pointerStorage, &info, GST_MAP_READ) != 0 else { return nil }

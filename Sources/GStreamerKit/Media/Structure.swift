@@ -54,13 +54,3 @@ package final class Structure: @unchecked Sendable, CustomStringConvertible {
         return (Int(numerator), Int(denominator))
     }
 }
-
-extension Structure {
-    /// The structures in a GValueArray field; rtpsession's statistics use that deprecated type.
-    package func structures(_ field: String) -> [Structure] {
-        guard let value = gst_structure_get_value(pointer, field) else { return [] }
-        return (0..<decart_legacy_array_size(value)).compactMap { index in
-            decart_legacy_array_get(value, index).flatMap { GValueBox(copying: $0).structure }
-        }
-    }
-}

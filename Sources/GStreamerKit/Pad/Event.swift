@@ -75,8 +75,17 @@ package final class Event: @unchecked Sendable {
         Event(taking: gst_event_new_gap(GstClockTime(time), GstClockTime(duration)))
     }
     /// An upstream GstForceKeyUnit event, with which encoders produce a keyframe.
-    package static func forceKeyUnitUpstream() -> Event {
-        Event(taking: gst_video_event_new_upstream_force_key_unit(GstClockTime.max, 1, 0))
+    /// - Parameters:
+    ///   - ssrc: the stream that it is for, where several come from one pad (rtpfunnel); nil: all.
+    ///   - allHeaders: false for a receiver that has only lost a frame, as rtpsession does for a PLI.
+    package static func forceKeyUnitUpstream(ssrc: UInt32? = nil, allHeaders: Bool = true) -> Event {
+        let event = gst_video_event_new_upstream_force_key_unit(GstClockTime.max, allHeaders ? 1 : 0, 0)!
+        if let ssrc {
+            GValueBox(uint: Int(ssrc)).withPointer {
+                gst_structure_set_value(gst_event_writable_structure(event), "ssrc", $0)
+            }
+        }
+        return Event(taking: event)
     }
     package static func customDownstream(_ structure: Structure) -> Event {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
@@ -91,6 +100,11 @@ package final class Event: @unchecked Sendable {
     }
 
     package var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
+    /// True for an upstream GstForceKeyUnit event of a receiver that has nothing yet.
+    package var wantsAllHeaders: Bool {
+        var wants: gboolean = 0
+        return gst_video_event_parse_upstream_force_key_unit(pointer, nil, &wants, nil) != 0 && wants != 0
+    }
 
     package var caps: Caps? {
         guard kind == .caps else { return nil }

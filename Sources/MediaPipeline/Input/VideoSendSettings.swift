@@ -1,7 +1,7 @@
 import Synchronization
 package import WebRTCTransport
 
-/// How the video of a media path is encoded.
+/// Settings for the encoder of a media path.
 package struct VideoSendSettings: Sendable {
     package var size: CurrentFrameSize
     package var framerate: Int

@@ -79,7 +79,7 @@ package struct QualityJudge: Sendable {
     private var seen = 0
     /// The path's own round trip, without queues.
     private var shortestRoundTrip: Duration?
-    /// How many readings in a row have reached another verdict: a worse (1), a better (-1), or another factor (0).
+    /// Counts the readings in a row that have reached another verdict: a worse (1), a better (-1), or another factor (0).
     private var next: (side: Int, count: Int)?
 
     package init() {}

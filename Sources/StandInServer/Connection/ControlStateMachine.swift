@@ -17,7 +17,7 @@ struct ControlStateMachine {
         var isViewer = false
         /// A prompt that contains this word is refused, so that clients can test a refusal.
         var refusalWord = StandInConfiguration.refusalWord
-        /// How the output comes back after the input was silent.
+        /// The way in which the output comes back after the input was silent.
         var idleOutput = Fault.Output.same
         /// Number of prompts and images to accept before all further ones are refused; nil: no limit.
         var acceptedCount: Int?

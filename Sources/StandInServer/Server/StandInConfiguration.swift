@@ -46,7 +46,7 @@ package struct StandInConfiguration: Sendable {
     package var latency = Duration.milliseconds(400)
     /// Simulated inference time of a frame.
     package var delay = Duration.zero
-    /// How the output comes back after a generation has ended because no frames arrived.
+    /// The way in which the output comes back after a generation has ended because no frames arrived.
     package var idleOutput = Fault.Output.same
     /// False: behave like a service that does not know `pixel_latency`.
     package var answersLatencyMarker = true

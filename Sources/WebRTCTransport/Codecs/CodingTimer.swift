@@ -1,4 +1,4 @@
-// How long an encoder or decoder takes.
+// Measures the time that an encoder or decoder takes.
 package import GStreamerKit
 import Synchronization
 

@@ -2,7 +2,7 @@
 package import GStreamerKit
 internal import Synchronization
 
-/// How one encoder element follows the bitrate target.
+/// Makes one encoder element follow the bitrate target.
 package final class EncoderBitrate: Sendable {
     private let encoder: Element
     private let property: BitrateProperty

@@ -132,12 +132,13 @@ package final class VideoEncoderBin: VideoSender {
         }
     }
 
-    /// Delays keyframe requests until the next frame, and until `keyframeInterval` has passed since the last keyframe.
+    /// Delays keyframe requests until the next frame, and until `keyframeInterval` has passed since the last keyframe, which
+    /// has been sent unless the request is for all headers.
     private static func paceKeyframes(of encoder: Element, requestedAt payloader: Element, _ request: KeyframeRequest) {
         guard let frames = encoder.staticPad("sink"), let source = encoder.staticPad("src") else { return }
         payloader.staticPad("sink")?.addProbe(.upstreamEvent) { item in
             guard case .event(let event) = item, event.isForceKeyUnit else { return .pass }
-            request.make(.paced)
+            request.make(event.wantsAllHeaders ? .immediate : .paced)
             return .handled
         }
         // The first frame is a keyframe anyway.

@@ -6,21 +6,32 @@ package struct ReceptionReport: Sendable, Equatable {
     /// Packets lost since the start of the stream; negative if more arrived than were expected.
     package var packetsLost: Int
     package var highestSequence: UInt32
+    /// In RTP clock units.
+    package var jitter: UInt32
     /// The middle 32 bits of the NTP time in our last sender report that arrived; 0: none did.
     package var lastSenderReport: UInt32
     /// In units of 1/65536 s.
     package var delaySinceLastSenderReport: UInt32
 
     package init(
-        ssrc: UInt32, fractionLost: UInt8, packetsLost: Int = 0, highestSequence: UInt32, lastSenderReport: UInt32,
-        delaySinceLastSenderReport: UInt32
+        ssrc: UInt32, fractionLost: UInt8, packetsLost: Int = 0, highestSequence: UInt32, jitter: UInt32 = 0,
+        lastSenderReport: UInt32, delaySinceLastSenderReport: UInt32
     ) {
         self.ssrc = ssrc
         self.fractionLost = fractionLost
         self.packetsLost = packetsLost
         self.highestSequence = highestSequence
+        self.jitter = jitter
         self.lastSenderReport = lastSenderReport
         self.delaySinceLastSenderReport = delaySinceLastSenderReport
+    }
+
+    var bytes: [UInt8] {
+        let lost = UInt32(bitPattern: Int32(clamping: max(-0x80_0000, min(packetsLost, 0x7f_ffff)))) & 0xff_ffff
+        return [
+            ssrc, UInt32(fractionLost) << 24 | lost, highestSequence, jitter, lastSenderReport,
+            delaySinceLastSenderReport,
+        ].flatMap(\.bigEndianBytes)
     }
 
     /// Returns the report blocks of every SR and RR in a compound packet.
@@ -38,6 +49,7 @@ package struct ReceptionReport: Sendable, Equatable {
                         // 24 bits, signed.
                         packetsLost: Int(Int32(bitPattern: packet.body.bigEndian32(at: at + 4) << 8) >> 8),
                         highestSequence: packet.body.bigEndian32(at: at + 8),
+                        jitter: packet.body.bigEndian32(at: at + 12),
                         lastSenderReport: packet.body.bigEndian32(at: at + 16),
                         delaySinceLastSenderReport: packet.body.bigEndian32(at: at + 20)))
                 at += 24

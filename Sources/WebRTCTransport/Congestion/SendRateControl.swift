@@ -15,6 +15,8 @@ final class SendRateControl: @unchecked Sendable {
     private var resolver = FeedbackAdapter()
     /// The latest report about our stream. Network thread only.
     private(set) var lastReport: ReceptionReport?
+    /// The round trip by the latest report, µs. Network thread only.
+    private(set) var lastRoundTrip: Int64?
 
     /// The target without congestion control, bit/s; nil: the controller's.
     private let fixed: Int?
@@ -28,10 +30,12 @@ final class SendRateControl: @unchecked Sendable {
 
     // MARK: Streaming threads
 
-    /// Records an unprotected RTP packet. Call before it leaves, because its feedback may be fast.
-    func willSend(rtp packet: UnsafeRawBufferPointer, extensionID: UInt8?, now: UInt64) {
-        let sequence = extensionID.flatMap { TransportSequence.number(in: packet, id: $0) }
-        outgoing.withLock { $0.history.record(sequence: sequence, size: packet.count, now: Self.microseconds(now)) }
+    /// Records an RTP packet. Call before it leaves, because its feedback may be fast.
+    /// - Parameters:
+    ///   - size: bytes before protection.
+    ///   - sequence: the transport-wide sequence number; nil: it has none.
+    func willSend(rtp size: Int, sequence: UInt16?, now: UInt64) {
+        outgoing.withLock { $0.history.record(sequence: sequence, size: size, now: Self.microseconds(now)) }
     }
 
     func willSend(rtcp packet: UnsafeRawBufferPointer, now: UInt64) {
@@ -56,6 +60,7 @@ final class SendRateControl: @unchecked Sendable {
                 ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
             }
             lastReport = report
+            lastRoundTrip = trip ?? lastRoundTrip
             news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news
         }
         return fixed == nil ? news : nil

@@ -109,7 +109,7 @@ extension PeerConnection {
         negotiated.video.map {
             var parameters = RTPSendParameters(
                 codec: $0.codec.codec, payloadType: $0.codec.payloadType, ssrc: identity.ssrc,
-                transportWideCCExtension: $0.extensions.transportWideCC.map(Int.init))
+                transportWideCCExtension: nil)
             parameters.layers = identity.streams($0.sentLayers)
             return parameters
         }

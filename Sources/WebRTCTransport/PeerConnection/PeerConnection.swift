@@ -15,7 +15,7 @@ package final class PeerConnection: @unchecked Sendable {
     private let onEvent: @Sendable (PeerConnectionEvent) -> Void
     private let place: NetworkThreads.Place
     private var network: NetworkThread { place.thread }
-    private let rtpBin: RTPBin
+    private let rtp: RTPSessions
     private let certificate: DTLSCertificate
     let identity: LocalIdentity
 
@@ -69,19 +69,15 @@ package final class PeerConnection: @unchecked Sendable {
     private var remoteSSRC: UInt32?
     private var usesREMB = false
     private var mediaPayloadType = -1
-    private var retransmissionPayloadTypes: Set<Int> = []
     /// Codecs beside the expected one in which video may arrive, by payload type.
     private var alternatives: [Int: VideoCodec] = [:]
     private var demuxer = BundleDemuxer()
     private var sources = InboundSources()
-    /// SSRCs with a jitter buffer of their own. The silence is short because packets of a new stream are dropped until
-    /// it gets a place.
-    private var videoStreams = InboundSources(capacity: RTPBin.maximumStreams, silence: .milliseconds(500))
-    private var audioStreams = InboundSources(capacity: RTPBin.maximumStreams, silence: .milliseconds(500))
     /// Selects the layer of a received simulcast; nil without simulcast.
     private var layerSelector: SimulcastSelector?
     /// Selects the stream without simulcast.
     private var stream = StreamChoice()
+    private var audioStream = StreamChoice()
     /// The m-line of the transport; local candidates are signalled for it.
     private var transportMid = "0"
     private var transportIndex = 0
@@ -95,7 +91,7 @@ package final class PeerConnection: @unchecked Sendable {
     package static let restartTimeout = Duration.seconds(15)
     private static let retirement = Duration.seconds(2)
 
-    /// Generates the DTLS certificate and builds the RTP rtpBin. The ICE agent is created with the first offer or
+    /// Generates the DTLS certificate and builds the RTP sessions. The ICE agent is created with the first offer or
     /// answer; nothing is sent before that.
     package init(
         configuration: PeerConnectionConfiguration, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
@@ -122,13 +118,8 @@ package final class PeerConnection: @unchecked Sendable {
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "the DTLS certificate could not be generated: \(error)")
         }
-        do { rtpBin = try RTPBin(latency: configuration.jitterBufferLatency, cname: cname) } catch {
-            throw PeerConnectionError(.missingElement, error.message)
-        }
-        bin = rtpBin.bin
-        rtpBin.onSourceTimeout { [weak self, network = place.thread] ssrc, kind in
-            network.async { [weak self] in self?.sourceTimedOut(ssrc, kind) }
-        }
+        rtp = RTPSessions(latency: configuration.jitterBufferLatency, network: place.thread)
+        bin = rtp.bin
     }
 
     // MARK: Negotiation
@@ -149,7 +140,7 @@ package final class PeerConnection: @unchecked Sendable {
                 configuration: settings, network: network,
                 onEvent: { [weak self] event in self?.handle(event, of: number) },
                 onDatagram: { [weak self] datagram in self?.receive(datagram) },
-                onBatchEnd: { [weak self] in self?.rtpBin.flush() })
+                onBatchEnd: { [weak self] in self?.rtp.flush() })
             return ICESession(agent: agent, number: number)
         } catch { throw PeerConnectionError(.ice, "the ICE agent could not be created: \(error)") }
     }
@@ -303,13 +294,13 @@ package final class PeerConnection: @unchecked Sendable {
         configuration.loggers.rtp.debug("negotiated \(negotiation.summary)")
         do throws(GStreamerError) {
             if let video = negotiation.video {
-                if !rtpBin.video.isConfigured { try configure(video) }
-                if rtpBin.video.setSending(video.direction.sends), video.direction.sends {
-                    rtpBin.video.requestKeyFrameFromEncoder()
+                if !rtp.video.isConfigured { try configure(video) }
+                if rtp.video.setSending(video.direction.sends), video.direction.sends {
+                    rtp.video.startWithKeyframe()
                 }
             }
-            if let audio = negotiation.audio, rtpBin.audio == nil { try configure(audio) }
-            _ = rtpBin.audio?.setSending(negotiation.audio?.direction.sends ?? false)
+            if let audio = negotiation.audio, rtp.audio == nil { try configure(audio) }
+            _ = rtp.audio?.setSending(negotiation.audio?.direction.sends ?? false)
         } catch { throw PeerConnectionError(.missingElement, error.message) }
     }
 
@@ -327,7 +318,7 @@ package final class PeerConnection: @unchecked Sendable {
             }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
         let retransmission = video.codec.retransmissionPayloadType
-        try rtpBin.configureVideo(
+        try rtp.video.configure(
             RTPSessionParameters(video, identity),
             onRTP: { [weak self] forEach in
                 // Before the keys nothing can be sent, and nothing waits for them.
@@ -347,21 +338,23 @@ package final class PeerConnection: @unchecked Sendable {
             }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
             mediaPayloadType = video.codec.payloadType
-            retransmissionPayloadTypes = Set(
-                ([video.codec] + video.alternatives).compactMap(\.retransmissionPayloadType))
             alternatives = Dictionary(video.alternatives.map { ($0.payloadType, $0.codec) }) { first, _ in first }
-            // If the handshake has not finished yet, its end starts REMB.
+            // If the handshake has not finished yet, its end starts reports and REMB.
+            if srtp != nil { rtp.startReports() }
             if state == .connected, usesREMB { sendREMB() }
         }
     }
 
     private func configure(_ audio: NegotiatedAudio) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
-        try rtpBin.configureAudio(
+        try rtp.addAudio().configure(
             RTPSessionParameters(audio, identity),
             onRTP: { [weak self] forEach in forEach { packet, _ in self?.send(audio: packet, writer) } },
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
-        network.async { [self] in demuxer.configure(audio) }
+        network.async { [self] in
+            demuxer.configure(audio)
+            if srtp != nil { rtp.startReports() }
+        }
     }
 
     func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
@@ -531,7 +524,8 @@ package final class PeerConnection: @unchecked Sendable {
             change(.connected)
             report(rateControl.target)
             watchRate()
-            rtpBin.video.requestKeyFrameFromEncoder()
+            rtp.startReports()
+            rtp.video.startWithKeyframe()
             // Queued, so that it runs after the state change, which is queued too: `sendREMB` requires `.connected`.
             if usesREMB { network.async { [weak self] in self?.sendREMB() } }
         case .closed:
@@ -593,18 +587,20 @@ package final class PeerConnection: @unchecked Sendable {
             {
                 report(target)
             }
-            if admits(reportersOf: packet, now) { receive(rtcp: packet) }
+            if admits(reportersOf: packet, now) { rtp.received(rtcp: packet, now: now) }
         } else {
             receive(rtp: packet, now)
         }
     }
 
     private func take(_ ssrc: UInt32, _ now: Duration) {
-        if let replaced = sources.take(ssrc, now: now) { srtp?.forgetInbound(replaced) }
+        guard let replaced = sources.take(ssrc, now: now) else { return }
+        srtp?.forgetInbound(replaced)
+        for kind in MediaKind.allCases { rtp[kind]?.forget(replaced) }
     }
 
     /// Returns false if the sender of an SR or RR in the compound packet is not admitted. Each needs a place because
-    /// rtpsession keeps a source for it, and a compound packet has room for 180 reports.
+    /// the RTP session keeps its state, and a compound packet has room for 180 reports.
     private func admits(reportersOf compound: UnsafeRawBufferPointer, _ now: Duration) -> Bool {
         var isAdmitted = true
         RTCPCompound.forEachPacket(in: compound) { packet in
@@ -616,23 +612,13 @@ package final class PeerConnection: @unchecked Sendable {
         return isAdmitted
     }
 
-    private func receive(rtcp packet: UnsafeRawBufferPointer) {
-        guard demuxer.isSplit, let audio = rtpBin.audio else { return rtpBin.video.received(rtcp: packet) }
-        for (kind, session) in [(MediaKind.video, rtpBin.video), (.audio, audio)] {
-            demuxer.rtcp(packet, for: kind).withUnsafeBytes { if !$0.isEmpty { session.received(rtcp: $0) } }
-        }
-    }
-
     private func receive(rtp packet: UnsafeRawBufferPointer, _ now: Duration) {
         let kind = demuxer.kind(ofRTP: packet)
         (kind == .video ? counters : audioCounters).received(packet.count)
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
         guard kind == .video else {
-            if hasPlace(ssrc, in: &audioStreams, .audio, now) { rtpBin.audio?.received(rtp: packet) }
-            return
-        }
-        // RTX packets need no place: rtprtxreceive restores packets of a known stream from them or drops them.
-        guard retransmissionPayloadTypes.contains(type) || hasPlace(ssrc, in: &videoStreams, .video, now) else {
+            if audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
+            rtp.audio?.received(rtp: packet, now: now)
             return
         }
         if let codec = alternatives.removeValue(forKey: type) {
@@ -642,37 +628,17 @@ package final class PeerConnection: @unchecked Sendable {
         if type == mediaPayloadType {
             if !alternatives.isEmpty { alternatives = [:] }
             if let update = layerSelector?.receive(rtp: packet, now: now) {
-                if let ssrc = update.activeSSRC { rtpBin.video.select(ssrc) }
+                if let ssrc = update.activeSSRC { rtp.select(ssrc, .video) }
                 if let rid = update.arrived { onEvent(.streamArrived(rid: rid)) }
             } else if layerSelector == nil, stream.take(ssrc, now: now) {
-                rtpBin.video.select(ssrc)
+                rtp.select(ssrc, .video)
             }
             if ssrc == (layerSelector == nil ? stream.activeSSRC : layerSelector?.activeSSRC) {
                 remoteSSRC = ssrc
                 estimator.packet(sequence: packet.bigEndian16(at: 2))
             }
         }
-        rtpBin.video.received(rtp: packet)
-    }
-
-    private func hasPlace(_ ssrc: UInt32, in streams: inout InboundSources, _ kind: MediaKind, _ now: Duration) -> Bool
-    {
-        guard streams.admits(ssrc, now: now) else {
-            counters.discarded.wrappingAdd(1, ordering: .relaxed)
-            return false
-        }
-        if let replaced = streams.take(ssrc, now: now) { rtpBin.forget(replaced, kind) }
-        return true
-    }
-
-    private func sourceTimedOut(_ ssrc: UInt32, _ kind: MediaKind) {
-        guard !isOver else { return }
-        let isGone =
-            switch kind {
-            case .video: videoStreams.remove(ssrc, now: MonotonicTime.now)
-            case .audio: audioStreams.remove(ssrc, now: MonotonicTime.now)
-            }
-        if isGone { rtpBin.forget(ssrc, kind) }
+        rtp.video.received(rtp: packet, now: now)
     }
 
     /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
@@ -693,7 +659,7 @@ package final class PeerConnection: @unchecked Sendable {
         if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { report(target) }
         log.checkSilence(now: MonotonicTime.now)
         if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
-        rtpBin.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
+        rtp.video.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
         rateTimer = network.schedule(after: .milliseconds(250)) { [weak self] in self?.watchRate() }
     }
 
@@ -742,7 +708,7 @@ package final class PeerConnection: @unchecked Sendable {
             let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
         else { return }
         rateControl.willSend(
-            rtp: UnsafeRawBufferPointer(rebasing: buffer[..<length]), extensionID: writer.transportWideCC, now: now)
+            rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil, now: now)
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
         writer.keep()
@@ -813,17 +779,24 @@ package final class PeerConnection: @unchecked Sendable {
                 onEvent(.stateChanged(.closed))
             }
         }
-        rtpBin.stop()
+        rtp.stop()
     }
 
     /// Call after `bin` has reached NULL.
-    package func dismantle() { rtpBin.dismantle() }
+    package func dismantle() { rtp.dismantle() }
 
     /// Sends fewer RTCP reports while no media of this kind are sent. Any thread; call it again after a description
     /// that adds the kind.
     package func setReports(of kind: MediaKind, areReduced: Bool) {
-        rtpBin.setReports(of: kind, areReduced: areReduced)
+        network.async { [self] in rtp[kind]?.setReports(areReduced: areReduced) }
     }
+
+    /// Sends forged packets, which the remote peer takes for ours: for tests of a hostile peer.
+    package func forge(rtp packet: [UInt8]) {
+        let pacer = outward.withLock(\.pacer)
+        packet.withUnsafeBytes { bytes in pacer?.offer { $0(bytes, .media) } }
+    }
+    package func forge(rtcp compound: [UInt8]) { compound.withUnsafeBytes { send(rtcp: $0, of: .video) } }
 
     /// Bytes of video SRTP packets sent; readable from any thread.
     package var bytesSent: UInt64 { counters.bytesSent.load(ordering: .relaxed) }
@@ -834,7 +807,7 @@ package final class PeerConnection: @unchecked Sendable {
     }
 
     package func statistics() -> PeerConnectionStatistics {
-        var (statistics, report, ssrc) = network.sync { [self] in
+        var (statistics, report) = network.sync { [self] in
             var statistics = PeerConnectionStatistics()
             statistics.selectedPair = ice?.agent.selectedPair
             (statistics.iceRestarts, statistics.iceRestartTime) = (restarts, restartTime)
@@ -843,7 +816,10 @@ package final class PeerConnection: @unchecked Sendable {
             statistics.bitrateTarget = rateControl.target
             statistics.receivedLayers = layerSelector?.packets ?? [:]
             statistics.dtls = dtls?.parameters
-            return (statistics, rateControl.lastReport, remoteSSRC)
+            statistics.roundTripTime = rateControl.lastRoundTrip.map { .microseconds($0) }
+            statistics.read(rtp.video.currentFigures)
+            if let session = rtp.audio { statistics.audio = audioCounters.audio(session.currentFigures) }
+            return (statistics, rateControl.lastReport)
         }
         counters.fill(&statistics)
         if let delays = outward.withLock(\.pacer)?.delays {
@@ -852,12 +828,6 @@ package final class PeerConnection: @unchecked Sendable {
         statistics.maximumBitrate = configuration.bitrateRange.upperBound
         statistics.fractionLost = report.map { Double($0.fractionLost) / 256 }
         statistics.remotePacketsLost = report?.packetsLost
-        if let session = rtpBin.video.withInternals({ $0.structure("stats") }) ?? nil {
-            statistics.read(session, ssrc: ssrc)
-        }
-        if let session = rtpBin.audio {
-            statistics.audio = audioCounters.audio(session.withInternals { $0.structure("stats") } ?? nil)
-        }
         return statistics
     }
 }

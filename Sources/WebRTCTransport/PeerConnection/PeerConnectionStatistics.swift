@@ -21,6 +21,7 @@ package struct PeerConnectionStatistics: Sendable {
     package var packetsLost: Int?
     package var nacksSent: UInt64 = 0
     package var nacksReceived: UInt64 = 0
+    package var retransmissionsSent: UInt64 = 0
     package var plisSent: UInt64 = 0
     package var plisReceived: UInt64 = 0
     package var roundTripTime: Duration?

@@ -14,7 +14,7 @@ package struct BundleDemuxer {
     package var knownSources: Int { kinds.count }
 
     /// True once there is more than one RTP session.
-    private(set) var isSplit = false
+    private var isSplit = false
 
     package init() {}
 
@@ -43,8 +43,6 @@ package struct BundleDemuxer {
         return kind
     }
 
-    package func kind(of ssrc: UInt32) -> MediaKind? { kinds[ssrc] }
-
     private func kind(byMid packet: UnsafeRawBufferPointer) -> MediaKind {
         guard let id = audio.midExtension, let value = OneByteExtension.value(id, in: packet) else { return .video }
         return packet[value].elementsEqual(audio.mid) ? .audio : .video
@@ -54,27 +52,5 @@ package struct BundleDemuxer {
         // Only a remote peer that keeps inventing SSRCs reaches the limit.
         if kinds.count >= Self.maximumSources { kinds.removeAll() }
         kinds[ssrc] = kind
-    }
-
-    // MARK: RTCP
-
-    /// Returns the part of a compound packet for one session. The sender report of another session's stream would
-    /// create a stream there, so only the receiver report in it is kept (RFC 3550 6.4).
-    package func rtcp(_ compound: UnsafeRawBufferPointer, for kind: MediaKind) -> [UInt8] {
-        var result: [UInt8] = []
-        result.reserveCapacity(compound.count)
-        RTCPCompound.forEachPacket(in: compound) { packet in
-            let bytes = packet.bytes
-            if packet.type == 200, bytes.count >= 28, kinds[bytes.bigEndian32(at: 4)] != kind {
-                let words = (bytes.count - 20) / 4 - 1
-                result += [bytes[0], 201, UInt8(truncatingIfNeeded: words >> 8), UInt8(truncatingIfNeeded: words)]
-                result += bytes[4..<8]
-                result += bytes[28...]
-            } else if kind == .video || packet.type != 205 || packet.count != 15 {
-                // transport-cc feedback concerns video only.
-                result += bytes
-            }
-        }
-        return result
     }
 }

@@ -1,5 +1,5 @@
-// A pair of bare pads between a jitter buffer and a decoder. A flow error that reached the jitter buffer would stop it
-// for good, so this pair discards all errors from downstream. The receiver may be added and removed while packets pass.
+// A pair of bare pads in front of a decoder. It discards all flow errors from downstream, so that whatever brings the
+// packets goes on. The receiver may be added and removed while packets pass.
 package import GStreamerKit
 
 // @unchecked: pads do their own locking.
@@ -9,12 +9,8 @@ package final class ErrorIsolator: @unchecked Sendable {
     /// Time for which the receiver has kept the thread of the packets.
     package let busy = BusyTime()
 
-    package convenience init() { self.init(gate: nil) }
-
-    /// - Parameter gate: holds packets back while others enter the jitter buffer.
-    init(gate: BatchGate?) {
+    package init() {
         outside.setChainFunction { [own = inside.unowned, busy] buffer in
-            gate?.pass()
             busy.measure { _ = own.push(buffer) }
             return .ok
         }
@@ -29,9 +25,6 @@ package final class ErrorIsolator: @unchecked Sendable {
 
     /// Links the source of the packets.
     package func open(to source: Pad) throws(GStreamerError) { try source.link(outside) }
-    var isOpen: Bool { outside.isLinked }
-    /// Unlinks the source; `open` may be called again.
-    func shut() { if let source = outside.peer { source.unlink(outside) } }
 
     /// Links the receiver of the packets.
     package func link(to sink: Pad) throws(GStreamerError) { try inside.link(sink) }

@@ -1,5 +1,5 @@
-// Writes one-byte header extensions (RFC 8285) into outgoing packets: mid, rid and abs-send-time. GStreamer 1.22 has no
-// element for the last one.
+// Writes one-byte header extensions (RFC 8285) into outgoing packets: mid, rid, abs-send-time and the transport-wide sequence
+// number, which must be in the order of sending, retransmissions included.
 
 /// Negotiated extension ids.
 package struct HeaderExtensionIDs: Sendable, Equatable {
@@ -71,7 +71,9 @@ package final class HeaderExtensionWriter {
         self.streams = named
     }
 
-    var transportWideCC: UInt8? { ids.transportWideCC }
+    /// The transport-wide sequence number of the last packet; the first one is 0.
+    package private(set) var transportSequence = UInt16.max
+    package var hasTransportSequence: Bool { ids.transportWideCC != nil }
 
     deinit { scratches.deallocate() }
 
@@ -104,7 +106,7 @@ package final class HeaderExtensionWriter {
         let stream = streams.isEmpty ? nil : streams[packet.bigEndian32(at: 8)]
         let added =
             (ids.mid == nil || mid.isEmpty ? 0 : 1 + mid.count) + (ids.absoluteSendTime == nil ? 0 : 4)
-            + (stream.map { 1 + $0.rid.count } ?? 0)
+            + (ids.transportWideCC == nil ? 0 : 3) + (stream.map { 1 + $0.rid.count } ?? 0)
         guard added > 0 else { return copy(packet, reserve: reserve) }
         let used = Self.usedLength(existing)
         let padded = (used + added + 3) & ~3
@@ -140,6 +142,13 @@ package final class HeaderExtensionWriter {
             scratch[at + 2] = UInt8(truncatingIfNeeded: fixedPoint >> 8)
             scratch[at + 3] = UInt8(truncatingIfNeeded: fixedPoint)
             at += 4
+        }
+        if let id = ids.transportWideCC {
+            transportSequence &+= 1
+            scratch[at] = id << 4 | 1
+            scratch[at + 1] = UInt8(transportSequence >> 8)
+            scratch[at + 2] = UInt8(truncatingIfNeeded: transportSequence)
+            at += 3
         }
         while at < fixed + 4 + padded {
             scratch[at] = 0

@@ -1,5 +1,5 @@
-/// SSRCs that the remote peer sends with. SRTP keeps a state for each of them and rtpbin two threads for each stream,
-/// so there is a limit; beyond it, a new SSRC replaces the one that has been silent longest. A value without a clock.
+/// SSRCs that the remote peer sends with. SRTP and the RTP session keep a state for each of them, so there is a limit; beyond
+/// it, a new SSRC replaces the one that has been silent longest. A value without a clock.
 package struct InboundSources {
     package let capacity: Int
     /// An SSRC that sent more recently than this is not replaced.
@@ -27,14 +27,6 @@ package struct InboundSources {
         guard lastPacket[ssrc] == nil, lastPacket.count >= capacity, let oldest = replaceable(now) else { return nil }
         lastPacket[oldest] = nil
         return oldest
-    }
-
-    /// Removes an SSRC that has been silent.
-    /// - Returns: false if packets arrive again.
-    package mutating func remove(_ ssrc: UInt32, now: Duration) -> Bool {
-        if let last = lastPacket[ssrc], now - last < silence { return false }
-        lastPacket[ssrc] = nil
-        return true
     }
 
     private func replaceable(_ now: Duration) -> UInt32? {

@@ -1,4 +1,4 @@
-// Reads and writes REMB (draft-alvestrand-rmcat-remb-03), which rtpsession does not implement.
+// Reads and writes REMB (draft-alvestrand-rmcat-remb-03), for remote peers without transport-wide feedback.
 
 package enum RTCPFeedback {
     /// Returns the last REMB in a compound packet, bit/s; nil if there is none before the first damaged packet.

@@ -1,6 +1,8 @@
-// One RTP session of rtpbin and the four bare pads (pads without an element) around it: the boundary between packets
-// and the pipeline. It knows payload types and pads; it must not know ICE, DTLS or SDP.
+// The RTP session of one kind of media (RFC 3550): the boundary between packets and the pipeline. It keeps the packets that
+// were sent for retransmission, reports on what arrived, requests what is missing, and puts the rest in order. It knows
+// payload types and SSRCs; it must not know ICE, DTLS or SDP.
 import GStreamerKit
+import ICE
 internal import Synchronization
 
 /// Takes outgoing packets that may leave together.
@@ -10,327 +12,503 @@ typealias RTPOutput = (_ forEach: ((_ packet: UnsafeRawBufferPointer, _ isDelta:
 
 /// Negotiated parameters of an RTP session.
 struct RTPSessionParameters: Sendable {
-    /// Caps of inbound packets, by payload type.
-    var caps: [Int: Caps]
+    /// Caps of inbound packets as text, by payload type; without those of RTX.
+    var caps: [Int: String] = [:]
+    var clockRate: Int
     /// Our SSRC, as in the local description.
     var ssrc: UInt32
-    /// RTX (RFC 4588); nil if not negotiated.
-    var retransmission: Retransmission?
-
-    struct Retransmission: Sendable {
-        var payloadType: Int
-        var ofPayloadType: Int
-        /// Further types to receive, by the type that they retransmit.
-        var received: [Int: Int] = [:]
-        /// RTX SSRCs, by the SSRC that they retransmit.
-        var ssrcs: [UInt32: UInt32]
-    }
+    var cname: String
+    /// Inbound RTX (RFC 4588): the payload type that each one repeats.
+    var repeatedTypes: [Int: Int] = [:]
+    /// Outbound RTX: the payload type, and the SSRC for each of our SSRCs.
+    var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
+    /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
+    var transportWideCC: UInt8?
 }
 
 extension RTPSessionParameters {
-    /// Names only `nack pli`: with `ccm fir` in the caps, rtpsession would send FIR instead of PLI.
     init(_ video: NegotiatedVideo, _ identity: LocalIdentity) {
-        caps = [:]
-        ssrc = identity.ssrc
-        for codec in [video.codec] + video.alternatives { add(codec, video.extensions) }
-        let codec = video.codec
-        guard let repeated = codec.retransmissionPayloadType else { return }
+        self.init(clockRate: 90_000, ssrc: identity.ssrc, cname: identity.cname)
+        for codec in [video.codec] + video.alternatives {
+            var text =
+                "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(codec.payloadType), "
+            text += "encoding-name=(string)\(codec.codec.encodingName)"
+            if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
+            caps[codec.payloadType] = text
+            if let type = codec.retransmissionPayloadType { repeatedTypes[type] = codec.payloadType }
+        }
+        if video.codec.usesTransportCC { transportWideCC = video.extensions.transportWideCC }
+        guard let type = video.codec.retransmissionPayloadType else { return }
         var ssrcs = [identity.ssrc: identity.rtxSSRC]
         for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.rtxSSRC }
-        let others = video.alternatives.compactMap { other in
-            other.retransmissionPayloadType.map { (other.payloadType, $0) }
-        }
-        retransmission = Retransmission(
-            payloadType: repeated, ofPayloadType: codec.payloadType,
-            received: Dictionary(others) { first, _ in first }, ssrcs: ssrcs)
-    }
-
-    private mutating func add(_ codec: NegotiatedCodec, _ extensions: HeaderExtensionIDs) {
-        let type = codec.payloadType
-        var text = "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(type), "
-        text +=
-            "encoding-name=(string)\(codec.codec.encodingName), rtcp-fb-nack=(boolean)true, rtcp-fb-nack-pli=(boolean)true"
-        if codec.usesTransportCC, let id = extensions.transportWideCC {
-            text +=
-                ", rtcp-fb-transport-cc=(boolean)true, extmap-\(id)=(string)\"\(HeaderExtensionIDs.transportWideCCURI)\""
-        }
-        if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
-        caps[type] = try? Caps(text)
-        guard let repeated = codec.retransmissionPayloadType else { return }
-        caps[repeated] = try? Caps(
-            "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(repeated), "
-                + "encoding-name=(string)RTX, apt=(string)\(type)")
+        retransmission = (type, ssrcs)
     }
 
     init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {
-        caps = [:]
-        ssrc = identity.audioSSRC
-        caps[audio.payloadType] = try? Caps(
+        self.init(clockRate: 48_000, ssrc: identity.audioSSRC, cname: identity.cname)
+        caps[audio.payloadType] =
             "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(audio.payloadType), "
-                + "encoding-name=(string)OPUS, encoding-params=(string)2")
+            + "encoding-name=(string)OPUS, encoding-params=(string)2"
     }
 }
 
-// @unchecked: set up on one thread before packets flow and taken apart on one thread after that, which `life` ensures;
-// `announced` and `waiting` belong to the network thread.
+/// Counters of an RTP session.
+struct RTPSessionFigures: Sendable {
+    var nacksSent: UInt64 = 0
+    var nacksReceived: UInt64 = 0
+    var plisSent: UInt64 = 0
+    var plisReceived: UInt64 = 0
+    var retransmissions: UInt64 = 0
+    /// Packets of the stream that is shown that did not arrive, retransmissions not counted; nil: no stream is shown yet.
+    var packetsLost: Int?
+    var jitter: Duration?
+}
+
+// @unchecked: fields under `MARK: Network thread only` are accessed on the network thread only; the others are constant
+// or locked.
 final class RTPSession: @unchecked Sendable {
-    let number: Int
-    private let rtpbin: Element
+    private let kind: MediaKind
     private let bin: Bin
-    /// Sink pads that take rtpbin's outgoing packets.
-    private let rtpOut: Pad
-    private let rtcpOut: Pad
-    /// Source pads that the network thread pushes inbound packets into.
-    private let rtpIn: Pad
-    private let rtcpIn: Pad
+    private let network: NetworkThread
+    /// Takes the packets of the payloader.
+    private let packetsIn: Pad
     private let sendPad: GhostPad
     private let receivePad: GhostPad
-    /// Discards flow errors of the receiver, also those of an unlinked pad: one that reached the jitter buffer would
-    /// stop it for good. nil: `streams` does this for each stream.
-    private let shield: ErrorIsolator?
-    /// A session without a shield has an `ErrorIsolator` for each stream. Only `shown` is forwarded; the other isolators
-    /// are not linked and discard their packets.
-    private struct Streams {
-        var isolators: [UInt32: ErrorIsolator] = [:]
-        var shown: UInt32?
+    private let output: PacketOutput
+    private let inbound: InboundStream
+
+    // @unchecked: the closures are called on the threads that `configure` names.
+    private final class Setup: @unchecked Sendable {
+        let parameters: RTPSessionParameters
+        let onRTP: RTPOutput
+        let onRTCP: (UnsafeRawBufferPointer) -> Void
+
+        init(
+            _ parameters: RTPSessionParameters, onRTP: @escaping RTPOutput,
+            onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
+        ) {
+            (self.parameters, self.onRTP, self.onRTCP) = (parameters, onRTP, onRTCP)
+        }
     }
-    private let streams = Mutex(Streams())
-    private var announced = false
-    /// Packets that arrived together.
-    private var waiting: [Buffer] = []
-    private let gate = BatchGate()
-    private var requested: [Pad] = []
-    private let configured = Atomic(false)
-    private enum Life { case new, configuring, configured, dismantled }
+    private enum Life: Sendable {
+        case new
+        case configured(Setup)
+        case stopped
+    }
     private let life = Mutex(Life.new)
-    private let stopped = Atomic(false)
-    private let isSending = Atomic(true)
-    private let parameters = Mutex<RTPSessionParameters?>(nil)
+
+    /// Our streams, and what the streaming thread needs for each packet.
+    private struct Outgoing: Sendable {
+        var streams: [UInt32: SentStream] = [:]
+        var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
+        var segment: Event?
+        var isSending = true
+
+        mutating func sent(_ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration) {
+            let ssrc = bytes.bigEndian32(at: 8)
+            let running = packet.pts.flatMap { segment?.runningTime(of: $0) }.map { Int64(clamping: $0) }
+            if streams[ssrc] == nil {
+                guard streams.count < LocalIdentity.videoSSRCs else { return }
+                let repeated = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
+                streams[ssrc] = SentStream(retransmission: repeated, firstSequence: UInt16.random(in: 0..<0x8000))
+            }
+            streams[ssrc]?.sent(packet, bytes, running: running, now: now)
+        }
+    }
+    private let outgoing = Mutex(Outgoing())
+
+    // MARK: Network thread only
+    /// Set from `configure` to `stop`.
+    private var active: Setup?
+    private var received: [UInt32: ReceptionStatistics] = [:]
+    private var recorder = TransportFeedbackRecorder()
+    private var lastMediaSSRC: UInt32 = 0
+    /// The stream that is shown.
+    private var selected: UInt32?
+    /// The media SSRC that each RTX SSRC repeats, learnt from its first packet that was missing.
+    private var repeated: [UInt32: UInt32] = [:]
+    private var cnames: [UInt32: [UInt8]] = [:]
+    private var budget = RetransmissionBudget()
+    private(set) var figures = RTPSessionFigures()
+    private var reportTimer: NetworkTimer?
+    private var lastReport: Duration?
+    private var areReportsReduced = false
+    private var lastKeyframeRequest: Duration?
+    private var waitsForKeyframeRequest = false
+
+    /// A transport-wide feedback message of the largest size still fits into a datagram behind so many bytes.
+    private static let mostBeforeFeedback = 700
+    /// The least interval between two keyframe requests.
+    private static let keyframeRequestInterval = Duration.milliseconds(100)
+    /// The interval of reports while no media are sent.
+    private static let reducedReportInterval = Duration.seconds(15)
+    /// Feedback is due within 50 to 250 ms; lip sync needs an early report of audio, but few later ones.
+    private var reportInterval: Duration { kind == .video ? .milliseconds(100) : .milliseconds(500) }
 
     /// - Parameters:
-    ///   - bin: Gets the ghost pads `PREFIXrtp_sink` and `PREFIXrtp_src`.
-    ///   - isShielded: True if the receiver may be added and removed while packets arrive.
-    init(number: Int, prefix: String, isShielded: Bool, rtpbin: Element, bin: Bin) {
-        (self.number, self.rtpbin, self.bin) = (number, rtpbin, bin)
-        rtpOut = Pad(name: "\(prefix)rtp_out", direction: .sink)
-        rtcpOut = Pad(name: "\(prefix)rtcp_out", direction: .sink)
-        rtpIn = Pad(name: "\(prefix)rtp_in", direction: .source)
-        rtcpIn = Pad(name: "\(prefix)rtcp_in", direction: .source)
+    ///   - prefix: the bin gets the ghost pads `PREFIXrtp_sink` and `PREFIXrtp_src`.
+    ///   - latency: how long a missing packet is waited for.
+    init(_ kind: MediaKind, prefix: String, latency: Duration, bin: Bin, network: NetworkThread) {
+        (self.kind, self.bin, self.network) = (kind, bin, network)
+        packetsIn = Pad(name: "\(prefix)packets_in", direction: .sink)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
-        shield = isShielded ? ErrorIsolator(gate: gate) : nil
+        let relay = Relay()
+        output = PacketOutput(
+            streamID: "gst-decart/\(prefix)rtp", latency: ClockTime(max(0, Int64(clamping: latency.clockTime))),
+            requestKeyframe: { relay.requestKeyframe() })
+        inbound = InboundStream(kind, latency: latency, bin: bin, network: network, output: output)
+        relay.session = self
+        inbound.onRequest = { [weak self] in self?.request($0) }
         bin.add(sendPad)
         bin.add(receivePad)
+        sendPad.setTarget(packetsIn)
+        receivePad.setTarget(output.pad)
     }
 
-    /// Called when rtpbin has a pad for a new remote stream. With a shield it replaces the previous stream; otherwise
-    /// `show` selects the stream to forward.
-    func receive(from pad: Pad, ssrc: UInt32?) {
-        guard let shield else {
-            if let ssrc { receive(from: pad, oneOf: ssrc) }
-            return
+    /// The pad's closure is older than the session.
+    private final class Relay: @unchecked Sendable {
+        weak var session: RTPSession?
+        func requestKeyframe() {
+            guard let session else { return }
+            session.network.async { [weak session] in session?.requestKeyframe() }
         }
-        shield.shut()
-        try? shield.open(to: pad)
     }
 
-    private func receive(from pad: Pad, oneOf ssrc: UInt32) {
-        let isolator = ErrorIsolator(gate: gate)
-        try? isolator.open(to: pad)
-        let isolators = streams.withLock(\.isolators)
-        // A predecessor with the same SSRC counts as ended too.
-        let ended = isolators.filter { $0.key == ssrc || !$0.value.isOpen }.keys
-        streams.withLock { streams in
-            for old in ended { streams.isolators[old] = nil }
-            streams.isolators[ssrc] = isolator
-        }
-        _ = linkShown()
-    }
+    // MARK: Sending
 
-    /// Links without holding the lock. Two threads may do so at a time; each checks again afterwards, so the last link
-    /// is right.
-    private func linkShown() -> ErrorIsolator? {
-        var linked: ErrorIsolator?
-        while let isolator = streams.withLock({ streams in streams.shown.flatMap { streams.isolators[$0] } }),
-            isolator !== linked
-        {
-            receivePad.setTarget(isolator.inside)
-            linked = isolator
-        }
-        return linked
-    }
-
-    /// Forwards this remote stream from now on and requests a keyframe for it. Network thread.
-    func select(_ ssrc: UInt32) {
-        flush()
-        let isKnown = streams.withLock { streams in
-            streams.shown = ssrc
-            return streams.isolators[ssrc] != nil
-        }
-        if isKnown { linkShown()?.push(upstream: Event.forceKeyUnitUpstream()) }
-    }
-
-    /// Sets up the session. `onRTP` and `onRTCP` get unprotected packets on streaming threads.
+    /// Sets up the session. `onRTP` and `onRTCP` get unprotected packets: `onRTP` on streaming threads and the network
+    /// thread, `onRTCP` on the network thread.
     func configure(
         _ parameters: RTPSessionParameters, onRTP: @escaping RTPOutput,
         onRTCP: @escaping (UnsafeRawBufferPointer) -> Void
     ) throws(GStreamerError) {
+        let setup = Setup(parameters, onRTP: onRTP, onRTCP: onRTCP)
         let isFirst = life.withLock { life in
-            guard life == .new else { return false }
-            life = .configuring
+            guard case .new = life else { return false }
+            life = .configured(setup)
             return true
         }
         guard isFirst else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
-        defer {
-            // `dismantle` may have been called on another thread meanwhile; it then left the teardown to this one.
-            let isOver = life.withLock { life in
-                guard life == .configuring else { return true }
-                life = .configured
-                return false
+        outgoing.withLock { $0.retransmission = parameters.retransmission }
+        packetsIn.setChainFunction { [weak self] in self?.send([$0]) ?? .flushing }
+        packetsIn.setChainListFunction { [weak self] in self?.send($0) ?? .flushing }
+        packetsIn.setEventFunction { [weak self] event in
+            switch event.kind {
+            case .segment: self?.outgoing.withLock { $0.segment = event }
+            case .eos: self?.network.async { [weak self] in self?.sendBye() }
+            default: break
             }
-            if isOver { takeApart() }
-        }
-        self.parameters.withLock { $0 = parameters }
-        let send = { (buffers: [Buffer]) in
-            onRTP { send in
-                for buffer in buffers { _ = buffer.withBytes { send($0, buffer.isDeltaUnit) } }
-            }
-            return FlowReturn.ok
-        }
-        rtpOut.setChainFunction { send([$0]) }
-        rtpOut.setChainListFunction(send)
-        rtcpOut.setChainFunction { buffer in
-            _ = buffer.withBytes(onRTCP)
-            return .ok
-        }
-        // rtpsession sends no sender report before it gets a latency event. A sink element would send one, so the bare
-        // pad must.
-        rtpOut.setEventFunction { [own = rtpOut.unowned] event in
-            if event.kind == .segment { own.push(Event.latency(0)) }
             return .handled(true)
         }
-        rtcpOut.setEventFunction { _ in .handled(true) }
-        for pad in [rtpOut, rtcpOut, rtpIn, rtcpIn] { pad.setActive(true) }
-
-        let sendSink = try request("send_rtp_sink_\(number)")
-        guard let sendSource = rtpbin.staticPad("send_rtp_src_\(number)") else {
-            throw GStreamerError(.linkFailed, "rtpbin gave no pad to send from")
+        packetsIn.setActive(true)
+        network.async { [weak self] in
+            guard let self, isConfigured else { return }
+            active = setup
+            inbound.begin(nil, parameters)
         }
-        // If the session sent a report before any media, it would choose an SSRC of its own and impose it on the
-        // payloader.
-        withMade { $0.set("internal-ssrc", Int(parameters.ssrc)) }
-        sendSink.addGate { [weak self] in self?.isSending.load(ordering: .relaxed) ?? false }
-        try sendSource.link(rtpOut)
-        try request("send_rtcp_src_\(number)").link(rtcpOut)
-        try rtpIn.link(request("recv_rtp_sink_\(number)"))
-        try rtcpIn.link(request("recv_rtcp_sink_\(number)"))
-        sendPad.setTarget(sendSink)
-        if let shield { receivePad.setTarget(shield.inside) }
-        configured.store(true, ordering: .releasing)
-        if stopped.load(ordering: .acquiring) { stop() }
     }
 
-    private func request(_ name: String) throws(GStreamerError) -> Pad {
-        guard let pad = rtpbin.requestPad(name) else { throw GStreamerError(.linkFailed, "rtpbin refused pad \(name)") }
-        requested.append(pad)
-        return pad
+    private var setup: Setup? {
+        life.withLock { life in
+            guard case .configured(let setup) = life else { return nil }
+            return setup
+        }
+    }
+    var isConfigured: Bool { setup != nil }
+
+    /// Lets packets leave, or drops them before the session counts them. Returns true if this is a change.
+    func setSending(_ sends: Bool) -> Bool {
+        outgoing.withLock { outgoing in
+            defer { outgoing.isSending = sends }
+            return outgoing.isSending != sends
+        }
     }
 
-    var isConfigured: Bool { configured.load(ordering: .acquiring) }
-    /// Lends rtpbin's internal session; nil before `configure` has finished.
-    @discardableResult
-    func withInternals<R>(_ body: (GObject) -> R) -> R? { isConfigured ? withMade(body) : nil }
+    /// Requests a keyframe from the local encoder at once, because no packet before this moment has left.
+    func startWithKeyframe() { packetsIn.push(Event.forceKeyUnitUpstream()) }
 
-    /// nil before the first of its pads exists. The element around the internal session is retained meanwhile: setting
-    /// `rtcp-min-interval` calls it back, and the internal session holds no reference to it. Without that, a teardown on
-    /// another thread frees the lock that the callback takes, and the setter never returns.
-    @discardableResult
-    private func withMade<R>(_ body: (GObject) -> R) -> R? {
-        guard let owner = rtpbin.emit("get-session", [GValueBox(uint: number)])?.object,
-            let internals = rtpbin.emit("get-internal-session", [GValueBox(uint: number)])?.object
-        else { return nil }
-        return withExtendedLifetime(owner) { body(internals) }
+    private func send(_ buffers: [Buffer]) -> FlowReturn {
+        guard let setup, outgoing.withLock(\.isSending) else { return .ok }
+        let now = MonotonicTime.now
+        withUnsafeTemporaryAllocation(byteCount: HeaderExtensionWriter.capacity, alignment: 16) { scratch in
+            setup.onRTP { send in
+                for buffer in buffers {
+                    let bytes = UnsafeRawBufferPointer(rebasing: scratch[..<buffer.copyBytes(to: scratch)])
+                    guard bytes.count >= 12, bytes.count == buffer.size else { continue }
+                    outgoing.withLock { $0.sent(buffer, bytes, now: now) }
+                    send(bytes, buffer.isDeltaUnit)
+                }
+            }
+        }
+        return .ok
     }
 
-    func caps(of payloadType: Int) -> Caps? { parameters.withLock { $0?.caps[payloadType] } }
-    var retransmission: RTPSessionParameters.Retransmission? { parameters.withLock { $0?.retransmission } }
+    // MARK: Reports (network thread)
 
-    /// Lets packets at `sendPad` pass, or drops them before the session counts them. Returns true if this is a change.
-    func setSending(_ sends: Bool) -> Bool { isSending.exchange(sends, ordering: .relaxed) != sends }
-
-    /// Requests a keyframe from the local encoder.
-    func requestKeyFrameFromEncoder() { rtpOut.push(Event.forceKeyUnitUpstream()) }
-
-    // MARK: Network thread
-
-    /// Takes a decrypted packet of the remote peer; `flush` pushes it.
-    func received(rtp packet: UnsafeRawBufferPointer) {
-        if let buffer = makeBuffer(packet) { waiting.append(buffer) }
+    /// Begins to send reports, once packets can leave.
+    func startReports() {
+        guard active != nil, reportTimer == nil else { return }
+        scheduleReport(after: .milliseconds(50))
     }
-    func received(rtcp packet: UnsafeRawBufferPointer) {
+
+    /// Sends fewer reports while no media are sent: ten a second cost more than 10 kbit/s.
+    func setReports(areReduced: Bool) {
+        guard areReportsReduced != areReduced else { return }
+        areReportsReduced = areReduced
+        if !areReduced, reportTimer != nil { scheduleReport(after: reportInterval) }
+    }
+
+    private func scheduleReport(after delay: Duration) {
+        network.advance(&reportTimer, after: delay) { [weak self] in self?.sendReport() }
+    }
+
+    private func sendReport() {
+        guard let setup = active else { return }
+        let now = MonotonicTime.now
+        var compound: [UInt8] = []
+        let isDue = !areReportsReduced || lastReport.map { now - $0 >= Self.reducedReportInterval } ?? true
+        if isDue {
+            lastReport = now
+            compound = report(setup.parameters, now)
+        }
+        while let body = recorder.takeFeedback() {
+            if compound.count > Self.mostBeforeFeedback {
+                compound.withUnsafeBytes(setup.onRTCP)
+                compound = []
+            }
+            if compound.isEmpty { compound = RTCPPackets.receiverReport(setup.parameters.ssrc) }
+            compound += RTCPPackets.transportFeedback(body, from: setup.parameters.ssrc, to: lastMediaSSRC)
+        }
+        if !compound.isEmpty { compound.withUnsafeBytes(setup.onRTCP) }
+        // Participants whose reports coincide would stay so (RFC 3550 6.3.1).
+        let varied = reportInterval * Double.random(in: 0.75...1.25)
+        scheduleReport(after: areReportsReduced && recorder.isEmpty ? Self.reducedReportInterval : varied)
+    }
+
+    private func report(_ parameters: RTPSessionParameters, _ now: Duration) -> [UInt8] {
+        var reports: [ReceptionReport] = []
+        for ssrc in received.keys.sorted() {
+            if let report = received[ssrc]?.report(on: ssrc, now: now) { reports.append(report) }
+        }
+        let running = bin.currentRunningTime.map { Int64(clamping: $0) }
+        let ntp = NTPTime.now
+        let senders = outgoing.withLock { outgoing -> [(UInt32, RTCPPackets.SenderInformation)] in
+            outgoing.streams.keys.sorted().compactMap { ssrc in
+                guard let running, let stream = outgoing.streams[ssrc], stream.sentSinceReport,
+                    let latest = stream.latest
+                else { return nil }
+                outgoing.streams[ssrc]?.reported()
+                let passed = Double(running &- latest.running) / 1e9 * Double(parameters.clockRate)
+                let units = UInt32(truncatingIfNeeded: Int64(max(-1e15, min(passed, 1e15))))
+                return (
+                    ssrc,
+                    RTCPPackets.SenderInformation(
+                        ntp: ntp, timestamp: latest.timestamp &+ units, packets: stream.packets, octets: stream.octets)
+                )
+            }
+        }
+        // A report has room for 31 blocks; there are no more sources than places for them.
+        let blocks = reports.prefix(31)
+        guard let first = senders.first else {
+            return RTCPPackets.receiverReport(parameters.ssrc, blocks)
+                + RTCPPackets.sourceDescription([parameters.ssrc], cname: parameters.cname)
+        }
+        var compound = RTCPPackets.senderReport(first.0, first.1, blocks)
+        for (ssrc, sender) in senders.dropFirst() {
+            compound += RTCPPackets.senderReport(ssrc, sender, [ReceptionReport]())
+        }
+        return compound + RTCPPackets.sourceDescription(senders.map(\.0), cname: parameters.cname)
+    }
+
+    /// A feedback message leaves at once, in a compound packet of the least size (RFC 4585 section 3.1).
+    private func send(feedback: [UInt8], _ setup: Setup) {
+        let compound =
+            RTCPPackets.receiverReport(setup.parameters.ssrc)
+            + RTCPPackets.sourceDescription([setup.parameters.ssrc], cname: setup.parameters.cname) + feedback
+        compound.withUnsafeBytes(setup.onRTCP)
+    }
+
+    private func sendBye() {
+        guard let setup = active else { return }
+        let ssrcs = outgoing.withLock { outgoing in
+            defer { outgoing.streams.removeAll() }
+            return outgoing.streams.keys.sorted()
+        }
+        guard !ssrcs.isEmpty else { return }
+        send(feedback: RTCPPackets.bye(ssrcs), setup)
+    }
+
+    // MARK: Receiving (network thread)
+
+    /// Shows this remote stream from now on. A new one begins with a keyframe; of another one, a keyframe is requested.
+    func select(_ ssrc: UInt32) {
+        guard selected != ssrc, let setup = active else { return }
+        selected = ssrc
+        inbound.begin(ssrc, setup.parameters)
+        if kind == .video, received[ssrc] != nil { requestKeyframe() }
+    }
+
+    /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
+    func received(rtp packet: UnsafeRawBufferPointer, now: Duration) {
+        guard let setup = active else { return }
+        let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        let sequence = packet.bigEndian16(at: 2)
+        received[ssrc, default: ReceptionStatistics(clockRate: setup.parameters.clockRate)]
+            .received(sequence: sequence, timestamp: packet.bigEndian32(at: 4), now: now)
+        if let id = setup.parameters.transportWideCC, let number = TransportSequence.number(in: packet, id: id) {
+            lastMediaSSRC = ssrc
+            recorder.received(number, now: Int64(clamping: now.clockTime / 1000))
+            if areReportsReduced { scheduleReport(after: reportInterval) }
+        }
+        if let repeated = setup.parameters.repeatedTypes[type] {
+            restore(packet, ssrc, type: repeated, now)
+        } else if ssrc == selected, setup.parameters.caps[type] != nil {
+            inbound.insert(packet, type: type, sequence: sequence, now)
+        }
+    }
+
+    private func restore(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int, _ now: Duration) {
+        guard let selected, inbound.isWaiting, (repeated[ssrc] ?? selected) == selected,
+            let (restored, sequence) = RTPHeader.restore(packet, payloadType: type, ssrc: selected),
+            inbound.isMissing(sequence)
+        else { return }
+        repeated[ssrc] = selected
+        restored.withUnsafeBytes { inbound.insert($0, type: type, sequence: sequence, now) }
+    }
+
+    /// Hands on the packets that arrived together.
+    func flush() { inbound.flush() }
+
+    private func request(_ sequences: [UInt16]) {
+        guard let selected, let setup = active else { return }
+        figures.nacksSent &+= UInt64(sequences.count)
+        send(feedback: RTCPPackets.nack(sequences, from: setup.parameters.ssrc, to: selected), setup)
+    }
+}
+
+extension RTPSession {
+    // MARK: RTCP from the remote peer (network thread)
+
+    /// Takes a decrypted compound packet. The messages about streams of another session have no effect.
+    /// - Returns: the latest sender report of the stream that is shown.
+    func received(rtcp compound: UnsafeRawBufferPointer, now: Duration) -> SenderTime? {
+        guard let setup = active else { return nil }
         flush()
-        if let buffer = makeBuffer(packet) { _ = rtcpIn.push(buffer) }
-    }
-
-    func flush() {
-        guard !waiting.isEmpty else { return }
-        let push = { [self] in for buffer in waiting { _ = rtpIn.push(buffer) } }
-        if waiting.count > 1 { gate.hold(push) } else { push() }
-        waiting.removeAll(keepingCapacity: true)
-    }
-
-    private func makeBuffer(_ packet: UnsafeRawBufferPointer) -> Buffer? {
-        guard configured.load(ordering: .acquiring), let now = bin.currentRunningTime else { return nil }
-        announce()
-        let buffer = Buffer(copying: packet)
-        buffer.pts = now
-        buffer.dts = now
-        return buffer
-    }
-
-    private func announce() {
-        guard !announced else { return }
-        announced = true
-        for (pad, caps) in [(rtpIn, "application/x-rtp"), (rtcpIn, "application/x-rtcp")] {
-            pad.push(Event.streamStart(id: "gst-decart/\(caps)/\(number)", groupID: Event.nextGroupID()))
-            if let caps = try? Caps(caps) { pad.push(Event.caps(caps)) }
-            pad.push(Event.timeSegment())
+        var report: (ssrc: UInt32, ntp: UInt64, running: Int64)?
+        RTCPMessage.forEach(in: compound) { message in
+            switch message {
+            case .senderReport(let ssrc, let ntp, let timestamp):
+                received[ssrc]?.senderReported(UInt32(truncatingIfNeeded: ntp >> 16), now: now)
+                if ssrc == selected, let running = inbound.undelayedTime(of: timestamp) {
+                    report = (ssrc, ntp, running)
+                }
+            case .name(let ssrc, let cname):
+                if received[ssrc] != nil { cnames[ssrc] = cname }
+            case .nack(let ssrc, let sequences): resend(sequences, of: ssrc, setup, now)
+            case .keyframeRequest(let ssrc):
+                guard outgoing.withLock({ $0.streams[ssrc] != nil }) else { return }
+                figures.plisReceived &+= 1
+                // The layer of a simulcast of which the remote peer has lost a frame.
+                packetsIn.push(Event.forceKeyUnitUpstream(ssrc: ssrc, allHeaders: false))
+            }
         }
+        // The name follows the report in the same packet.
+        guard let report, let cname = cnames[report.ssrc] else { return nil }
+        return SenderTime(ntp: NTPTime.nanoseconds(report.ntp), running: report.running, cname: cname)
+    }
+
+    private func resend(_ sequences: [UInt16], of ssrc: UInt32, _ setup: Setup, _ now: Duration) {
+        guard outgoing.withLock({ $0.streams[ssrc] != nil }) else { return }
+        figures.nacksReceived &+= 1
+        for sequence in sequences {
+            guard budget.allows(ssrc: ssrc, sequence: sequence, now: now),
+                let packet = outgoing.withLock({ $0.streams[ssrc]?.repeated(sequence, now: now) })
+            else { continue }
+            figures.retransmissions &+= 1
+            packet.withUnsafeBytes { bytes in setup.onRTP { $0(bytes, true) } }
+        }
+    }
+
+    /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived.
+    /// - Parameters:
+    ///   - roundTrip: nil: not known yet.
+    ///   - bitrate: Our send target, bit/s, of which retransmissions get a share.
+    func paceRetransmission(roundTrip: Duration?, bitrate: Int) {
+        budget.pace(roundTrip: roundTrip, bitrate: bitrate)
+        guard let roundTrip else { return }
+        inbound.requestInterval = min(
+            max(roundTrip + max(roundTrip / 4, .milliseconds(10)), .milliseconds(20)), .seconds(2))
+    }
+
+    /// Delays the stream by this, ns, to keep it in sync with another one.
+    func setDelay(_ delay: Int64) { inbound.delay = delay }
+
+    /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
+    private func requestKeyframe() {
+        guard let setup = active, let selected, !waitsForKeyframeRequest else { return }
+        let now = MonotonicTime.now
+        if let last = lastKeyframeRequest, now - last < Self.keyframeRequestInterval {
+            waitsForKeyframeRequest = true
+            network.schedule(after: Self.keyframeRequestInterval - (now - last)) { [weak self] in
+                self?.waitsForKeyframeRequest = false
+                self?.requestKeyframe()
+            }
+            return
+        }
+        lastKeyframeRequest = now
+        figures.plisSent &+= 1
+        send(feedback: RTCPPackets.pictureLossIndication(from: setup.parameters.ssrc, to: selected), setup)
+    }
+
+    /// The counters, with those of the stream that is shown.
+    var currentFigures: RTPSessionFigures {
+        var current = figures
+        let shown = selected.flatMap { received[$0] }
+        (current.packetsLost, current.jitter) = (shown?.packetsLost, shown?.jitter)
+        return current
+    }
+
+    /// Forgets a remote stream whose place another one takes.
+    func forget(_ ssrc: UInt32) {
+        (received[ssrc], cnames[ssrc], repeated[ssrc]) = (nil, nil, nil)
     }
 
     // MARK: End
 
-    /// Stops packets in both directions. The owner then sets the bin to NULL.
+    /// Stops packets in both directions. Any thread.
     func stop() {
-        stopped.store(true, ordering: .releasing)
-        configured.store(false, ordering: .releasing)
-        for pad in [rtpIn, rtcpIn, rtpOut, rtcpOut] { pad.setActive(false) }
-        shield?.close()
-        for isolator in streams.withLock({ Array($0.isolators.values) }) { isolator.close() }
-    }
-
-    /// Call after the bin has reached NULL. Breaks the references between rtpbin and the bare pads.
-    func dismantle() {
-        let isMine = life.withLock { life in
-            defer { life = .dismantled }
-            return life == .configured
+        let wasStopped = life.withLock { life in
+            if case .stopped = life { return true }
+            life = .stopped
+            return false
         }
-        if isMine { takeApart() }
+        guard !wasStopped else { return }
+        packetsIn.setActive(false)
+        output.stop()
+        outgoing.withLock { outgoing in
+            outgoing.streams.removeAll()
+            outgoing.segment = nil
+        }
+        network.async { [self] in
+            inbound.end()
+            reportTimer?.cancel()
+            (reportTimer, active) = (nil, nil)
+        }
     }
 
-    private func takeApart() {
+    /// Call after the bin has reached NULL.
+    func dismantle() {
         sendPad.setTarget(nil)
         receivePad.setTarget(nil)
-        shield?.shut()
-        let isolators = streams.withLock { streams in
-            defer { streams.isolators.removeAll() }
-            return Array(streams.isolators.values)
-        }
-        for isolator in isolators { isolator.shut() }
-        for pad in requested {
-            if let peer = pad.peer { pad.name.contains("sink") ? peer.unlink(pad) : pad.unlink(peer) }
-            rtpbin.releaseRequestPad(pad)
-        }
-        requested.removeAll()
     }
+}
+
+/// The clock of the stream that is shown, from its sender report; times in nanoseconds.
+struct SenderTime {
+    /// The sender's NTP time.
+    var ntp: Int64
+    /// The running time at which media of that time are due here, without the delay for lip sync.
+    var running: Int64
+    var cname: [UInt8]
 }

@@ -15,7 +15,7 @@ package struct RetransmissionBudget {
         var sequence: UInt16
         var time: Duration
     }
-    /// Indexed by the low bits of the sequence number; holds more packets than rtprtxsend keeps.
+    /// Indexed by the low bits of the sequence number; holds more packets than `SentStream` keeps.
     private var requests = [Request?](repeating: nil, count: 1024)
     private var roundTrip = Duration.milliseconds(100)
     private var bytesPerSecond = 0.0

@@ -102,7 +102,7 @@ final class Call: @unchecked Sendable {
             }
         case .clip(let clip):
             chain.append(try Payloader.make(parameters))
-            input = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player())
+            input = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player(progress.captured))
         case .echo:
             chain.append(try Payloader.make(parameters))
         }
@@ -151,20 +151,25 @@ final class Call: @unchecked Sendable {
         pipeline.add([first, sink])
         try first.link(sink)
         let last = sink.staticPad("sink")
-        let decodes = receiving == .decode
+        let number = numberOfFrame
         last?.addProbe(.buffer) { [progress] item in
             guard case .buffer(let buffer) = item else { return .pass }
-            // The decoder pads to whole macroblocks; a width of 1280 is a multiple already, so rows are contiguous.
-            let number =
-                decodes
-                ? buffer.withBytes { $0.baseAddress.flatMap { TestPattern.number(in: $0, stride: TestPattern.width) } }
-                    ?? nil : nil
-            progress.received(number)
+            progress.received(buffer.withBytes(number) ?? nil)
             return .pass
         }
         sink.syncStateWithParent()
         first.syncStateWithParent()
         if let input = first.staticPad("sink") { try pad.link(input) }
+    }
+
+    /// Returns the function that finds the number of a received frame, as `captured` got it.
+    private var numberOfFrame: (UnsafeRawBufferPointer) -> Int? {
+        switch (receiving, sending) {
+        // The decoder pads to whole macroblocks; a width of 1280 is a multiple already, so rows are contiguous.
+        case (.decode, _): { $0.baseAddress.flatMap { TestPattern.number(in: $0, stride: TestPattern.width) } }
+        case (.discard, .clip(let clip)): clip.finder()
+        case (.discard, _): { _ in nil }
+        }
     }
 
     func stop() {

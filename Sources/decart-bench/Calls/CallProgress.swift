@@ -4,6 +4,11 @@ import Synchronization
 /// Records when a call reaches each step, and the latency of its frames. Thread-safe.
 final class CallProgress: Sendable {
     enum Step: Sendable, Hashable { case answered, ice, connected, firstFrame }
+    struct Delay: Sendable {
+        /// The number that `captured` got.
+        var frame: Int
+        var milliseconds: Double
+    }
 
     private struct State {
         var started = ContinuousClock.now
@@ -11,7 +16,8 @@ final class CallProgress: Sendable {
         var failure: String?
         var frames = 0
         var sent: [Int: ContinuousClock.Instant] = [:]
-        var delays: [Double] = []
+        var framesSent = 0
+        var delays: [Delay] = []
         var waiters: [(isDue: @Sendable (borrowing State) -> Bool, semaphore: DispatchSemaphore)] = []
     }
     private let state = Mutex(State())
@@ -27,6 +33,7 @@ final class CallProgress: Sendable {
     func captured(_ number: Int) {
         state.withLock { state in
             state.sent[number] = .now
+            state.framesSent += 1
             if state.sent.count > 300 { state.sent.removeValue(forKey: number - 300) }
         }
     }
@@ -35,7 +42,9 @@ final class CallProgress: Sendable {
         change { state in
             state.frames += 1
             if state.times[.firstFrame] == nil { state.times[.firstFrame] = .now - state.started }
-            if let number, let sent = state.sent[number] { state.delays.append((.now - sent).milliseconds) }
+            if let number, let sent = state.sent[number] {
+                state.delays.append(Delay(frame: number, milliseconds: (.now - sent).milliseconds))
+            }
         }
     }
 
@@ -53,8 +62,9 @@ final class CallProgress: Sendable {
 
     func time(_ step: Step) -> Duration? { state.withLock { $0.times[step] } }
     var frames: Int { state.withLock { $0.frames } }
-    /// Returns the latencies from capture to return since the last call, ms.
-    func takeDelays() -> [Double] {
+    var framesSent: Int { state.withLock { $0.framesSent } }
+    /// Returns the latencies from capture to return since the last call.
+    func takeDelays() -> [Delay] {
         state.withLock { state in
             defer { state.delays = [] }
             return state.delays

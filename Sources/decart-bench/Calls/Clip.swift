@@ -29,6 +29,23 @@ struct Clip: Sendable {
 
     init(frames: [[UInt8]]) { self.frames = frames }
 
+    /// Returns a function that finds the index of a frame by its first bytes and its size; nil for a frame that the clip does
+    /// not have exactly once.
+    func finder() -> (UnsafeRawBufferPointer) -> Int? {
+        func key(_ frame: UnsafeRawBufferPointer) -> Int {
+            var hasher = Hasher()
+            hasher.combine(frame.count)
+            hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: frame.prefix(64)))
+            return hasher.finalize()
+        }
+        var indices: [Int: Int?] = [:]
+        for (index, frame) in frames.enumerated() {
+            let key = frame.withUnsafeBytes(key)
+            indices[key] = indices[key] == nil ? .some(index) : .some(nil)
+        }
+        return { indices[key($0)] ?? nil }
+    }
+
     init(contentsOf path: String) throws {
         guard let file = fopen(path, "r") else { throw BenchError("cannot read \(path)") }
         defer { fclose(file) }
@@ -45,11 +62,13 @@ struct Clip: Sendable {
 
     /// Returns a function that loops over the clip's frames; it restarts at the keyframe after a gap or a keyframe
     /// request.
-    func player() -> (Bool) -> Buffer {
+    /// - Parameter onFrame: gets the index of each frame that leaves.
+    func player(_ onFrame: @escaping (Int) -> Void = { _ in }) -> (Bool) -> Buffer {
         var index = 0
         return { afresh in
             if afresh { index = 0 }
             defer { index = (index + 1) % frames.count }
+            onFrame(index)
             return frames[index].withUnsafeBytes { Buffer(copying: $0) }
         }
     }

@@ -125,6 +125,12 @@ final class Child: @unchecked Sendable {
         }
     }
 
+    /// True once `wait` returns at once.
+    var hasEnded: Bool {
+        var information = siginfo_t()
+        return waitid(P_PID, id_t(pid), &information, WEXITED | WNOHANG | WNOWAIT) != 0 || information.si_signo != 0
+    }
+
     /// Waits until the process ends.
     /// - Returns: The exit status.
     @discardableResult
@@ -163,7 +169,19 @@ final class FarSide: Sendable {
 
     func listen(to call: Int, _ handler: (@Sendable (PeerMessage) -> Void)?) { calls.withLock { $0[call] = handler } }
 
-    func end() { child.wait() }
+    /// Kills a process that does not end: webrtcbin can block for good while it stops.
+    func end() {
+        child.closeInput()
+        let begun = ContinuousClock.now
+        while !child.hasEnded {
+            guard .now - begun < .seconds(10) else {
+                kill(child.pid, SIGKILL)
+                break
+            }
+            pause(.milliseconds(20))
+        }
+        child.wait()
+    }
 }
 
 /// A detached thread that runs one closure.

@@ -5,7 +5,7 @@ import Glibc
 
 /// Runs one measurement in its own process; prints the results as lines "name value".
 struct MeasureCommand: ParsableCommand {
-    enum Subject: String, ExpressibleByArgument { case connect, load, floor, latency, cycles, encoder, rate }
+    enum Subject: String, ExpressibleByArgument { case connect, load, many, floor, latency, cycles, encoder, rate }
 
     static let configuration = CommandConfiguration(
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
@@ -25,11 +25,14 @@ struct MeasureCommand: ParsableCommand {
     @Flag var threadNames = false
 
     func run() throws {
+        // webrtcbin can block for good while it stops. The report then goes on without this measurement.
+        alarm(600)
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
         switch subject {
         case .connect: try connect()
         case .load: try load()
+        case .many: try many()
         case .floor: report("cpu", try PacketFloor.measure())
         case .latency: try latency()
         case .cycles: try runCycles()
@@ -89,6 +92,43 @@ struct MeasureCommand: ParsableCommand {
         try measureLoad(since: before) { calls.reduce(0) { $0 + $1.progress.frames } }
     }
 
+    // MARK: Delay with many sessions
+
+    /// Compares the delay of each frame of the clip with that of the same frame in a session that is alone.
+    private func many() throws {
+        let clip = try storedClip()
+        let far = try FarSide(far)
+        defer { far.end() }
+        var calls: [NearCall] = []
+        defer { for near in calls { near.stop() } }
+        func add() throws {
+            let near = try NearCall(implementation, far: far, sending: .clip(clip), receiving: .discard)
+            calls.append(near)
+            try near.waitUntilFlowing(1)
+        }
+        /// The frames of all calls during the whole clip, twice at least.
+        func watch() -> (sent: Int, delays: [CallProgress.Delay]) {
+            // The bitrate target begins below the clip's bitrate.
+            pause(.milliseconds(1500))
+            let before = calls.reduce(0) { $0 + $1.progress.framesSent }
+            for near in calls { _ = near.progress.takeDelays() }
+            pause(.seconds(max(seconds, 2 * clip.frames.count / 30 + 1)))
+            let delays = calls.flatMap { $0.progress.takeDelays() }
+            return (calls.reduce(0) { $0 + $1.progress.framesSent } - before, delays)
+        }
+        try add()
+        let alone = Dictionary(grouping: watch().delays, by: \.frame)
+            .compactMapValues { Samples($0.map(\.milliseconds)).median }
+        while calls.count < sessions { try add() }
+        let (sent, delays) = watch()
+        let inTime = delays.count { delay in alone[delay.frame].map { delay.milliseconds <= $0 + 20 } ?? false }
+        let samples = Samples(delays.map(\.milliseconds))
+        report("p50", samples.percentile(50) ?? .nan)
+        report("p99", samples.percentile(99) ?? .nan)
+        report("returned", Double(delays.count) / Double(max(1, sent)) * 100)
+        report("in-time", Double(inTime) / Double(max(1, sent)) * 100)
+    }
+
     private func measureLoad(since before: ProcessFigures, frames: () -> Int) throws {
         pause(.milliseconds(1500))
         let start = ProcessFigures.now()
@@ -120,7 +160,7 @@ struct MeasureCommand: ParsableCommand {
         try near.waitUntilFlowing(30)
         _ = near.progress.takeDelays()
         pause(.seconds(seconds))
-        let delays = Samples(near.progress.takeDelays())
+        let delays = Samples(near.progress.takeDelays().map(\.milliseconds))
         report("p50", delays.percentile(50) ?? .nan)
         report("p95", delays.percentile(95) ?? .nan)
         report("fps", Double(delays.values.count) / Double(seconds))

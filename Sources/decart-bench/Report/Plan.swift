@@ -191,6 +191,36 @@ struct Plan {
             """
     }
 
+    // MARK: Many sessions
+
+    func manySessions() -> String {
+        var problems: [String] = []
+        var rows: [[String]] = []
+        for implementation in [Implementation.ours, .webrtcbin] {
+            for sessions in [1, 16, 64] {
+                let figures = measure(
+                    [
+                        "many", "--implementation", implementation.rawValue, "--far", implementation.rawValue,
+                        "--sessions", "\(sessions)", "--seconds", quick ? "8" : "15", "--clip", clip,
+                    ], problems: &problems)
+                let values = [("p50", 1), ("p99", 1), ("in-time", 2), ("returned", 2)].map { name, digits in
+                    fixed(figures[name]?.first ?? .nan, digits)
+                }
+                rows.append([implementation.rawValue, "\(sessions)"] + values)
+            }
+        }
+        return """
+            ## Many sessions in a process
+
+            Both ends run on this machine, each in a process of its own and with the same implementation; VP8 720p30 at 2.5 \
+            Mbit/s, encoded beforehand. Delay in ms from the payloader to the depayloader, by way of the echo. "In time" are \
+            those of the frames sent, in per cent, that come back within 20 ms of the median delay of the same frame in the \
+            first session while that was alone: a keyframe is paced.
+
+            \(table(["", "sessions", "p50", "p99", "in time, %", "back, %"], rows))\(notes(problems))
+            """
+    }
+
     // MARK: Latency
 
     func latency() -> String {
@@ -280,6 +310,11 @@ struct Plan {
                 "Element against its codecs, \(codec)",
                 ["element", "--plugin", plugin, "--codec", codec, "--rounds", quick ? "2" : "5"])
         }.joined(separator: "\n")
+    }
+
+    func encoded(_ plugin: String?) -> String {
+        guard let plugin else { return "## Encoded in, encoded out\n\nLeft out: no `--plugin`.\n" }
+        return report("Encoded in, encoded out", ["encoded", "--plugin", plugin, "--rounds", quick ? "1" : "3"])
     }
 
     func scaler() -> String { report("Scaler", ["scale", "--rounds", quick ? "11" : "31"]) }

@@ -34,7 +34,7 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case connect, load, latency, growth, plugin, encoder, element, scale, flip, rate
+        case connect, load, many, latency, growth, plugin, encoder, element, encoded, scale, flip, rate
     }
 
     private static var library: String {
@@ -58,18 +58,20 @@ struct RunCommand: ParsableCommand {
             to: STDOUT_FILENO)
         let parts = only.isEmpty ? Part.allCases : only
         let clip = "\(folder.path)/clip"
-        if parts.contains(.load) || parts.contains(.growth) { try Clip.encode(frames: 120).write(to: clip) }
+        if !Set(parts).isDisjoint(with: [.load, .many, .growth]) { try Clip.encode(frames: 120).write(to: clip) }
         let plan = Plan(quick: quick, cycles: cycles ?? (quick ? 20 : 50), clip: clip, folder: folder.path)
         for part in parts {
             let section: String =
                 switch part {
                 case .connect: plan.connect()
                 case .load: plan.load()
+                case .many: plan.manySessions()
                 case .latency: plan.latency()
                 case .growth: plan.growth()
                 case .plugin: plan.pluginLoad(plugin)
                 case .encoder: plan.encoder()
                 case .element: plan.element(plugin)
+                case .encoded: plan.encoded(plugin)
                 case .scale: plan.scaler()
                 case .flip: plan.mirror()
                 case .rate: plan.frameRate(plugin)

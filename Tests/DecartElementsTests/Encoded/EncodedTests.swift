@@ -123,8 +123,8 @@ extension ElementTests {
             try run(moving, "capsfilter caps=video/x-\(isVP8 ? "vp8" : "h264")", "latency=60") { run in
                 run.pipeline.play()
                 #expect(run.output.waitForFrames(20))
-                let buffer = run.pipeline.pipeline.allElements.first { $0.factoryName == "rtpjitterbuffer" }
-                let entry = try #require(buffer?.staticPad("sink"))
+                let entry = try #require(
+                    run.pipeline.pipeline.allElements.lazy.compactMap { $0.staticPad("rtp_src") }.first)
                 let losses = Watched<(lost: Set<UInt16>, packets: Int)>(([], 0))
                 entry.addProbe(.buffer) { item in
                     guard case .buffer(let packet) = item,

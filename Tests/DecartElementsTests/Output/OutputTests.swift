@@ -46,9 +46,9 @@ extension ElementTests {
                     #expect(times.count == seen.times.count)
                     #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
                     #expect(seen.discontinuities.first == 0)
-                    // Timestamps are in the pipeline's running time. rtpjitterbuffer counts from the first frame's
+                    // Timestamps are in the pipeline's running time. `PlayoutClock` counts from the first frame's
                     // arrival: if that frame was late (it starts encoder and decoder), the next ones are ahead until
-                    // the jitter buffer has adapted, which takes two seconds (111 ms seen on a busy machine).
+                    // it has adapted, which takes two seconds (111 ms seen on a busy machine).
                     let now = try #require(pipeline.transform.currentRunningTime)
                     let last = try #require(times.last)
                     let behind = Int64(bitPattern: now &- last)

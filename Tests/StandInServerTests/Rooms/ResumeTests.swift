@@ -24,7 +24,15 @@ struct ResumeTests {
         try room.answer(try room.offer())
         server.engine.rooms.last?.onEvent(.connected(.publisher))
         _ = try room.next { if case .trackSubscribed = $0 { true } else { nil } }
+        // The media make that event, so that it can come before the server reads the second answer.
+        try awaitPong(room)
         return Stay(room: room, join: join, track: track)
+    }
+
+    /// Returns when the server has read all that was sent before.
+    private func awaitPong(_ room: RoomClient) throws {
+        try room.send { $0.ping = 1 }
+        _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
     }
 
     private func sendState(_ client: RoomClient, _ sids: [String]) throws {
@@ -56,8 +64,7 @@ struct ResumeTests {
             #expect(offer.sdp == "restarted offer" && offer.id == 3)
             #expect(media.reported.last == "restart with video")
             try room.answer(offer)
-            try room.send { $0.ping = 1 }
-            _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
+            try awaitPong(room)
             let session = try #require(server.server.sessions.first)
             #expect((session.roomJoinCount, session.roomResumeCount, session.roomOfferCount) == (1, 1, 1))
             #expect(server.engine.rooms.count == 1 && media.stopCount == 0)
@@ -73,8 +80,7 @@ struct ResumeTests {
             let room = try resume(server, info, stay)
             guard case .reconnect = try room.next() else { throw TestClient.TimedOut() }
             #expect(try stay.room.client.next { $0 == .closed } == .closed)
-            try room.send { $0.ping = 1 }
-            _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
+            try awaitPong(room)
             #expect(server.engine.rooms.first?.stopCount == 0)
             control.close()
         }
@@ -93,8 +99,7 @@ struct ResumeTests {
             #expect(offer.id == early.id + 1)
             try room.answer(early)
             try room.answer(offer)
-            try room.send { $0.ping = 1 }
-            _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
+            try awaitPong(room)
             #expect(media.reported.count { $0.hasPrefix("answer") } == answers + 1)
             control.close()
         }

@@ -36,7 +36,7 @@ START = 30  # s, until the service generates
 WATCHED = 2  # s, between that and the interrupt
 END = 15  # s, from the interrupt to the end
 PREFIX = "check_commands: "
-TOO_SLOW = "computer is too slow"  # of a sink, on a busy machine
+TOO_SLOW = "A lot of buffers are being dropped"  # by a sink, on a busy machine
 NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork",
               "--kill-child", "--mount-proc", "--"]
 

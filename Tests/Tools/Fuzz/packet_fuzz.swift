@@ -1,5 +1,5 @@
 // libFuzzer entry point for packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions,
-// frame headers, trailers of frames, and Opus packets. The first byte selects the parser, so that one corpus serves all of them.
+// frame headers, trailers of frames, Opus packets, and packets in any order. The first byte selects the parser, so that one corpus serves all of them.
 import DecartProtocol
 import GStreamerKit
 import MediaPipeline
@@ -23,10 +23,12 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
     }
 }
 
-private func compound(_ bytes: UnsafeRawBufferPointer, _ demuxer: BundleDemuxer) {
+private func compound(_ bytes: UnsafeRawBufferPointer) {
     if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
     _ = ReceptionReport.parse(compound: bytes)
-    for kind in MediaKind.allCases { precondition(demuxer.rtcp(bytes, for: kind).count <= bytes.count) }
+    RTCPMessage.forEach(in: bytes) { message in
+        if case .nack(_, let sequences) = message { precondition(sequences.count <= 17 * bytes.count / 4) }
+    }
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
     var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
@@ -38,6 +40,33 @@ private func compound(_ bytes: UnsafeRawBufferPointer, _ demuxer: BundleDemuxer)
     }
     precondition(statuses <= TransportFeedback.maximumPackets)
     precondition((100_000...2_000_000).contains(controller.target.target))
+}
+
+/// The input as sequence numbers, timestamps and pauses: the receiving side of an RTP session.
+private func arrivals(_ bytes: UnsafeRawBufferPointer) {
+    if bytes.count >= 12, let (restored, _) = RTPHeader.restore(bytes, payloadType: 96, ssrc: 1) {
+        precondition(restored.count <= bytes.count - 2)
+    }
+    var buffer = JitterBuffer<UInt16>(latency: .milliseconds(100), requests: true)
+    var statistics = ReceptionStatistics(clockRate: 90_000)
+    var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+    var recorder = TransportFeedbackRecorder()
+    var now = Duration.zero
+    for at in stride(from: 0, to: bytes.count - 7, by: 8) {
+        let sequence = UInt16(bytes[at]) << 8 | UInt16(bytes[at + 1])
+        let timestamp = bytes[(at + 2)..<(at + 6)].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        now += .milliseconds(Int(bytes[at + 6]) << Int(bytes[at + 7] % 8))
+        statistics.received(sequence: sequence, timestamp: timestamp, now: now)
+        precondition(clock.time(of: timestamp, arrival: Int64(clamping: now.clockTime)) >= 0)
+        recorder.received(sequence, now: Int64(clamping: now.clockTime / 1000))
+        _ = buffer.insert(sequence, sequence: sequence, now: now)
+        while buffer.next(now: now) != nil {}
+        precondition(buffer.requests(now: now).count <= 256)
+        if bytes[at] % 16 == 0 {
+            _ = statistics.report(on: 1, now: now)
+            while let body = recorder.takeFeedback() { precondition(body.count <= 700 && body.count % 4 == 0) }
+        }
+    }
 }
 
 private func trailer(_ bytes: UnsafeRawBufferPointer) {
@@ -65,15 +94,16 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     guard let first = all.first else { return 0 }
     // A copy in a separate allocation, so that AddressSanitizer sees its end.
     [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
-        switch first % 7 {
+        switch first % 8 {
         case 0:
             var demuxer = BundleDemuxer()
             packet(bytes, &demuxer)
-        case 1: compound(bytes, BundleDemuxer())
+        case 1: compound(bytes)
         case 5: trailer(bytes)
         case 6: opus(bytes)
+        case 7: arrivals(bytes)
         default:
-            let codec = VideoCodec.allCases[Int(first % 7) - 2]
+            let codec = VideoCodec.allCases[Int(first % 8) - 2]
             var gate = FrameGate(codec: codec)
             if gate.judge(bytes) == .pass {
                 precondition(codec.announcedSizes(in: bytes)?.allSatisfy(\.isAcceptable) == true)

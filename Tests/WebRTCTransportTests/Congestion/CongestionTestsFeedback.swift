@@ -201,7 +201,8 @@ struct TransportFeedbackTests {
         #expect(
             found.first
                 == ReceptionReport(
-                    ssrc: 77, fractionLost: 64, packetsLost: 5, highestSequence: 70_000, lastSenderReport: 0x1234_5678,
+                    ssrc: 77, fractionLost: 64, packetsLost: 5, highestSequence: 70_000, jitter: 1,
+                    lastSenderReport: 0x1234_5678,
                     delaySinceLastSenderReport: 32_768))
         // The header announces more report blocks than follow.
         let short: [UInt8] = [0x9f, 201, 0, 7, 0, 0, 0, 9] + block

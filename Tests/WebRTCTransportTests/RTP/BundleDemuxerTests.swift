@@ -30,21 +30,7 @@ struct BundleDemuxerTests {
             let type: UInt8 = ssrc % 2 == 0 ? 96 : 111
             let owner = rtp(type, ssrc: ssrc).withUnsafeBytes { demuxer.kind(ofRTP: $0) }
             #expect(owner == (type == 96 ? .video : .audio))
-            #expect(demuxer.kind(of: ssrc) == owner)
             #expect(demuxer.knownSources <= BundleDemuxer.maximumSources)
         }
-    }
-
-    /// Transport-wide feedback (RTPFB, FMT 15) goes to the video session only.
-    @Test func transportFeedbackIsTheVideosAlone() throws {
-        let demuxer = try demuxer()
-        let report: [UInt8] = [0x80, 201, 0, 1, 0, 0, 0, 9]
-        let feedback: [UInt8] = [0x8f, 205, 0, 4, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 1, 0, 0, 0, 0]
-        let nack: [UInt8] = [0x81, 205, 0, 3, 0, 0, 0, 9, 0, 0, 0, 7, 0, 1, 0, 0]
-        func part(_ kind: MediaKind) -> [UInt8] {
-            (report + feedback + nack).withUnsafeBytes { demuxer.rtcp($0, for: kind) }
-        }
-        #expect(part(.video) == report + feedback + nack)
-        #expect(part(.audio) == report + nack)
     }
 }

@@ -21,13 +21,13 @@ struct HeaderExtensionTests {
 
     private static let plain: [UInt8] = [0x80, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xaa, 0xbb, 0xcc]
 
-    @Test func addsBothToAPlainPacket() {
+    @Test func addsAllToAPlainPacket() {
         // 1.5 s in 6.18 fixed point is 0x060000.
         #expect(
             write(Self.plain, time: 1_500_000_000)
                 == [
-                    0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 2, 0x10, 0x30, 0x22, 6, 0, 0, 0, 0, 0xaa,
-                    0xbb, 0xcc,
+                    0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x10, 0x30, 0x22, 6, 0, 0, 0x31, 0,
+                    0, 0, 0, 0, 0xaa, 0xbb, 0xcc,
                 ])
     }
 
@@ -39,14 +39,24 @@ struct HeaderExtensionTests {
     }
 
     @Test func keepsWhatIsThere() {
-        // The packet has a transport-cc extension, then padding.
-        let packet: [UInt8] = [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 1, 0x31, 7, 8, 0, 0xaa]
+        // The packet has an extension of the payloader, then padding.
+        let packet: [UInt8] = [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 1, 0x51, 7, 8, 0, 0xaa]
         #expect(
             write(packet)
                 == [
-                    0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x31, 7, 8, 0x10, 0x30, 0x22, 0, 0, 0,
-                    0, 0, 0, 0xaa,
+                    0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x51, 7, 8, 0x10, 0x30, 0x22, 0, 0, 0,
+                    0x31, 0, 0, 0xaa,
                 ])
+    }
+
+    @Test func transportSequenceNumbersAreInTheOrderOfSending() {
+        let writer = HeaderExtensionWriter(ids: Self.ids, mid: "0")
+        for expected in [0, 1, 2] as [UInt8] {
+            let value = Self.plain.withUnsafeBytes {
+                writer.write($0, sendTime: 0, reserve: 20).map { [$0.buffer[22], $0.buffer[23], $0.buffer[24]] }
+            }
+            #expect(value == [0x31, 0, expected] && writer.transportSequence == UInt16(expected))
+        }
     }
 
     @Test func contributingSourcesStayInPlace() {
@@ -79,7 +89,7 @@ struct HeaderExtensionTests {
     }
 
     @Test func leavesTheRoomThatIsAskedFor() {
-        let most = HeaderExtensionWriter.capacity - 20 - 12
+        let most = HeaderExtensionWriter.capacity - 20 - 16
         let longest = Self.plain.prefix(12) + [UInt8](repeating: 1, count: most - 12)
         #expect(write(Array(longest))?.count == HeaderExtensionWriter.capacity - 20)
         #expect(write(Array(longest) + [1]) == nil)

@@ -35,18 +35,6 @@ struct HostilePeerValueTests {
         #expect(sources.admits(1001, now: now + .milliseconds(1)) && sources.count == sources.capacity)
     }
 
-    @Test func onlyASilentSourceIsRemoved() {
-        var sources = InboundSources(capacity: 2, silence: .milliseconds(500))
-        _ = sources.take(1, now: .zero)
-        let early = sources.remove(1, now: .milliseconds(499))
-        #expect(!early && sources.count == 1)
-        let late = sources.remove(1, now: .milliseconds(500))
-        #expect(late && sources.count == 0)
-        // A source that sent only sender reports has no place here.
-        let unknown = sources.remove(7, now: .zero)
-        #expect(unknown)
-    }
-
     /// All streams restart each second, 100,000 times in a row.
     @Test func restartsAreNeverLockedOut() {
         var sources = InboundSources()

@@ -1,0 +1,148 @@
+/// Puts the packets of one stream in order, says which to request again, and gives up those that come too late. A value
+/// without a clock; it knows sequence numbers and times only.
+package struct JitterBuffer<Packet> {
+    package enum Insertion: Equatable {
+        /// It is the next one, and nothing waits: take it now, without `next`.
+        case inOrder
+        /// It is in the buffer.
+        case waits
+        /// A duplicate, or too late.
+        case refused
+        /// The sender began a new numbering: as `inOrder`; whatever waited is dropped.
+        case restarted
+    }
+    package enum Output {
+        case packet(Packet)
+        /// Packets that were given up, from the first one on.
+        case lost(sequence: UInt16, count: Int)
+    }
+
+    private struct Missing {
+        var sequence: Int64
+        var deadline: Duration
+        /// nil: not requested (again).
+        var request: Duration?
+    }
+
+    private let latency: Duration
+    /// The time from the discovery of a gap to the first request: most packets that are out of order arrive meanwhile. nil:
+    /// nothing is requested.
+    private let requestDelay: Duration?
+    /// The time from a request to the next one.
+    package var retry = Duration.milliseconds(100)
+    private var sequences = SerialNumber<UInt16>()
+    private var expected: Int64 = 0
+    private var waiting: [Int64: Packet] = [:]
+    /// In ascending order. Everything else from `expected` to the highest number waits.
+    private var missing: [Missing] = []
+    private var lastArrival = Duration.zero
+    /// A NACK with so many single packets still fits into a datagram, and a sender keeps hardly more.
+    private static var mostRequested: Int { 256 }
+
+    /// - Parameters:
+    ///   - latency: how long a missing packet is waited for.
+    ///   - requests: false: for a stream without retransmission.
+    package init(latency: Duration, requests: Bool) {
+        self.latency = latency
+        requestDelay = requests ? .milliseconds(10) : nil
+    }
+
+    package var isWaiting: Bool { !missing.isEmpty }
+    package func isMissing(_ sequence: UInt16) -> Bool {
+        guard !missing.isEmpty else { return false }
+        return place(of: sequences.extended(sequence)) != nil
+    }
+
+    package mutating func insert(_ packet: Packet, sequence: UInt16, now: Duration) -> Insertion {
+        guard let highest = sequences.highest else { return restart(at: sequence, now) }
+        let number = sequences.extended(sequence)
+        let step = number - highest
+        if step > ReceptionStatistics.maximumDropout || step < -ReceptionStatistics.maximumMisorder {
+            return restart(at: sequence, now)
+        }
+        if step > 0 {
+            if step > 1 { discover(highest + 1..<number, now) }
+            _ = sequences.take(sequence)
+            lastArrival = now
+            if missing.isEmpty, number == expected {
+                expected = number + 1
+                return .inOrder
+            }
+        } else {
+            guard let place = place(of: number) else { return .refused }
+            missing.remove(at: place)
+        }
+        waiting[number] = packet
+        return .waits
+    }
+
+    private mutating func restart(at sequence: UInt16, _ now: Duration) -> Insertion {
+        let isFirst = sequences.highest == nil
+        waiting.removeAll()
+        missing.removeAll()
+        sequences = SerialNumber()
+        expected = sequences.take(sequence) + 1
+        lastArrival = now
+        return isFirst ? .inOrder : .restarted
+    }
+
+    /// Packets are assumed to have been sent evenly since the last arrival: after a pause of the network, the older ones are
+    /// given up at once.
+    private mutating func discover(_ numbers: Range<Int64>, _ now: Duration) {
+        let interval = (now - lastArrival) / Double(numbers.count + 1)
+        for (index, number) in numbers.enumerated() {
+            let due = lastArrival + interval * Double(index + 1)
+            let deadline = due + latency
+            let isRequested = deadline > now && numbers.upperBound - number <= Self.mostRequested
+            missing.append(
+                Missing(
+                    sequence: number, deadline: deadline, request: isRequested ? requestDelay.map { now + $0 } : nil))
+        }
+    }
+
+    private func place(of number: Int64) -> Int? {
+        var (low, high) = (0, missing.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if missing[middle].sequence < number { low = middle + 1 } else { high = middle }
+        }
+        return low < missing.count && missing[low].sequence == number ? low : nil
+    }
+
+    /// The next packet in order, or the packets before it whose time is over; nil: wait.
+    package mutating func next(now: Duration) -> Output? {
+        if let packet = waiting.removeValue(forKey: expected) {
+            expected += 1
+            return .packet(packet)
+        }
+        var count = 0
+        while count < missing.count, missing[count].sequence == expected + Int64(count), missing[count].deadline <= now
+        {
+            count += 1
+        }
+        guard count > 0 else { return nil }
+        let first = UInt16(truncatingIfNeeded: expected)
+        missing.removeFirst(count)
+        expected += Int64(count)
+        return .lost(sequence: first, count: count)
+    }
+
+    /// The packets to request now.
+    package mutating func requests(now: Duration) -> [UInt16] {
+        guard requestDelay != nil, !missing.isEmpty else { return [] }
+        var found: [UInt16] = []
+        for index in missing.indices {
+            guard let due = missing[index].request, due <= now, found.count < Self.mostRequested else { continue }
+            found.append(UInt16(truncatingIfNeeded: missing[index].sequence))
+            let again = now + retry
+            missing[index].request = again < missing[index].deadline ? again : nil
+        }
+        return found
+    }
+
+    /// When `next` or `requests` must be called, if no packet arrives before.
+    package var nextWake: Duration? {
+        guard let first = missing.first else { return nil }
+        return missing.reduce(first.deadline) { earliest, missing in min(earliest, missing.request ?? earliest) }
+    }
+}

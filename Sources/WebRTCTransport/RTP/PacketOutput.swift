@@ -1,0 +1,97 @@
+import Dispatch
+import GStreamerKit
+internal import Synchronization
+
+/// The received packets of a session on their way to the depayloader: the network thread delivers them, and a thread of
+/// this pad pushes them, because a decoder must not keep the network thread. Flow errors of the receiver are discarded: it
+/// may be added and removed while packets arrive.
+// @unchecked: pads do their own locking.
+final class PacketOutput: @unchecked Sendable {
+    enum Item: Sendable {
+        /// The caps of the packets behind it.
+        case caps(Caps)
+        case packet(Buffer)
+        case event(Event)
+
+        var isCaps: Bool { if case .caps = self { true } else { false } }
+    }
+    private struct State: Sendable {
+        var items: [Item] = []
+        var isRunning = false
+        var isStopped = false
+    }
+    let pad = Pad(name: "packets_out", direction: .source)
+    private let state = Mutex(State())
+    /// A receiver that hangs must not fill the memory. The depayloader sees what is missing.
+    private static let mostItems = 4096
+    private let work = DispatchSemaphore(value: 0)
+    private let streamID: String
+    /// Streaming thread only.
+    private var isAnnounced = false
+
+    /// - Parameters:
+    ///   - latency: the time that a receiver must add to the timestamps.
+    ///   - requestKeyframe: called on any thread.
+    init(streamID: String, latency: ClockTime, requestKeyframe: @escaping @Sendable () -> Void) {
+        self.streamID = streamID
+        pad.setEventFunction { event in
+            if event.isForceKeyUnit { requestKeyframe() }
+            return .handled(true)
+        }
+        pad.setQueryFunction { query in
+            guard query.kind == .latency else { return .forward }
+            query.answerLatency(live: true, minimum: latency, maximum: nil)
+            return .answered
+        }
+        pad.setActive(true)
+    }
+
+    /// Takes the items away. The streaming thread starts with the first of them.
+    func deliver(_ items: inout [Item]) {
+        guard !items.isEmpty else { return }
+        defer { items.removeAll(keepingCapacity: true) }
+        let (wakes, starts) = state.withLock { state in
+            guard !state.isStopped else { return (false, false) }
+            let starts = !state.isRunning
+            state.isRunning = true
+            let wakes = state.items.isEmpty
+            state.items += state.items.count < Self.mostItems ? items : items.filter(\.isCaps)
+            // Started with the lock held, so that `stop` finds the thread.
+            if starts { pad.startTask { [weak self] in self?.turn() } }
+            return (wakes, starts)
+        }
+        if wakes || starts { work.signal() }
+    }
+
+    private func turn() {
+        work.wait()
+        let (items, isStopped) = state.withLock { state in
+            defer { state.items = [] }
+            return (state.items, state.isStopped)
+        }
+        // A task that waits here would keep the pad's stream lock, which `setActive` takes.
+        if isStopped { return pad.pauseTask() }
+        for item in items {
+            switch item {
+            case .caps(let caps):
+                if !isAnnounced { pad.push(Event.streamStart(id: streamID, groupID: Event.nextGroupID())) }
+                pad.push(Event.caps(caps))
+                if !isAnnounced { pad.push(Event.timeSegment()) }
+                isAnnounced = true
+            case .packet(let buffer): _ = pad.push(buffer)
+            case .event(let event): pad.push(event)
+            }
+        }
+    }
+
+    /// Ends the streaming thread. The receiver must not keep it for long.
+    func stop() {
+        let wasRunning = state.withLock { state in
+            defer { (state.isStopped, state.items) = (true, []) }
+            return state.isRunning && !state.isStopped
+        }
+        work.signal()
+        pad.setActive(false)
+        if wasRunning { pad.stopTask() }
+    }
+}

@@ -1,0 +1,92 @@
+// The RTP sessions of a connection: one for video and, if negotiated, one for audio, which can be added while video runs.
+// Streams of the same CNAME are kept in sync.
+import GStreamerKit
+import ICE
+internal import Synchronization
+
+// @unchecked: `synchronizer` and `names` belong to the network thread; the rest is constant or locked.
+final class RTPSessions: @unchecked Sendable {
+    let bin = Bin()
+    let video: RTPSession
+    private struct Audio: Sendable {
+        var session: RTPSession?
+        var isOver = false
+    }
+    private let audioSlot = Mutex(Audio())
+    private let latency: Duration
+    private let network: NetworkThread
+    private var synchronizer = StreamSynchronizer()
+    private var names: [MediaKind: [UInt8]] = [:]
+
+    init(latency: Duration, network: NetworkThread) {
+        (self.latency, self.network) = (latency, network)
+        video = RTPSession(.video, prefix: "", latency: latency, bin: bin, network: network)
+        bin.suppressSourceAndSinkFlags()
+    }
+
+    /// nil before `addAudio`.
+    var audio: RTPSession? { audioSlot.withLock(\.session) }
+
+    /// Adds the audio session and its pads, `audio_rtp_sink` and `audio_rtp_src`, also while video runs.
+    func addAudio() throws(GStreamerError) -> RTPSession {
+        let made = audioSlot.withLock { slot -> RTPSession? in
+            guard !slot.isOver, slot.session == nil else { return nil }
+            slot.session = RTPSession(.audio, prefix: "audio_", latency: latency, bin: bin, network: network)
+            return slot.session
+        }
+        guard let made else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }
+        return made
+    }
+
+    subscript(kind: MediaKind) -> RTPSession? { kind == .video ? video : audio }
+
+    // MARK: Network thread
+
+    /// Begins to send reports of the sessions that are set up.
+    func startReports() {
+        video.startReports()
+        audio?.startReports()
+    }
+
+    /// Takes a decrypted compound packet, which may concern both sessions.
+    func received(rtcp compound: UnsafeRawBufferPointer, now: Duration) {
+        for kind in MediaKind.allCases {
+            guard let session = self[kind], let time = session.received(rtcp: compound, now: now) else { continue }
+            names[kind] = time.cname
+            guard let delays = synchronizer.reported(kind, ntp: time.ntp, running: time.running),
+                names[.video] == names[.audio]
+            else { continue }
+            for (kind, delay) in delays { self[kind]?.setDelay(delay) }
+        }
+    }
+
+    /// Call after packets that arrived together.
+    func flush() {
+        video.flush()
+        audio?.flush()
+    }
+
+    /// Shows another remote stream from now on.
+    func select(_ ssrc: UInt32, _ kind: MediaKind) {
+        synchronizer.forget(kind)
+        self[kind]?.select(ssrc)
+    }
+
+    // MARK: End
+
+    /// Stops packets in both directions. The owner then sets the bin to NULL.
+    func stop() {
+        let audio = audioSlot.withLock { slot in
+            slot.isOver = true
+            return slot.session
+        }
+        video.stop()
+        audio?.stop()
+    }
+
+    /// Call after the bin has reached NULL.
+    func dismantle() {
+        video.dismantle()
+        audio?.dismantle()
+    }
+}

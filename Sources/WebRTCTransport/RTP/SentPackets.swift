@@ -1,0 +1,101 @@
+internal import DequeModule
+package import GStreamerKit
+
+/// Our stream of one SSRC: the figures of its sender reports, and the latest packets for retransmission (RFC 4588). A value.
+package struct SentStream: Sendable {
+    /// Packets sent, and their payload bytes, modulo 2^32 as in a sender report.
+    package private(set) var packets: UInt32 = 0
+    package private(set) var octets: UInt32 = 0
+    /// The latest packet's RTP timestamp and running time, ns.
+    package private(set) var latest: (timestamp: UInt32, running: Int64)?
+    package private(set) var sentSinceReport = false
+
+    private struct Sent: Sendable {
+        var sequence: UInt16
+        var time: Duration
+        var packet: Buffer
+    }
+    private var history: Deque<Sent> = []
+    private let retransmission: (ssrc: UInt32, payloadType: Int)?
+    private var nextSequence: UInt16
+    /// An older packet would be too late for any jitter buffer.
+    private static let age = Duration.seconds(1)
+    private static let mostPackets = 512
+
+    /// - Parameters:
+    ///   - retransmission: nil: no packet is kept.
+    ///   - firstSequence: the sequence number of the first retransmission.
+    package init(retransmission: (ssrc: UInt32, payloadType: Int)?, firstSequence: UInt16) {
+        (self.retransmission, nextSequence) = (retransmission, firstSequence)
+    }
+
+    /// - Parameter bytes: those of `packet`, at least a fixed header.
+    package mutating func sent(_ packet: Buffer, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration) {
+        packets &+= 1
+        octets &+= UInt32(clamping: max(0, bytes.count - RTPHeader.length(bytes)))
+        sentSinceReport = true
+        if let running { latest = (bytes.bigEndian32(at: 4), running) }
+        guard retransmission != nil else { return }
+        while let first = history.first, history.count >= Self.mostPackets || now - first.time > Self.age {
+            history.removeFirst()
+        }
+        history.append(Sent(sequence: bytes.bigEndian16(at: 2), time: now, packet: packet))
+    }
+
+    package mutating func reported() { sentSinceReport = false }
+
+    /// The retransmission of a packet; nil: it is not kept (any more).
+    package mutating func repeated(_ sequence: UInt16, now: Duration) -> [UInt8]? {
+        guard let retransmission, let last = history.last else { return nil }
+        // Sequence numbers are consecutive but for frames that were not sent.
+        let back = Int(last.sequence &- sequence)
+        var at = history.count - 1 - back
+        if !history.indices.contains(at) || history[at].sequence != sequence {
+            guard let found = history.lastIndex(where: { $0.sequence == sequence }) else { return nil }
+            at = found
+        }
+        guard now - history[at].time <= Self.age else { return nil }
+        let repeated = history[at].packet.withBytes { packet -> [UInt8]? in
+            let header = RTPHeader.length(packet)
+            guard packet.count >= header else { return nil }
+            var bytes: [UInt8] = []
+            bytes.reserveCapacity(packet.count + 2)
+            bytes += packet[..<header]
+            bytes += packet[2..<4]
+            bytes += packet[header...]
+            bytes[1] = packet[1] & 0x80 | UInt8(truncatingIfNeeded: retransmission.payloadType)
+            bytes.replaceSubrange(2..<4, with: [UInt8(nextSequence >> 8), UInt8(truncatingIfNeeded: nextSequence)])
+            bytes.replaceSubrange(8..<12, with: retransmission.ssrc.bigEndianBytes)
+            return bytes
+        }
+        guard let repeated, let repeated else { return nil }
+        nextSequence &+= 1
+        return repeated
+    }
+}
+
+package enum RTPHeader {
+    /// Length of the header with contributing sources and extensions, whatever the packet's own length is.
+    package static func length(_ packet: UnsafeRawBufferPointer) -> Int {
+        guard packet.count >= 12 else { return 12 }
+        let fixed = 12 + Int(packet[0] & 0x0f) * 4
+        guard packet[0] & 0x10 != 0, packet.count >= fixed + 4 else { return fixed }
+        return fixed + 4 + Int(packet.bigEndian16(at: fixed + 2)) * 4
+    }
+
+    /// The packet that an RTX packet repeats (RFC 4588 section 4); nil if it repeats none, as padding does.
+    /// - Returns: the packet, and the number that it had.
+    package static func restore(
+        _ packet: UnsafeRawBufferPointer, payloadType: Int, ssrc: UInt32
+    ) -> (packet: [UInt8], sequence: UInt16)? {
+        let header = length(packet)
+        let padding = packet.count > header && packet[0] & 0x20 != 0 ? Int(packet[packet.count - 1]) : 0
+        guard packet.count - padding >= header + 2 else { return nil }
+        var bytes = Array(packet[..<header])
+        bytes += packet[(header + 2)...]
+        bytes[1] = packet[1] & 0x80 | UInt8(truncatingIfNeeded: payloadType)
+        bytes.replaceSubrange(2..<4, with: packet[header..<header + 2])
+        bytes.replaceSubrange(8..<12, with: ssrc.bigEndianBytes)
+        return (bytes, packet.bigEndian16(at: header))
+    }
+}

@@ -1,0 +1,110 @@
+import ArgumentParser
+import CGStreamer
+import GStreamerKit
+import Glibc
+
+/// Measures whole elements whose input and output stay encoded.
+struct EncodedCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "encoded",
+        abstract: "Measures sessions of `decarttransform` that take VP8 and give VP8, and prints a table in Markdown.",
+        discussion: """
+            The input is 1280x720 at 30 frames a second and 2.5 Mbit/s, encoded beforehand. The stand-in returns encoded \
+            frames as they are and runs in a process of its own; the figures are those of the client's process.
+            """)
+
+    @Option(help: ArgumentHelp("The plugin, libgstdecart.so.", valueName: "file")) var plugin: String
+    @Option(help: ArgumentHelp("Sessions in the process.", valueName: "number")) var sessions = 16
+    @Option(help: ArgumentHelp("Duration of one measurement.", valueName: "seconds")) var seconds = 8
+    @Option(help: ArgumentHelp("Times that all is measured.", valueName: "number")) var rounds = 3
+
+    func validate() throws {
+        guard (1...200).contains(sessions), (1...600).contains(seconds), (1...100).contains(rounds) else {
+            throw ValidationError(
+                "--sessions is a number from 1 to 200, --seconds one from 1 to 600, --rounds one from 1 to 100.")
+        }
+    }
+
+    func run() throws {
+        signal(SIGPIPE, SIG_IGN)
+        GStreamerRuntime.initialise()
+        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
+        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        let clip = try Clip.encode(frames: 120)
+        let standIn = try StandInProcess(["--echo-encoded"])
+        defer { standIn.end() }
+        var (source, all, rate) = (Samples(), Samples(), Samples())
+        var process = ProcessFigures.now()
+        let before = process
+        for _ in 0..<rounds {
+            source.add(try measure(clip, "identity").cpu)
+            let element = try measure(
+                clip,
+                "decarttransform base-url=\(standIn.url) api-key=bench transport=webrtc codec=vp8 width=1280 height=720 "
+                    + "framerate=30 max-framerate=30 congestion-control=off prompt=bench ! video/x-vp8")
+            all.add(element.cpu)
+            rate.add(element.rate)
+            process = element.figures
+        }
+        func share(_ field: KeyPath<ProcessFigures, Int>, _ unit: Double = 1) -> String {
+            fixed(Double(process[keyPath: field] - before[keyPath: field]) / Double(sessions) / unit)
+        }
+        writeAll(
+            """
+            Machine: \(Machine.description); load average at the end: \(Machine.load). \(sessions) sessions, \(rounds) rounds \
+            of \(seconds) s; median (smallest–largest).
+
+            | CPU of the process, % of a core | of the sources alone | frames a second back, each session | threads, descriptors, \
+            RSS (MB) of a session |
+            |---|---|---|---|
+            | \(all.text()) | \(source.text()) | \(rate.text()) | \(share(\.threads)), \(share(\.descriptors)), \
+            \(share(\.residentKilobytes, 1024)) |
+
+            """, to: STDOUT_FILENO)
+    }
+
+    /// Runs all sessions with this chain between source and sink.
+    /// - Returns: per cent of a core, and the frames a second that reach the end of one session.
+    private func measure(_ clip: Clip, _ chain: String) throws -> (cpu: Double, rate: Double, figures: ProcessFigures) {
+        let count = FrameCount()
+        let runs = try (0..<sessions).map { _ in try Run(clip, chain, count) }
+        defer { for run in runs { run.stop() } }
+        let begun = ContinuousClock.now
+        while count.now < 45 * sessions {
+            guard .now - begun < .seconds(30) else { throw BenchError("only \(count.now) frames came within 30 s") }
+            pause(.milliseconds(20))
+        }
+        let (before, start) = (count.now, ProcessFigures.now())
+        pause(.seconds(seconds))
+        let end = ProcessFigures.now()
+        let elapsed = (end.wall - start.wall).inSeconds
+        return (
+            (end.cpu - start.cpu).inSeconds / elapsed * 100,
+            Double(count.now - before) / elapsed / Double(sessions), end
+        )
+    }
+
+    /// The clip through one chain of elements.
+    private final class Run {
+        private let pipeline: Pipeline
+        private let source: PacedSource
+
+        init(_ clip: Clip, _ chain: String, _ count: FrameCount) throws {
+            pipeline = try Pipeline(
+                description: "identity name=begin ! \(chain) ! fakesink name=end sync=false async=false")
+            source = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player())
+            pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { _ in
+                count.add()
+                return .pass
+            }
+            pipeline.setState(.playing)
+            if let pad = pipeline.child(named: "begin")?.staticPad("sink") { try source.pad.link(pad) }
+            try source.start()
+        }
+
+        func stop() {
+            pipeline.setState(.null)
+            source.stop()
+        }
+    }
+}

@@ -1,0 +1,341 @@
+import GStreamerKit
+import TestSupport
+import Testing
+import WebRTCTransport
+
+/// The receiving side of an RTP session on a virtual clock.
+@Suite(.timeLimit(.minutes(1)))
+struct RTPReceptionTests {
+    /// A jitter buffer whose packets are their sequence numbers.
+    private struct Line {
+        var buffer: JitterBuffer<UInt16>
+        var now = Duration.zero
+        var delivered: [UInt16] = []
+        var lost: [UInt16] = []
+        var requested: [UInt16] = []
+
+        init(latency: Duration = .milliseconds(100), requests: Bool = true) {
+            buffer = JitterBuffer(latency: latency, requests: requests)
+        }
+
+        mutating func arrive(_ sequence: UInt16, at milliseconds: Int) {
+            advance(to: milliseconds)
+            switch buffer.insert(sequence, sequence: sequence, now: now) {
+            case .inOrder, .restarted: delivered.append(sequence)
+            case .waits: drain()
+            case .refused: break
+            }
+        }
+
+        mutating func advance(to milliseconds: Int) {
+            let end = Duration.milliseconds(milliseconds)
+            while let wake = buffer.nextWake, wake <= end {
+                now = max(now, wake)
+                drain()
+            }
+            now = end
+        }
+
+        private mutating func drain() {
+            while let next = buffer.next(now: now) {
+                switch next {
+                case .packet(let sequence): delivered.append(sequence)
+                case .lost(let first, let count): lost += (0..<UInt16(count)).map { first &+ $0 }
+                }
+            }
+            requested += buffer.requests(now: now)
+        }
+    }
+
+    @Test func packetsInOrderPassAtOnce() {
+        var line = Line()
+        for number in 0..<200 { line.arrive(UInt16(truncatingIfNeeded: 65_500 + number), at: number * 4) }
+        #expect(line.delivered.count == 200 && line.requested.isEmpty && line.buffer.nextWake == nil)
+    }
+
+    @Test func aSwapNeedsNoRequest() {
+        var line = Line()
+        for (time, number) in [0: 10, 4: 12, 6: 11, 8: 13].sorted(by: { $0.key < $1.key }) {
+            line.arrive(UInt16(number), at: time)
+        }
+        line.advance(to: 500)
+        #expect(line.delivered == [10, 11, 12, 13] && line.requested.isEmpty && line.lost.isEmpty)
+    }
+
+    @Test func aLossIsRequestedUntilItsDeadline() {
+        var line = Line()
+        line.buffer.retry = .milliseconds(30)
+        line.arrive(65_535, at: 0)
+        line.arrive(1, at: 10)
+        #expect(line.buffer.isMissing(0) && !line.buffer.isMissing(1))
+        line.advance(to: 70)
+        // 20, 50 and 80 ms after the start; the deadline is 105 ms, which is when the packet was due and 100 more.
+        #expect(line.requested == [0, 0] && line.delivered == [65_535])
+        line.arrive(0, at: 75)
+        #expect(line.delivered == [65_535, 0, 1])
+        line.arrive(3, at: 80)
+        line.advance(to: 400)
+        #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2])
+        line.arrive(2, at: 401)
+        #expect(line.delivered.last == 3, "a packet that comes too late is shown")
+    }
+
+    @Test func withoutRetransmissionNothingIsRequested() {
+        var line = Line(requests: false)
+        line.arrive(1, at: 0)
+        line.arrive(4, at: 60)
+        line.advance(to: 119)
+        #expect(line.lost.isEmpty)
+        line.advance(to: 400)
+        #expect(line.lost == [2, 3] && line.requested.isEmpty && line.delivered == [1, 4])
+    }
+
+    /// After a pause of the network, what is too old is given up at once.
+    @Test func aPauseDelaysNothing() {
+        var line = Line()
+        line.arrive(0, at: 0)
+        line.arrive(500, at: 2000)
+        line.advance(to: 2010)
+        #expect(line.lost.count >= 470 && line.requested.count < 30)
+        line.advance(to: 2100)
+        #expect(line.delivered == [0, 500])
+    }
+
+    @Test func aNewNumberingIsFollowed() {
+        var line = Line()
+        line.arrive(0, at: 0)
+        line.arrive(20_000, at: 10)
+        line.arrive(20_001, at: 12)
+        #expect(line.delivered == [0, 20_000, 20_001] && line.buffer.nextWake == nil)
+    }
+
+    /// Whatever comes in whatever order, packets leave in order, none twice, and none is both shown and lost.
+    @Test func anyOrderIsPutInOrder() {
+        var random = SeededGenerator(seed: 7)
+        for _ in 0..<200 {
+            var line = Line()
+            var arrivals = (0..<300).compactMap { number -> (Int, UInt16)? in
+                Int.random(in: 0..<10, using: &random) == 0
+                    ? nil
+                    : (number * 5 + Int.random(in: 0..<60, using: &random), UInt16(truncatingIfNeeded: 65_400 + number))
+            }
+            arrivals.sort { $0.0 < $1.0 }
+            for (time, sequence) in arrivals { line.arrive(sequence, at: time) }
+            line.advance(to: 10_000)
+            let steps = zip(line.delivered, line.delivered.dropFirst()).map { Int16(bitPattern: $1 &- $0) }
+            #expect(steps.allSatisfy { $0 > 0 })
+            #expect(Set(line.delivered).isDisjoint(with: line.lost))
+            #expect(line.buffer.nextWake == nil)
+        }
+    }
+
+    // MARK: Time
+
+    @Test func jitterOfArrivalDoesNotReachTheTimes() {
+        var random = SeededGenerator(seed: 3)
+        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var times: [Int64] = []
+        for frame in 0..<600 {
+            let sent = Int64(frame) * 33_333_333
+            let jitter = Int64.random(in: 0..<20_000_000, using: &random)
+            times.append(
+                clock.time(
+                    of: UInt32(truncatingIfNeeded: 4_294_900_000 + frame * 3000), arrival: sent + 50_000_000 + jitter))
+        }
+        let steps = zip(times.dropFirst(100), times.dropFirst(101)).map { $1 - $0 }
+        #expect(steps.allSatisfy { abs($0 - 33_333_333) < 1_500_000 }, "\(steps.min() ?? 0) to \(steps.max() ?? 0)")
+        #expect(abs((times.last ?? 0) - (599 * 33_333_333 + 50_000_000)) < 12_000_000)
+    }
+
+    @Test func aFasterClockOfTheSenderIsFollowed() {
+        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var (time, arrival): (Int64, Int64) = (0, 0)
+        for frame in 0..<18_000 {
+            // 200 ppm.
+            arrival = Int64(Double(frame) * 33_333_333 * 1.0002)
+            time = clock.time(of: UInt32(frame * 3000), arrival: arrival)
+        }
+        #expect(abs(time - arrival) < 2_000_000)
+    }
+
+    @Test func timesNeverGoBackAndFollowAPause() {
+        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var times: [Int64] = []
+        var arrivals: [Int64] = []
+        for frame in 0..<400 {
+            // Frames 100 to 160 come together, two seconds late.
+            let sent = Int64(frame) * 33_333_333
+            arrivals.append((100..<160).contains(frame) ? 160 * 33_333_333 : sent)
+            times.append(clock.time(of: UInt32(frame * 3000), arrival: arrivals[frame]))
+        }
+        #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+        #expect(abs(times[399] - arrivals[399]) < 5_000_000)
+        #expect(clock.time(of: 399 * 3000, arrival: 99_000_000_000) == times[399], "packets of a frame share its time")
+    }
+
+    @Test func theEarlierStreamIsDelayed() {
+        var sync = StreamSynchronizer()
+        #expect(sync.reported(.video, ntp: 1_000_000_000, running: 1_080_000_000) == nil)
+        #expect(sync.reported(.audio, ntp: 3_000_000_000, running: 3_020_000_000) == [.video: 0, .audio: 60_000_000])
+        #expect(sync.reported(.audio, ntp: 4_000_000_000, running: 4_021_000_000) == nil, "a change that nobody hears")
+        #expect(sync.reported(.video, ntp: 4_000_000_000, running: 4_000_000_000) == [.video: 21_000_000, .audio: 0])
+        #expect(sync.reported(.video, ntp: 9_000_000_000, running: 1_000_000_000) == nil, "eight seconds are a mistake")
+    }
+
+    @Test func impossibleTimesOfAPeerDoNotTrap() {
+        var sync = StreamSynchronizer()
+        for (ntp, running) in [(Int64.max, Int64.min), (.min, .max), (0, .max), (.max, 0), (-1, .max)] {
+            _ = sync.reported(.video, ntp: ntp, running: running)
+            for (ntp, running) in [(Int64.max, Int64.min), (.min, .max), (.min, 0), (0, .min)] {
+                let delays = sync.reported(.audio, ntp: ntp, running: running)
+                #expect(delays?.values.allSatisfy { (0...3_000_000_000).contains($0) } ?? true)
+            }
+        }
+        var clock = PlayoutClock(clockRate: 1, latency: .milliseconds(100))
+        for step in 0..<100 {
+            #expect(clock.time(of: UInt32(truncatingIfNeeded: step &* 0x7fff_ffff), arrival: Int64(step)) >= 0)
+        }
+    }
+
+    @Test func timesOfReportsHaveTheirFraction() {
+        #expect(NTPTime.nanoseconds(5 << 32 | 1 << 31) == 5_500_000_000)
+        #expect(NTPTime.nanoseconds(4_000_000_000 << 32 | 0xffff_ffff) == 4_000_000_000_999_999_999)
+        let (first, second) = (NTPTime.now, NTPTime.now)
+        #expect(second >= first && NTPTime.nanoseconds(second &- first) < 1_000_000_000)
+    }
+
+    // MARK: Reports
+
+    @Test func reportsCountWhatIsMissing() throws {
+        var statistics = ReceptionStatistics(clockRate: 90_000)
+        for number in 0..<100 where number % 4 != 3 {
+            statistics.received(
+                sequence: UInt16(truncatingIfNeeded: 65_500 + number), timestamp: UInt32(number * 900),
+                now: .milliseconds(number * 10))
+        }
+        statistics.senderReported(0xabcd_1234, now: .milliseconds(900))
+        let first = statistics.report(on: 5, now: .milliseconds(1400))
+        let report = try #require(first)
+        #expect(report.ssrc == 5 && report.packetsLost == 24 && report.fractionLost == 62)
+        #expect(report.highestSequence == 65_598 && report.jitter == 0)
+        #expect(report.lastSenderReport == 0xabcd_1234 && report.delaySinceLastSenderReport == 32_768)
+        let next = statistics.report(on: 5, now: .seconds(2))
+        #expect(next == nil, "nothing arrived since")
+        let compound = RTCPPackets.receiverReport(9, [report])
+        #expect(compound.withUnsafeBytes { ReceptionReport.parse(compound: $0) } == [report])
+    }
+
+    @Test func feedbackIsReadAsItWasWritten() throws {
+        var random = SeededGenerator(seed: 11)
+        for _ in 0..<100 {
+            var recorder = TransportFeedbackRecorder()
+            var arrivals: [UInt16: Int64] = [:]
+            var reported: [UInt16: Int64] = [:]
+            var clock = ArrivalClock()
+            var (time, sequence) = (Int64.random(in: 0..<1_000_000_000_000, using: &random), UInt16(65_000))
+            for _ in 0..<20 {
+                for _ in 0..<Int.random(in: 0..<60, using: &random) {
+                    sequence &+= Int.random(in: 0..<8, using: &random) == 0 ? 3 : 1
+                    time += Int64.random(in: 0..<20_000, using: &random)
+                    arrivals[sequence] = time
+                    recorder.received(sequence, now: time)
+                }
+                if Int.random(in: 0..<10, using: &random) == 0 { time += 9_000_000 }
+                while let body = recorder.takeFeedback() {
+                    let compound = RTCPPackets.transportFeedback(body, from: 1, to: 2)
+                    let read = compound.withUnsafeBytes { TransportFeedback.parse(compound: $0) }
+                    let feedback = try #require(read.first)
+                    let reference = clock.microseconds(reference: feedback.referenceTime)
+                    for packet in feedback.packets {
+                        if case .received(let after) = packet.status { reported[packet.sequence] = reference + after }
+                    }
+                }
+            }
+            #expect(Set(reported.keys) == Set(arrivals.keys))
+            #expect(arrivals.allSatisfy { abs((reported[$0.key] ?? 0) - $0.value) <= 250 })
+        }
+    }
+
+    @Test func aLateArrivalIsReportedAfterAll() throws {
+        var recorder = TransportFeedbackRecorder()
+        func take() throws -> [TransportFeedback.Packet] {
+            let taken = recorder.takeFeedback()
+            let body = try #require(taken)
+            let compound = RTCPPackets.transportFeedback(body, from: 1, to: 2)
+            return try #require(compound.withUnsafeBytes { TransportFeedback.parse(compound: $0) }.first).packets
+        }
+        for sequence in [1, 2, 4] as [UInt16] { recorder.received(sequence, now: 1000 * Int64(sequence)) }
+        #expect(try take().map { $0.status == .lost } == [false, false, true, false])
+        #expect(recorder.isEmpty)
+        recorder.received(3, now: 6000)
+        recorder.received(7, now: 7000)
+        let again = try take()
+        #expect(again.map(\.sequence) == [3, 4, 5, 6, 7])
+        #expect(again.map { $0.status == .lost } == [false, false, true, true, false])
+    }
+
+    // MARK: Retransmission
+
+    @Test func requestsAreReadAsTheyWereWritten() {
+        let wanted: [UInt16] = [65_530, 65_535, 3, 10, 11, 40]
+        let compound = RTCPPackets.receiverReport(1) + RTCPPackets.nack(wanted, from: 1, to: 2)
+        var read: [UInt16] = []
+        compound.withUnsafeBytes {
+            RTCPMessage.forEach(in: $0) { message in
+                if case .nack(2, let sequences) = message { read += sequences }
+            }
+        }
+        #expect(read == wanted)
+    }
+
+    @Test func namesAndKeyframeRequestsAreRead() {
+        let compound =
+            RTCPPackets.receiverReport(1) + RTCPPackets.sourceDescription([7, 8], cname: "abcd")
+            + RTCPPackets.pictureLossIndication(from: 1, to: 9)
+        var names: [UInt32: [UInt8]] = [:]
+        var requests: [UInt32] = []
+        for end in 0...compound.count {
+            (names, requests) = ([:], [])
+            // Truncated at each place.
+            compound[..<end].withUnsafeBytes {
+                RTCPMessage.forEach(in: $0) { message in
+                    switch message {
+                    case .name(let ssrc, let name): names[ssrc] = name
+                    case .keyframeRequest(let ssrc): requests.append(ssrc)
+                    default: break
+                    }
+                }
+            }
+        }
+        #expect(names == [7: Array("abcd".utf8), 8: Array("abcd".utf8)] && requests == [9])
+    }
+
+    @Test func aRetransmissionRestoresItsPacket() throws {
+        GStreamerRuntime.initialise()
+        var stream = SentStream(retransmission: (ssrc: 0x0a0b_0c0d, payloadType: 97), firstSequence: 65_535)
+        func packet(_ sequence: UInt16) -> [UInt8] {
+            [0x90, 0xe0, UInt8(sequence >> 8), UInt8(truncatingIfNeeded: sequence), 0, 0, 0, 9, 1, 2, 3, 4]
+                + [0xbe, 0xde, 0, 1, 0x10, 0x30, 0, 0] + [UInt8(truncatingIfNeeded: sequence), 5, 6]
+        }
+        for number in 0..<600 {
+            let bytes = packet(UInt16(truncatingIfNeeded: 65_300 + number))
+            bytes.withUnsafeBytes { stream.sent(Buffer(copying: $0), $0, running: 0, now: .milliseconds(number)) }
+        }
+        #expect(stream.packets == 600 && stream.octets == 1800)
+        let now = Duration.milliseconds(600)
+        let oldest = stream.repeated(65_301, now: now)
+        #expect(oldest == nil, "too old")
+        for (sequence, own) in [(65_500, 65_535), (300, 0)] as [(UInt16, UInt16)] {
+            let found = stream.repeated(sequence, now: now)
+            let repeated = try #require(found)
+            #expect(repeated[1] == 0x80 | 97 && Array(repeated[8..<12]) == [0x0a, 0x0b, 0x0c, 0x0d])
+            #expect(UInt16(repeated[2]) << 8 | UInt16(repeated[3]) == own)
+            let restored = repeated.withUnsafeBytes { RTPHeader.restore($0, payloadType: 96, ssrc: 0x0102_0304) }
+            #expect(restored?.sequence == sequence && restored?.packet == packet(sequence))
+        }
+        let last = stream.repeated(300, now: .seconds(5))
+        #expect(last == nil, "too old")
+        let padding: [UInt8] = [0xa0, 97, 0, 1, 0, 0, 0, 9, 1, 2, 3, 4, 0, 0, 0, 4]
+        #expect(padding.withUnsafeBytes { RTPHeader.restore($0, payloadType: 96, ssrc: 1) } == nil)
+    }
+}
