@@ -72,6 +72,19 @@ struct LimitWaitTests {
         #expect(driver.opens() == 2)
     }
 
+    /// The session whose channel fell silent is one of those in use until its channel is closed.
+    @Test func thePreviousSessionMakesRoom() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.wait(.seconds(3))
+        driver.handle(.channelSilent(old, SessionError(.webSocket, "no answer to a ping", stage: .channel)))
+        driver.waitForRetry()
+        #expect(!driver.actions.contains(.closeChannel(old)))
+        refuse(&driver, .http)
+        #expect(driver.actions.contains(.closeChannel(old)) && !driver.actions.contains(.stopMedia(old)))
+    }
+
     @Test func aWrongKeyFailsAtOnce() throws {
         var driver = try MachineDriver()
         driver.handle(.start)

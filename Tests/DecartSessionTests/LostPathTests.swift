@@ -147,13 +147,15 @@ struct LostPathTests {
     }
 
     @Test func aSilentChannelAlone() throws {
-        // Media flow, messages do not: the channel is dead.
+        // Media flow, messages do not: the channel is dead, and stays open as long as the media flow.
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
         driver.walkToConnected()
         driver.wait(.seconds(5))
         let old = driver.attempt
         driver.handle(.channelSilent(old, Self.silent))
-        #expect(driver.actions.contains(.closeChannel(old)) && driver.state == .reconnecting)
+        #expect(!driver.actions.contains(.closeChannel(old)) && driver.state == .reconnecting)
+        driver.handle(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
+        #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
         // Neither: the path is lost, and the channel stays open.
         (driver, _) = try lose()
         driver.handle(.channelSilent(driver.attempt, Self.silent))

@@ -399,6 +399,26 @@ struct ReconnectTests {
         #expect(driver.runningTimers.isEmpty)
     }
 
+    /// The service would end the media if a late close reached it, as after a loss of TCP only.
+    @Test func aSilentChannelIsClosedWithItsMedia() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        let old = driver.attempt
+        driver.wait(.seconds(3))
+        _ = driver.takeActions()
+        driver.handle(.channelSilent(old, ReconnectTests.lost))
+        #expect(driver.state == .reconnecting && driver.warnings().count == 1)
+        driver.waitForRetry()
+        driver.open()
+        driver.acknowledgeAll()
+        driver.media(.offer(sdp: "offer"))
+        driver.server(.answer(sdp: "answer"))
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(!driver.actions.contains(.closeChannel(old)) && !driver.actions.contains(.stopMedia(old)))
+        driver.media(.firstFrame)
+        #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
+    }
+
     @Test func anOldMediaPathThatDiesIsLetGo() throws {
         for isSilent in [true, false] {
             var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }

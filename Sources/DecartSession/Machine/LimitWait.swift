@@ -54,6 +54,7 @@ extension SessionMachine {
         }
         let step = limitWait.next(error.retryAfter, dialledAt: attempt.startedAt, now: now, jitter: jitter)
         endAttempt(keepingMedia: step != nil && attempt.canKeepMedia(after: error, configuration))
+        closePreviousChannel()
         guard let step else {
             var error = error
             let seconds = limitWait.allowed?.components.seconds ?? 0

@@ -115,8 +115,14 @@ extension SessionMachine {
         }
     }
 
+    /// Lets the service end the previous session, which may be one too many for the account.
+    mutating func closePreviousChannel() {
+        if let previousMedia { emit(.closeChannel(previousMedia.id)) }
+    }
+
     mutating func endPreviousMedia() {
         guard let previousMedia else { return }
+        closePreviousChannel()
         emit(.cancel(.mediaSample(previousMedia.id)))
         emit(.stopMedia(previousMedia.id))
         self.previousMedia = nil

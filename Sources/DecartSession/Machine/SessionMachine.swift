@@ -82,7 +82,8 @@ package struct SessionMachine: Sendable {
 
     }
 
-    /// The previous media path: it outlives its channel until the next path shows a frame.
+    /// The previous media path, until the next path shows a frame. Its channel is closed with it, because the service ends
+    /// the media when the channel ends.
     struct PreviousMedia: Sendable {
         let id: AttemptID
         var watchdog: MediaWatchdog
@@ -334,11 +335,11 @@ package struct SessionMachine: Sendable {
         ]
         for timer in timers { emit(.cancel(timer)) }
         emit(.cancel(.renewal))
-        emit(.closeChannel(id))
         if keepingMedia {
             endPreviousMedia()
             previousMedia = PreviousMedia(id: id, watchdog: attempt.watchdog)
         } else {
+            emit(.closeChannel(id))
             emit(.cancel(.mediaSample(id)))
             if attempt.step >= .negotiating { emit(.stopMedia(id)) }
         }

@@ -223,6 +223,7 @@ extension SessionMachine {
         let wait = renewal.refusedDial.map { max($0 + LimitWait.interval - now, .zero) } ?? .zero
         renewal.reset()
         endAttempt(keepingMedia: keepingMedia)
+        closePreviousChannel()
         guard wait > .zero else { return begin(now) }
         phase = .backingOff(next: AttemptID(lastAttempt &+ 1))
         emit(.schedule(.retry, after: wait))
