@@ -135,6 +135,7 @@ final class RTPSession: @unchecked Sendable {
     private var areReportsReduced = false
     private var lastKeyframeRequest: Duration?
     private var waitsForKeyframeRequest = false
+    private var keyframes = KeyframePace()
 
     /// A transport-wide feedback message of the largest size still fits into a datagram behind so many bytes.
     private static let mostBeforeFeedback = 700
@@ -409,13 +410,26 @@ extension RTPSession {
             case .keyframeRequest(let ssrc):
                 guard outgoing.withLock({ $0.streams[ssrc] != nil }) else { return }
                 figures.plisReceived &+= 1
-                // The layer of a simulcast of which the remote peer has lost a frame.
-                packetsIn.push(Event.forceKeyUnitUpstream(ssrc: ssrc, allHeaders: false))
+                makeKeyframe(ssrc, now)
             }
         }
         // The name follows the report in the same packet.
         guard let report, let cname = cnames[report.ssrc] else { return nil }
         return SenderTime(ntp: NTPTime.nanoseconds(report.ntp), running: report.running, cname: cname)
+    }
+
+    /// Requests a keyframe from the local encoder, at once or later.
+    /// - Parameter ssrc: of the stream, or of the layer of a simulcast, of which the remote peer has lost a frame.
+    private func makeKeyframe(_ ssrc: UInt32, hasWaited: Bool = false, _ now: Duration) {
+        guard active != nil else { return }
+        switch keyframes.request(ssrc: ssrc, hasWaited: hasWaited, now: now) {
+        case .now: packetsIn.push(Event.forceKeyUnitUpstream(ssrc: ssrc, allHeaders: false))
+        case .after(let wait):
+            network.schedule(after: wait) { [weak self] in
+                self?.makeKeyframe(ssrc, hasWaited: true, MonotonicTime.now)
+            }
+        case .waits: break
+        }
     }
 
     private func resend(_ sequences: [UInt16], of ssrc: UInt32, _ setup: Setup, _ now: Duration) {
@@ -430,13 +444,15 @@ extension RTPSession {
         }
     }
 
-    /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived.
+    /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived, and the
+    /// least interval between two keyframes.
     /// - Parameters:
     ///   - roundTrip: nil: not known yet.
     ///   - bitrate: Our send target, bit/s, of which retransmissions get a share.
     func paceRetransmission(roundTrip: Duration?, bitrate: Int) {
         budget.pace(roundTrip: roundTrip, bitrate: bitrate)
         guard let roundTrip else { return }
+        keyframes.pace(roundTrip: roundTrip)
         inbound.requestInterval = min(
             max(roundTrip + max(roundTrip / 4, .milliseconds(10)), .milliseconds(20)), .seconds(2))
     }
