@@ -160,8 +160,9 @@ class Run:
             return file.read().decode(errors="replace")
 
     def last_error(self):
-        lines = [line for line in self.output().splitlines() if line.startswith("ERROR")]
-        return lines[0] if lines else ""
+        # gst-launch-1.0 prints an error on the element's thread, also within a line of the main thread.
+        found = re.search("ERROR: from element .*", self.output())
+        return found.group() if found else ""
 
 
 def search(path, canary):
