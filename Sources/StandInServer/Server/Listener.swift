@@ -9,7 +9,7 @@ struct Listener {
 
     func listen(host: String?, port: Int) throws -> (port: Int, listeners: [any Channel]) {
         if let host {
-            let channel = try bind(host, port)
+            let channel = try bootstrap.bind(host: host, port: port).wait()
             return (channel.localAddress?.port ?? port, [channel])
         }
         let first = try bind("127.0.0.1", port)
@@ -25,10 +25,15 @@ struct Listener {
         }
     }
 
-    private func bind(_ host: String, _ port: Int) throws -> any Channel {
+    /// Without a lookup: that of "::1" fails with another error while the loopback interface has no IPv6 address yet.
+    private func bind(_ address: String, _ port: Int) throws -> any Channel {
+        try bootstrap.bind(to: SocketAddress(ipAddress: address, port: port)).wait()
+    }
+
+    private var bootstrap: ServerBootstrap {
         let install = install
         let connections = connections
-        return try ServerBootstrap(group: group)
+        return ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 128)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -40,7 +45,5 @@ struct Listener {
                     try install(channel)
                 }
             }
-            .bind(host: host, port: port)
-            .wait()
     }
 }

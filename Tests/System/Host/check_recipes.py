@@ -125,6 +125,12 @@ def is_input(frame):
     return sum(max(pixel) - min(pixel) > COLOURFUL for pixel in bars(frame)) >= 3
 
 
+def await_server(block):
+    """A command that waits for the server of rtspclientsink. gst-launch-1.0 hangs if that fails before its main loop runs."""
+    port = re.search(r"rtspclientsink location=rtsp://[^:]+:(\d+)/", block)
+    return f"until (: </dev/tcp/127.0.0.1/{port[1]}) 2>/dev/null; do sleep 0.1; done\n" if port else ""
+
+
 def frames_of(path):
     try:
         with open(path, "rb") as file:
@@ -144,7 +150,7 @@ class Run:
         for number, (role, text) in enumerate(blocks):
             block = f"{number}-{role}"
             with open(os.path.join(self.folder, f"{block}.sh"), "w", encoding="utf-8") as file:
-                file.write(text.replace("autovideosink", SINK))
+                file.write(await_server(text) + text.replace("autovideosink", SINK))
             script += f"repeat {block} &\n"
         if name == "Janus":
             with open(os.path.join(self.folder, "viewer.sh"), "w", encoding="utf-8") as file:
