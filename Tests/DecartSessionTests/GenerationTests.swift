@@ -207,9 +207,12 @@ struct GenerationTests {
 
     /// The media path may close before the control channel.
     @Test func mediaThatCloseFirst() throws {
-        var driver = try ended("insufficient_credits")
-        driver.media(.failed(SessionError(.webRTC, "closed", stage: .media)))
-        #expect(driver.state == .error && driver.failures().first?.code.rawValue == "INSUFFICIENT_CREDITS")
+        let closed = SessionError(.webRTC, "closed", stage: .media)
+        for event in [MediaEvent.failed(closed), .closedByPeer(closed)] {
+            var driver = try ended("insufficient_credits")
+            driver.media(event)
+            #expect(driver.state == .error && driver.failures().first?.code.rawValue == "INSUFFICIENT_CREDITS")
+        }
     }
 
     @Test func creditsThatCameInTime() throws {

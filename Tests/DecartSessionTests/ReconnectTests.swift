@@ -484,4 +484,37 @@ struct ReconnectTests {
         #expect(driver.actions.contains(.stopMedia(old)))
         #expect(driver.runningTimers == [.retry])
     }
+    // MARK: Media closed by the service
+
+    private static let closed = SessionError(.webRTC, "closed", stage: .media)
+
+    /// The control channel names the cause of an end better than the media path, which may close first.
+    @Test func theChannelNamesTheCauseOfClosedMedia() throws {
+        for cause in [SessionError(.network, "reset", stage: .channel), nil] {
+            var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+            driver.walkToConnected()
+            let old = driver.attempt
+            driver.wait(.seconds(3))
+            _ = driver.takeActions()
+            driver.media(.closedByPeer(Self.closed))
+            driver.wait(.milliseconds(200))
+            #expect(driver.state == .connected && driver.warnings().isEmpty)
+            driver.handle(
+                cause.map { .channelFailed(old, $0) } ?? .channelClosed(old, code: 1012, reason: "restart"))
+            #expect(driver.warnings().map(\.code) == [cause?.code ?? .webSocket])
+            #expect(driver.state == .reconnecting && driver.actions.contains(.stopMedia(old)))
+            #expect(driver.runningTimers == [.retry])
+        }
+    }
+
+    @Test func closedMediaEndTheSessionWithoutACause() throws {
+        var driver = try MachineDriver()
+        driver.walkToConnected()
+        driver.wait(.seconds(3))
+        _ = driver.takeActions()
+        driver.media(.closedByPeer(Self.closed))
+        driver.wait(.milliseconds(300))
+        #expect(driver.state == .reconnecting && driver.warnings() == [Self.closed])
+        #expect(driver.runningTimers == [.retry])
+    }
 }

@@ -199,6 +199,8 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 self?.isConnected = true
                 self?.offerIfDue()
             }
+        case .stateChanged(.failed(.closedByPeer)):
+            onEvent(.closedByPeer(SessionError(PeerConnectionError.closedByPeer)))
         case .stateChanged(.failed(let error)): path.fail(error)
         case .bitrateTarget(let target): path.take(target)
         case .disconnected: onEvent(.pathLost)

@@ -37,6 +37,8 @@ package enum MediaEvent: Sendable, Equatable {
     /// Packets arrive again after `pathLost`.
     case pathRecovered
     case failed(SessionError)
+    /// The service closed the media path. Its control channel may name the cause, and may do so later.
+    case closedByPeer(SessionError)
     /// Completes `stop`; the last event.
     case stopped
 }

@@ -19,6 +19,8 @@ package enum TimerID: Sendable, Hashable {
     /// Limits the wait for a room.
     case roomInfo(AttemptID)
     case mediaConnect(AttemptID)
+    /// Gives the control channel time to name the cause for which the service closed the media path.
+    case mediaClosed(AttemptID)
     /// Limits the wait for the answer to a later offer.
     case renegotiationAnswer(AttemptID)
     case mediaSample(AttemptID)

@@ -14,13 +14,16 @@ extension SessionMachine {
 
     mutating func media(_ event: MediaEvent, _ id: AttemptID, _ now: Duration, _ jitter: Double) {
         if let previousMedia, previousMedia.id == id {
-            if case .failed = event { endPreviousMedia() }
+            switch event {
+            case .failed, .closedByPeer: endPreviousMedia()
+            default: break
+            }
             return
         }
         if suspended?.attempt.id == id {
             switch event {
             case .pathRecovered: resumeSuspended(now)
-            case .failed: endSuspended()
+            case .failed, .closedByPeer: endSuspended()
             default: break
             }
             return
@@ -59,6 +62,10 @@ extension SessionMachine {
             self.attempt?.watchdog.pathRecovered()
         case .failed(let error):
             attemptFailed(causeOfEnd ?? error, now, jitter)
+        case .closedByPeer(let error):
+            if let cause = causeOfEnd { return attemptFailed(cause, now, jitter) }
+            self.attempt?.mediaClosed = error
+            emit(.schedule(.mediaClosed(id), after: configuration.mediaClosedDelay))
         case .stopped:
             break
         }

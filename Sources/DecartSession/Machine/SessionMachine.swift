@@ -63,6 +63,8 @@ package struct SessionMachine: Sendable {
         }
         var generation = Generation.unknown
         var watchdog: MediaWatchdog
+        /// Set once the service has closed the media path.
+        var mediaClosed: SessionError?
         /// Nothing arrives on the media path any more.
         var pathIsLost = false
         /// The control channel has answered since the path was lost.
@@ -74,7 +76,7 @@ package struct SessionMachine: Sendable {
         /// switches at its first frame.
         func canKeepMedia(after error: SessionError, _ configuration: SessionConfiguration) -> Bool {
             configuration.keepsMediaWhileReconnecting && step == .connected && error.stage != .media
-                && watchdog.expectsMedia && watchdog.silence == .zero
+                && mediaClosed == nil && watchdog.expectsMedia && watchdog.silence == .zero
         }
 
         /// True if prompts may be sent on the channel.
@@ -331,7 +333,7 @@ package struct SessionMachine: Sendable {
         let id = attempt.id
         let timers: [TimerID] = [
             .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .stable(id),
-            .renegotiationAnswer(id), .takeover(id),
+            .renegotiationAnswer(id), .takeover(id), .mediaClosed(id),
         ]
         for timer in timers { emit(.cancel(timer)) }
         emit(.cancel(.renewal))
@@ -789,6 +791,9 @@ package struct SessionMachine: Sendable {
                 timeout(
                     "The media connection was not established in time. Check that UDP passes, or set turn-servers",
                     stage: .media), now, jitter)
+        case .mediaClosed(let id):
+            guard isCurrent(id), let error = attempt?.mediaClosed else { return }
+            attemptFailed(causeOfEnd ?? error, now, jitter)
         case .renegotiationAnswer(let id):
             guard isCurrent(id), attempt?.offers.rollback() == true else { return }
             emit(.rollbackOffer(id))

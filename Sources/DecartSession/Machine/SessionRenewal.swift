@@ -275,7 +275,7 @@ extension TimerID {
         switch self {
         case .opening(let id), .statusTimeout(let id), .initialAck(let id), .roomInfo(let id), .mediaConnect(let id),
             .renegotiationAnswer(let id), .mediaSample(let id), .stable(let id), .suspension(let id),
-            .takeover(let id):
+            .takeover(let id), .mediaClosed(let id):
             id
         case .acks, .retry, .limit, .renewal, .successorAcks: nil
         }
