@@ -94,7 +94,7 @@ TIMED = ("CaptureTimeTests", "FrameRateTests", "LipSyncTests", "OutputTests", "c
 # They have no session, or one that only takes the frames: the transport makes no difference.
 INDIFFERENT = ("MirrorElement", "MirrorMetas", "MirrorPixels", "CameraTests", "CameraTestsDevices", "CameraTestsMute",
                "CameraTestsPreview", "ColourTests", "FitTests", "InputFormatTests", "ImageTests", "EncoderTests",
-               "InputMemoryTests", "LiveViewMachineTests")
+               "InputMemoryTests", "LiveViewMachineTests", "StreamJointTests", "EncodedCameraTests")
 # What `transport=livekit` and `transport=webrtc` insist on, `auto` finds out: they differ from the two services behind
 # `auto` in how a session starts, fails and ends.
 CONNECTING = ("AudioTests", "BusMessageTests", "CallbackTeardownTests", "ChattyServiceTests", "EndOfStreamTests",

@@ -73,7 +73,9 @@ final class CropStage: @unchecked Sendable {
     private func take(_ event: Event) {
         switch event.kind {
         case .caps:
-            guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
+            // Encoded frames pass by the stage.
+            guard let caps = event.caps, caps.first?.name == CameraFormat.raw, let info = VideoInfo(caps: caps)
+            else { return }
             state.withLock { $0.input = info }
             // Margins for the old size may leave nothing of the new one.
             applyGeometry()

@@ -37,6 +37,7 @@ final class DecartSource: ElementImplementation {
     private struct Parts: Sendable {
         let transform: ProxiedElement
         let mirror: Element
+        let selector: Element
         let tee: Element
         let stage: CropStage
         let camera: CameraSwitch
@@ -49,6 +50,8 @@ final class DecartSource: ElementImplementation {
         var settings = SourceSettings()
         var parts: Parts?
         var preview: PreviewBranch?
+        /// Set while the camera's frames stay encoded.
+        var bypass: EncodedBypass?
         var microphone: Microphone?
         /// The transform's `audio_sink` for the audio of a camera that answers offers.
         var cameraAudio: Pad?
@@ -116,7 +119,7 @@ final class DecartSource: ElementImplementation {
                 offered: { [weak self] () throws(ElementFailure) in try self?.offeredCamera(transform) }))
         return Parts(
             transform: ProxiedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
-            mirror: mirror,
+            mirror: mirror, selector: selector,
             tee: tee, stage: stage, camera: camera)
     }
 
@@ -148,7 +151,14 @@ final class DecartSource: ElementImplementation {
 
     func requestPad(template: String) -> Pad? {
         if template == "talkback" { return talkback.request() }
-        guard let parts, state.withLock({ $0.preview == nil }),
+        let (hasPreview, isEncoded) = state.withLock {
+            ($0.preview != nil, $0.bypass != nil && $0.settings.sendsEncodedCamera)
+        }
+        if isEncoded {
+            handle.unowned.postWarning(ElementProblem(.resourceSettings, SourceSettings.encodedPreviewConflict))
+            return nil
+        }
+        guard let parts, !hasPreview,
             let preview = try? PreviewBranch(element: handle, tee: parts.tee)
         else { return nil }
         state.withLock { $0.preview = preview }
@@ -173,8 +183,13 @@ final class DecartSource: ElementImplementation {
             if name == "mute-video" || name == "standby" { applyMute(parts) }
             return
         }
-        state.withLock { SourceSettings.properties.set(name, value, in: &$0.settings) }
-        let settings = state.withLock(\.settings)
+        let (settings, isEncoded) = state.withLock { state in
+            SourceSettings.properties.set(name, value, in: &state.settings)
+            return (state.settings, state.bypass != nil && state.settings.sendsEncodedCamera)
+        }
+        if isEncoded, let text = settings.conflictWithEncodedCamera(by: name) {
+            handle.unowned.postWarning(ElementProblem(.resourceSettings, text))
+        }
         switch name {
         case "mirror": parts.mirror.set("mode", settings.mirror.rawValue)
         case "position":
@@ -281,10 +296,12 @@ final class DecartSource: ElementImplementation {
             return change == .nullToReady ? .failure : chainUp()
         }
         switch change {
+        // Before the transform looks which codecs it needs.
+        case .nullToReady: return updateBypass(parts) ? chainUp() : .failure
         case .readyToPaused:
             // Read once for each start: while a session is watched, the camera switch never runs.
             let captures = state.withLock { $0.settings.subscribeToken == nil }
-            guard start(parts, captures: captures) else { return .failure }
+            guard updateBypass(parts), start(parts, captures: captures) else { return .failure }
             let result = chainUp()
             guard result != .failure else {
                 stop(parts)
@@ -307,7 +324,7 @@ final class DecartSource: ElementImplementation {
             stop(parts)
             talkback.reset()
             return result
-        case .nullToReady, .readyToNull, .other: return chainUp()
+        case .readyToNull, .other: return chainUp()
         }
     }
 
@@ -322,6 +339,7 @@ final class DecartSource: ElementImplementation {
         talkback.start(latency: 0, isViewer: false) { OutputTimeline() }
         do throws(ElementFailure) {
             if captures {
+                try checkEncodedCamera(settings, parts)
                 try requestCameraAudio(settings, parts.transform.element)
                 try parts.camera.start()
                 if let microphone = try Microphone(settings.audioSource) {
@@ -356,14 +374,46 @@ final class DecartSource: ElementImplementation {
     private func offeredCamera(
         _ transform: Element
     ) throws(ElementFailure) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
-        let (settings, entry) = state.withLock { ($0.settings, $0.cameraAudio) }
+        let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
         let hasHandler = handle.unowned.hasHandler("request-live-view")
         guard let transform = transform.implementation as? DecartTransform,
             let offered = try settings.offeredCamera(
                 transform, liveViews: liveViews, talkback: talkback, hasHandler: hasHandler,
-                current: { [weak self] in self?.state.withLock(\.settings) ?? settings })
+                isEncoded: isEncoded, current: { [weak self] in self?.state.withLock(\.settings) ?? settings })
         else { return nil }
         return (offered, entry)
+    }
+
+    private func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementFailure) {
+        guard settings.sendsEncodedCamera else { return }
+        let property = (parts.transform.element.implementation as? DecartTransform)?.rawInputProperty
+        let hasPreview = state.withLock { $0.preview != nil }
+        if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
+            throw ElementFailure(.resourceSettings, text)
+        }
+    }
+
+    /// Links the camera to the transform as the settings ask for: with or without the elements for raw frames.
+    /// - Returns: false if that fails, which has been posted.
+    private func updateBypass(_ parts: Parts) -> Bool {
+        let (isWanted, bypass) = state.withLock { ($0.settings.sendsEncodedCamera, $0.bypass) }
+        guard isWanted != (bypass != nil) else { return true }
+        if let bypass {
+            bypass.remove(from: handle.unowned)
+            state.withLock { $0.bypass = nil }
+            return true
+        }
+        guard let source = parts.selector.staticPad("src"), let sink = parts.transform.element.staticPad("sink")
+        else { return false }
+        do throws(GStreamerError) {
+            let bypass = try EncodedBypass(in: handle.unowned, from: source, to: sink)
+            state.withLock { $0.bypass = bypass }
+            return true
+        } catch {
+            handle.unowned.postError(
+                ElementProblem(.coreMissingPlugin, "The camera cannot be linked to the session: \(error.message)."))
+            return false
+        }
     }
 
     private func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementFailure) {

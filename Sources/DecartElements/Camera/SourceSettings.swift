@@ -23,6 +23,8 @@ struct SourceSettings: PropertyStorage {
     var muteTalkback = false
     /// Bearer token for `source=whep:`.
     var whepToken: Secret?
+    /// Video of a camera that answers offers is not decoded.
+    var cameraEncoded = false
 
     static let automatic = "auto"
     static let test = "test"
@@ -82,6 +84,11 @@ struct SourceSettings: PropertyStorage {
                 "whep-token", nick: "WHEP token", blurb: "Bearer token for source=whep:, read when a live view begins",
                 .string(default: nil), access: .writeOnly, mutability: .playing),
             set: { $0.whepToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
+        .boolean(
+            "camera-encoded", \.cameraEncoded, nick: "Camera encoded",
+            blurb:
+                "Send H.264 or VP8 of live-view and whep: as it comes, without decoder and encoder; needs the model's size"
+        ),
         Property(
             PropertySpec(
                 "subscribe-token", nick: "Subscribe token",

@@ -474,6 +474,17 @@ final class DecartTransform: ElementImplementation {
         try CameraAccess(state.withLock(\.settings), isLoopback: isLoopback)
     }
 
+    /// The property of this element that rules an encoded camera out; nil: there is none.
+    var rawInputProperty: String? { state.withLock(\.settings).rawInputProperty() }
+
+    /// The codecs that an encoded input may have, by the property `codec` and by what downstream takes.
+    var encodedCodecs: [VideoCodec] {
+        let (settings, encoding) = state.withLock { ($0.settings, $0.output?.encoding) }
+        return [.h264, .vp8].filter {
+            settings.conflict(withCodec: $0) == nil && encoding?.codecs.contains($0) ?? true
+        }
+    }
+
     /// Format that would be sent with the current settings; nil if they are incomplete.
     var plannedFormat: VideoFormat? {
         let settings = state.withLock(\.settings)

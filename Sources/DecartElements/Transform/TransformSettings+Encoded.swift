@@ -4,21 +4,32 @@ import MediaPipeline
 import WebRTCTransport
 
 extension TransformSettings {
-    /// A sentence about the first property that an encoded input rules out; nil: there is none.
+    /// The first property that an encoded input rules out, with its value if that counts; nil: there is none.
     /// - Parameter property: only this one counts; nil: all.
-    func conflict(withInput codec: VideoCodec, by property: String? = nil) -> String? {
+    func rawInputProperty(by property: String? = nil) -> String? {
         let rows: [(name: String, isSet: Bool)] = [
             ("processor", processor?.contains { !$0.isWhitespace } ?? false), ("fit=\(fit.rawValue)", fit != .crop),
             ("encoder", !encoder.isEmpty), ("simulcast", simulcast),
             ("timestamps=capture", timestamps == .capture),
             ("fallback=passthrough", fallback == .passthrough),
         ]
-        if let row = rows.first(where: { $0.isSet && $0.name.hasPrefix(property ?? "") }) {
+        return rows.first { $0.isSet && $0.name.hasPrefix(property ?? "") }?.name
+    }
+
+    /// A sentence about the first property that an encoded input rules out; nil: there is none.
+    /// - Parameter property: only this one counts; nil: all.
+    func conflict(withInput codec: VideoCodec, by property: String? = nil) -> String? {
+        if let name = rawInputProperty(by: property) {
             return
-                "\(row.name) needs raw video, but the input is \(codec.encodingName). Unset it, or decode in front of the "
+                "\(name) needs raw video, but the input is \(codec.encodingName). Unset it, or decode in front of the "
                 + "element."
         }
-        guard property == nil, self.codec != .auto, videoCodec(.webrtc) != codec else { return nil }
+        return property == nil ? conflict(withCodec: codec) : nil
+    }
+
+    /// A sentence if another codec than the input's is set.
+    func conflict(withCodec codec: VideoCodec) -> String? {
+        guard self.codec != .auto, videoCodec(.webrtc) != codec else { return nil }
         return "codec=\(self.codec.rawValue) is set, but the input is \(codec.encodingName). Unset codec."
     }
 

@@ -18,12 +18,13 @@ import time
 
 import gi
 
-from offered_camera import COLOUR, Camera, WHEPServer, directions, peer_python
+from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
 from plugin_path import system_path
 from standin import start_standin
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GObject, Gst  # noqa: E402
+gi.require_version("GstVideo", "1.0")
+from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
@@ -41,21 +42,27 @@ def report(name, why="", figures=""):
 
 
 class Element:
-    """A pipeline with decartsrc that records frames, messages and warnings."""
+    """A pipeline with decartsrc that records frames, messages and warnings.
 
-    def __init__(self, url, properties, audio=False, more=""):
+    It counts what is sent at `preview`, or with `preview=False` at the sink pad of the transform inside."""
+
+    def __init__(self, url, properties, audio=False, more="", decoder="", preview=True):
         self.changed = threading.Condition()
         self.frames, self.sent, self.tones = [], [], []  # (time, colour), times, frequencies
         self.states, self.warnings, self.errors = [], [], []
         self.pipeline = Gst.parse_launch(
             f"decartsrc name=camera base-url={url} api-key=x width=320 height=176 framerate=15 {properties}"
-            " camera.src ! videoconvert ! video/x-raw,width=320,height=176 ! videoscale add-borders=false ! video/x-raw,format=RGB,width=16,height=16"
+            f" camera.src ! {decoder} videoconvert ! video/x-raw,width=320,height=176 ! videoscale add-borders=false ! video/x-raw,format=RGB,width=16,height=16"
             " ! fakesink name=out signal-handoffs=true sync=false"
-            f" camera.preview ! fakesink name=sent signal-handoffs=true sync=false {more}")
+            + (" camera.preview ! fakesink name=sent signal-handoffs=true sync=false" if preview else "") + f" {more}")
         self.camera = self.pipeline.get_by_name("camera")
         self.camera.set_property("stun-server", "")
         self.pipeline.get_by_name("out").connect("handoff", self.on_frame)
-        self.pipeline.get_by_name("sent").connect("handoff", self.on_sent)
+        self.inputs = []  # (media type, is a keyframe) of the frames at the transform
+        if preview:
+            self.pipeline.get_by_name("sent").connect("handoff", self.on_sent)
+        else:
+            self.camera.get_by_name("transform").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_input)
         if audio:
             self.camera.connect("pad-added", self.on_pad)
         self.pipeline.get_bus().set_sync_handler(self.on_message)
@@ -73,6 +80,22 @@ class Element:
 
     def on_sent(self, _sink, _buffer, _pad):
         self.note(self.sent, time.monotonic())
+
+    def on_input(self, pad, info):
+        is_keyframe = not info.get_buffer().has_flags(Gst.BufferFlags.DELTA_UNIT)
+        self.note(self.inputs, (pad.get_current_caps().get_structure(0).get_name(), is_keyframe))
+        self.note(self.sent, time.monotonic())
+        return Gst.PadProbeReturn.OK
+
+    def coders(self):
+        """"encoder" and "decoder", if the element has one for video; names may vary, classes do not."""
+        found, factories = set(), []
+        self.camera.iterate_recurse().foreach(lambda each: factories.append(each.get_factory()))
+        for factory in factories:
+            words = factory.get_metadata("klass").split("/") if factory else []
+            if not {"Audio", "Network"} & set(words):
+                found |= {word.lower() for word in words if word in ("Encoder", "Decoder")}
+        return found
 
     def on_pad(self, _element, pad):
         if pad.get_name() != "audio_src":
@@ -198,6 +221,8 @@ def check_whep(url, cameras):
     try:
         why = "" if element.play().shows_camera() else element.summary()
         report("WHEP: the camera's frames are transformed", why)
+        coders = element.coders()
+        report("a camera's video is decoded and encoded by default", "" if coders == {"encoder", "decoder"} else coders)
         offer = server.offers()[0]
         headers = offer[2]
         report("WHEP: the offer follows a redirect, with the token, and is complete", "" if (
@@ -333,6 +358,76 @@ def check_trickle(url, cameras):
         blackhole.close()
 
 
+def check_encoded(_url, cameras):
+    """The camera's H.264 through the session, neither decoded nor encoded in the element, and a second view of it."""
+    first, second = cameras("--no-trickle"), cameras("--no-trickle", kind="webrtcbin")
+    standin, url = start_standin(RELEASE, "--echo-encoded")
+    element = Element(url, "source=live-view camera-encoded=true mirror=auto", decoder="h264parse ! avdec_h264 !", preview=False)
+    application = Application(element, [first, second])
+    try:
+        shown = element.play().shows_camera()
+        coders = element.coders()
+        report("camera-encoded: H.264 goes in and comes out without encoder and decoder", "" if (
+            shown and not coders and {kind for kind, _ in element.inputs} == {"video/x-h264"}) else (coders, element.summary()))
+        offered = codecs(application.offers[0][1])
+        report("camera-encoded: the offer has the codec of downstream only", "" if offered == {"H264"} else offered)
+        before, keyframes = first.hears(lambda _: True)["pli"], sum(flag for _, flag in element.inputs)
+        # The service asks for the keyframe in turn, because it encodes nothing.
+        element.camera.get_static_pad("src").send_event(
+            GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0))
+        counted = first.hears(lambda stats: stats["pli"] > before)
+        came = element.wait(lambda own: sum(flag for _, flag in own.inputs) > keyframes, 5)
+        report("camera-encoded: a keyframe request goes by way of the service to the camera",
+               "" if counted and came else (before, bool(counted), came))
+        element.camera.set_property("mirror", "on")
+        report("camera-encoded: mirror=on is a warning while the element runs",
+               "" if any("mirror=on" in text for text in element.warnings) else element.warnings)
+        check_next_view(element, first, "video/x-h264", stays=True)
+        report("camera-encoded: no encoder and decoder for the next view", element.coders() or element.errors)
+    finally:
+        element.stop()
+        standin.terminate()
+        standin.wait(10)
+
+
+def check_encoded_in(_url, cameras):
+    """VP8 that only the output decodes; the next camera sends H.264."""
+    first, second = cameras("--no-trickle", codec="vp8"), cameras("--no-trickle")
+    views = [first, second]
+    server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
+    standin, url = start_standin(RELEASE, "--echo-encoded")
+    element = Element(url, f"source=whep:{server.base}/camera camera-encoded=true", preview=False)
+    try:
+        shown = element.play().shows_camera()
+        report("camera-encoded: VP8 goes in without encoder", "" if (
+            shown and element.coders() == {"decoder"} and {kind for kind, _ in element.inputs} == {"video/x-vp8"}) else (
+                element.coders(), element.summary()))
+        offered = codecs(server.offers()[0][3])
+        report("camera-encoded: the offer has the codecs that the session takes", "" if offered == {"H264", "VP8"} else offered)
+        check_next_view(element, first, "video/x-h264", stays=False)
+    finally:
+        element.stop()
+        server.close()
+        standin.terminate()
+        standin.wait(10)
+
+
+def check_next_view(element, camera, media_type, stays):
+    """Ends the camera of the first view."""
+    session = element.session()
+    camera.end()
+    lost = element.wait(element.has_state("waiting"))
+    sent, frames = len(element.inputs), len(element.frames)
+    # GAP events stand in for frames at an encoded output.
+    fell_back = stays or element.wait(lambda own: len(own.frames) > frames + 2)
+    back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
+    begins = element.inputs[sent:sent + 1] == [(media_type, True)]
+    report(f"camera-encoded: the next live view begins with a keyframe of {media_type}",
+           "" if lost and fell_back and back and begins else (lost, fell_back, back, element.inputs[sent:sent + 1], element.summary()))
+    report(f"camera-encoded: the session {'stays' if stays else 'is begun again for another codec'}",
+           "" if session and (element.session() == session) == stays else f"{session} -> {element.session()}")
+
+
 def check_null(url, cameras):
     """NULL in each phase; a view that the service makes too late is ended too."""
     hold, answering = threading.Event(), threading.Event()
@@ -393,10 +488,17 @@ def check_null(url, cameras):
 
 
 def check_mistakes(url, _cameras):
+    encoded = "source=whep:http://127.0.0.1:9/ camera-encoded=true"
     for properties, wanted in (("source=whep:ftp://x/", "https"), ("source=whep:http://user:secret@x/", "user name"),
                                ("source=live-view", "request-live-view"), ("source=test audio-source=camera", "live-view"),
-                               ("source=whep:http://camera.invalid/ whep-token=canary", "clear")):
-        element = Element(url, properties).play()
+                               ("source=whep:http://camera.invalid/ whep-token=canary", "clear"),
+                               ("source=test camera-encoded=true", "camera-encoded needs a camera that answers offers"),
+                               (f"{encoded} mirror=on", "mirror=on needs raw"),
+                               (f"{encoded} crop=1:1", "crop needs raw"),
+                               (f"{encoded} processor=identity", "processor needs"),
+                               (f"{encoded} codec=vp9", "Unset codec"),
+                               (encoded, "preview needs raw")):
+        element = Element(url, properties, preview="camera-encoded" not in properties or properties == encoded).play()
         told = element.wait(lambda own: own.errors, 5) and wanted in element.errors[0]
         text = " ".join(element.errors)
         element.stop()
@@ -405,7 +507,7 @@ def check_mistakes(url, _cameras):
 
 
 CASES = {"whep": check_whep, "extensions": check_extensions, "refused extension": check_refused_extension,
-         "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
+         "encoded": check_encoded, "encoded in": check_encoded_in, "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
          "mistakes": check_mistakes}
 
 

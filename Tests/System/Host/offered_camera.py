@@ -144,6 +144,11 @@ class WHEPServer:
         self.server.server_close()
 
 
+def codecs(sdp):
+    """Encoding names of the video codecs."""
+    return set(re.findall(r"^a=rtpmap:\d+ (H264|VP8|VP9)/90000\r?$", sdp, re.M))
+
+
 def directions(sdp):
     """Kind and direction of each m-line."""
     return [(section.split(" ")[0], (re.findall(r"^a=(sendrecv|sendonly|recvonly|inactive)\r?$", section, re.M) or [""])[0])

@@ -19,10 +19,20 @@ extension CameraAccess {
     }
 
     /// The configuration of a connection that receives.
-    /// - Parameter audio: nil: the camera's audio is not wanted.
-    func configuration(audio: MediaDirection?) throws(ElementFailure) -> PeerConnectionConfiguration {
-        let codecs = Self.codecs
+    /// - Parameters:
+    ///   - audio: nil: the camera's audio is not wanted.
+    ///   - encoded: the codecs that may go on without being decoded; nil: the video is decoded.
+    func configuration(
+        audio: MediaDirection?, encoded: [VideoCodec]? = nil
+    ) throws(ElementFailure) -> PeerConnectionConfiguration {
+        let codecs = encoded ?? Self.codecs
         guard let first = codecs.first else {
+            guard encoded == nil else {
+                throw ElementFailure(
+                    .resourceSettings,
+                    "camera-encoded takes H.264 and VP8, but codec or downstream allows neither. Unset codec, decode behind "
+                        + "the element, or set camera-encoded=false.")
+            }
             throw ElementFailure(
                 .coreMissingPlugin,
                 "A GStreamer element is missing: a decoder of H.264, VP8 or VP9. Install the package that contains it.")
@@ -30,6 +40,8 @@ extension CameraAccess {
         var configuration = connection
         configuration.codec = first
         configuration.alternatives = codecs
+        // Without a decoder the installed codecs count for nothing.
+        if encoded != nil { configuration.usableCodecs = Set(codecs) }
         configuration.h264 = .any
         configuration.direction = .recvonly
         configuration.audio = audio

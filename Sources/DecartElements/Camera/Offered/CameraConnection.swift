@@ -1,5 +1,6 @@
-// The media of one live view: a peer connection that offers to receive, the decoders behind it, and the encoder for
-// talkback. It knows RTP and codecs; it must not know how the offer travels.
+// The media of one live view: a peer connection that offers to receive, the decoders behind it, or the depayloader of
+// video that goes on encoded, and the encoder for talkback. It knows RTP and codecs; it must not know how the offer
+// travels.
 //
 // Every method runs on the camera's queue, which may block in GStreamer, unless it says otherwise.
 import GStreamerKit
@@ -26,7 +27,9 @@ final class CameraConnection: @unchecked Sendable {
     private let logger: Logger
     private let onEvent: @Sendable (Event) -> Void
     private let isolator = ErrorIsolator()
-    private var decoder: (codec: VideoCodec, elements: [Element], entry: Pad)?
+    /// Decodes the video, or takes it out of its packets only.
+    private var receiver: (codec: VideoCodec, elements: [Element], entry: Pad)?
+    private let decodes: Bool
     private var audioDecoder: (element: Element, source: Pad, entry: Pad)?
     private let number: Int
     private let talkback: AudioTrack?
@@ -34,16 +37,17 @@ final class CameraConnection: @unchecked Sendable {
 
     /// - Parameters:
     ///   - number: that of the view.
+    ///   - decodes: false: video goes on encoded.
     ///   - audio: nil: the camera's audio is not wanted.
     ///   - talkback: nil: nothing is sent.
     ///   - perform: runs work on the camera's queue.
     init(
-        _ configuration: PeerConnectionConfiguration, number: Int, in parent: Bin, video: StreamJoint,
+        _ configuration: PeerConnectionConfiguration, number: Int, in parent: Bin, video: StreamJoint, decodes: Bool,
         audio: StreamJoint?, talkback: AudioTrack?, logger: Logger,
         perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
         onEvent: @escaping @Sendable (Event) -> Void
     ) throws {
-        (self.parent, self.video, self.audio) = (parent, video, audio)
+        (self.parent, self.video, self.decodes, self.audio) = (parent, video, decodes, audio)
         (self.number, self.talkback, self.logger, self.onEvent) = (number, talkback, logger, onEvent)
         talkbackPath = talkback.map { AudioPath(attempt: number, track: $0, perform: perform) }
         connection = try PeerConnection(configuration: configuration) { event in
@@ -80,7 +84,7 @@ final class CameraConnection: @unchecked Sendable {
         guard connection.videoDirection?.receives == true, let codec = connection.negotiatedCodec,
             let source = connection.bin.staticPad("rtp_src")
         else { throw PeerConnectionError(.rejected, "the answer of the camera has no video to receive") }
-        try decode(codec)
+        try receive(codec)
         try isolator.open(to: source)
         try decodeAudio()
         try sendTalkback()
@@ -93,11 +97,11 @@ final class CameraConnection: @unchecked Sendable {
 
     /// Changes to another codec of the answer, in which the video has begun.
     func change(to codec: VideoCodec) throws {
-        guard let decoder, decoder.codec != codec else { return }
+        guard let receiver, receiver.codec != codec else { return }
         isolator.unlink()
-        takeApart(decoder.elements, decoder.entry)
-        self.decoder = nil
-        try decode(codec)
+        takeApart(receiver.elements, receiver.entry)
+        self.receiver = nil
+        try receive(codec)
         isolator.push(upstream: GStreamerKit.Event.forceKeyUnitUpstream())
     }
 
@@ -112,28 +116,33 @@ final class CameraConnection: @unchecked Sendable {
         connection.dismantle()
         talkbackPath?.close()
         isolator.close()
-        decoder?.entry.setActive(false)
+        receiver?.entry.setActive(false)
         audioDecoder?.entry.setActive(false)
-        (decoder, audioDecoder) = (nil, nil)
+        (receiver, audioDecoder) = (nil, nil)
     }
 
-    // MARK: Decoders
+    // MARK: Receivers
 
-    private func decode(_ codec: VideoCodec) throws {
-        let choice = try codec.startableDecoder(named: nil, besides: []) { [logger] name in
-            logger.warning("the decoder \(name) does not start; the next one by rank takes over")
-        }
-        logger.info("camera: \(codec.encodingName), decoder \(choice.factory)")
-        var chain: [Element] = [try VideoDecoderBin.make(codec: codec, choice: choice)]
-        if let colorimetry = try VideoDecoderBin.makeColorimetry(codec) { chain.append(colorimetry) }
+    private func receive(_ codec: VideoCodec) throws {
+        let chain = try decodes ? makeDecoder(codec) : [EncodedVideoBin.makeReceiver(codec)]
+        if !decodes { logger.info("camera: \(codec.encodingName), not decoded") }
         bin.add(chain)
         try bin.linkChain(chain)
         let entry = video.makeEntry { [onEvent] in onEvent(.firstFrame) }
-        decoder = (codec, chain, entry)
+        receiver = (codec, chain, entry)
         guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else { return }
         try last.link(entry)
         for element in chain.reversed() { element.syncStateWithParent() }
         try isolator.link(to: first)
+    }
+
+    private func makeDecoder(_ codec: VideoCodec) throws -> [Element] {
+        let choice = try codec.startableDecoder(named: nil, besides: []) { [logger] name in
+            logger.warning("the decoder \(name) does not start; the next one by rank takes over")
+        }
+        logger.info("camera: \(codec.encodingName), decoder \(choice.factory)")
+        let decoder = try VideoDecoderBin.make(codec: codec, choice: choice)
+        return [decoder] + (try VideoDecoderBin.makeColorimetry(codec).map { [$0] } ?? [])
     }
 
     private func decodeAudio() throws {

@@ -27,6 +27,8 @@ final class OfferedCamera: @unchecked Sendable {
         var takesAudio: Bool
         /// Audio for the camera, while the track has an input.
         var talkback: AudioTrack
+        /// The codecs in which video may go on as it comes, read for each live view; nil: it is decoded.
+        var encodedCodecs: (@Sendable () -> [VideoCodec])?
     }
 
     struct Host: Sendable {
@@ -68,7 +70,7 @@ final class OfferedCamera: @unchecked Sendable {
     init(_ settings: Settings, host: Host) throws(ElementFailure) {
         (self.settings, self.host) = (settings, host)
         // Wrong settings fail the start of the element, not each live view.
-        _ = try settings.access.configuration(audio: nil)
+        _ = try settings.access.configuration(audio: nil, encoded: settings.encodedCodecs?())
         let latency = ClockTime(settings.access.connection.jitterBufferLatency.clockTime)
         video = StreamJoint(name: "video", latency: latency)
         audio = settings.takesAudio ? StreamJoint(name: "audio", latency: latency) : nil
@@ -165,15 +167,16 @@ final class OfferedCamera: @unchecked Sendable {
             var offersAudioVideoData = false
             if case .signals = settings.service { (takesAudio, offersAudioVideoData) = (true, true) }
             var configuration = try settings.access.configuration(
-                audio: talkback == nil ? takesAudio ? .recvonly : nil : takesAudio ? .sendrecv : .sendonly)
+                audio: talkback == nil ? takesAudio ? .recvonly : nil : takesAudio ? .sendrecv : .sendonly,
+                encoded: settings.encodedCodecs?())
             configuration.offersAudioVideoData = offersAudioVideoData
             configuration.loggers = loggers.transport.naming("camera")
             let exchange = try makeExchange { [weak self] event in
                 self?.host.perform(nil) { [weak self] in self?.handle(event, of: number) }
             }
             let connection = try CameraConnection(
-                configuration, number: number, in: bin, video: video, audio: audio, talkback: talkback,
-                logger: loggers.media, perform: { [host] in host.perform(nil, $0) }
+                configuration, number: number, in: bin, video: video, decodes: settings.encodedCodecs == nil,
+                audio: audio, talkback: talkback, logger: loggers.media, perform: { [host] in host.perform(nil, $0) }
             ) { [weak self] event in
                 self?.host.perform(nil) { [weak self] in self?.handle(event, of: number) }
             }

@@ -3,6 +3,7 @@ import DecartSession
 import GStreamerKit
 import MediaPipeline
 import Signalling
+import WebRTCTransport
 
 extension SourceSettings {
     /// True if the source is a camera that answers offers.
@@ -12,11 +13,12 @@ extension SourceSettings {
     /// - Parameters:
     ///   - liveViews: requests that the application answers.
     ///   - talkback: audio for the camera, while it has an input.
+    ///   - isEncoded: the camera's frames go on without being decoded.
     ///   - current: the settings as of now.
     ///   - hasHandler: the application handles `request-live-view`.
     func offeredCamera(
         _ transform: DecartTransform, liveViews: LiveViewRequests, talkback: AudioTrack, hasHandler: Bool,
-        current: @escaping @Sendable () -> SourceSettings
+        isEncoded: Bool, current: @escaping @Sendable () -> SourceSettings
     ) throws(ElementFailure) -> OfferedCamera.Settings? {
         guard answersOffers else { return nil }
         let service: OfferedCamera.Service
@@ -45,9 +47,11 @@ extension SourceSettings {
         } catch {
             throw ElementFailure(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
         }
+        let encodedCodecs: @Sendable () -> [VideoCodec] = { [weak transform] in transform?.encodedCodecs ?? [] }
         return OfferedCamera.Settings(
             service: service, label: label, access: access, takesAudio: audioSource == Self.cameraAudio,
-            talkback: talkback)
+            talkback: talkback,
+            encodedCodecs: isEncoded ? encodedCodecs : nil)
     }
 
     private func whep(_ url: WHEPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {

@@ -1,17 +1,24 @@
-// Joins the decoded streams of the live views, one after the other, to one pad that stays. It knows pads; it must not
-// know connections.
-import GStreamerKit
+// Joins the streams of the live views, one after the other, to one pad that stays. It knows pads; it must not know
+// connections.
+package import GStreamerKit
 import Synchronization
 
-final class StreamJoint: Sendable {
-    /// A pad without an element, the target of a ghost pad. The view's decoder never sees a flow error of downstream.
-    let source: Pad
+package final class StreamJoint: Sendable {
+    /// A pad without an element, the target of a ghost pad. The view's elements never see a flow error of downstream.
+    package let source: Pad
     private let frames = Atomic<UInt64>(0)
+    /// The pad of the view that delivers, which takes keyframe requests back to the camera.
+    private let entry = Mutex<Pad?>(nil)
 
     /// - Parameter latency: latency of the views, ns.
-    init(name: String, latency: ClockTime) {
+    package init(name: String, latency: ClockTime) {
         source = Pad(name: name, direction: .source)
-        source.setEventFunction { _ in .handled(true) }
+        source.setEventFunction { [weak self] event in
+            guard event.isForceKeyUnit else { return .handled(true) }
+            // Pushed without the lock: it goes on to the camera's connection.
+            let entry = self?.entry.withLock { $0 }
+            return .handled(entry?.push(event) ?? false)
+        }
         source.setQueryFunction { query in
             guard query.kind == .latency else { return .forward }
             query.answerLatency(live: true, minimum: latency, maximum: nil)
@@ -21,12 +28,12 @@ final class StreamJoint: Sendable {
     }
 
     /// Frames of all views.
-    var count: UInt64 { frames.load(ordering: .relaxed) }
+    package var count: UInt64 { frames.load(ordering: .relaxed) }
 
-    /// Makes the pad for the decoder of a view. The owner deactivates it.
-    /// - Parameter onFirst: called on the decoder's thread, before the first frame goes on.
-    func makeEntry(onFirst: @escaping @Sendable () -> Void) -> Pad {
-        let entry = Pad(name: "decoded", direction: .sink)
+    /// Makes the pad for the frames of a view. The owner deactivates it.
+    /// - Parameter onFirst: called on the view's streaming thread, before the first frame goes on.
+    package func makeEntry(onFirst: @escaping @Sendable () -> Void) -> Pad {
+        let entry = Pad(name: "received", direction: .sink)
         var isFirst = true
         entry.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
@@ -45,6 +52,7 @@ final class StreamJoint: Sendable {
             return .handled(true)
         }
         entry.setActive(true)
+        self.entry.withLock { $0 = entry }
         return entry
     }
 }
