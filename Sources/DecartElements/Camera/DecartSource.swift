@@ -187,7 +187,10 @@ final class DecartSource: ElementImplementation {
             SourceSettings.properties.set(name, value, in: &state.settings)
             return (state.settings, state.bypass != nil && state.settings.sendsEncodedCamera)
         }
-        if isEncoded, let text = settings.conflictWithEncodedCamera(by: name) {
+        // Before a start, the error of the start is enough.
+        if isEncoded, [.paused, .playing].contains(handle.unowned.state()),
+            let text = settings.conflictWithEncodedCamera(by: name)
+        {
             handle.unowned.postWarning(ElementProblem(.resourceSettings, text))
         }
         switch name {

@@ -44,7 +44,7 @@ def report(name, why="", figures=""):
 class Element:
     """A pipeline with decartsrc that records frames, messages and warnings.
 
-    It counts what is sent at `preview`, or with `preview=False` at the sink pad of the transform inside."""
+    It counts what is sent at `preview`, or with `preview=False` behind the selector of cameras inside."""
 
     def __init__(self, url, properties, audio=False, more="", decoder="", preview=True):
         self.changed = threading.Condition()
@@ -58,11 +58,12 @@ class Element:
         self.camera = self.pipeline.get_by_name("camera")
         self.camera.set_property("stun-server", "")
         self.pipeline.get_by_name("out").connect("handoff", self.on_frame)
-        self.inputs = []  # (media type, is a keyframe) of the frames at the transform
+        self.inputs = []  # (media type, is a keyframe) of the camera's frames
         if preview:
             self.pipeline.get_by_name("sent").connect("handoff", self.on_sent)
         else:
-            self.camera.get_by_name("transform").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_input)
+            self.camera.get_by_name("camera-selector").get_static_pad("src").add_probe(
+                Gst.PadProbeType.BUFFER, self.on_input)
         if audio:
             self.camera.connect("pad-added", self.on_pad)
         self.pipeline.get_bus().set_sync_handler(self.on_message)
@@ -382,7 +383,7 @@ def check_encoded(_url, cameras):
         element.camera.set_property("mirror", "on")
         report("camera-encoded: mirror=on is a warning while the element runs",
                "" if any("mirror=on" in text for text in element.warnings) else element.warnings)
-        check_next_view(element, first, "video/x-h264", stays=True)
+        check_next_view(element, first, "H.264 after H.264", stays=True)
         report("camera-encoded: no encoder and decoder for the next view", element.coders() or element.errors)
     finally:
         element.stop()
@@ -404,7 +405,7 @@ def check_encoded_in(_url, cameras):
                 element.coders(), element.summary()))
         offered = codecs(server.offers()[0][3])
         report("camera-encoded: the offer has the codecs that the session takes", "" if offered == {"H264", "VP8"} else offered)
-        check_next_view(element, first, "video/x-h264", stays=False)
+        check_next_view(element, first, "H.264 after VP8", stays=False)
     finally:
         element.stop()
         server.close()
@@ -412,8 +413,8 @@ def check_encoded_in(_url, cameras):
         standin.wait(10)
 
 
-def check_next_view(element, camera, media_type, stays):
-    """Ends the camera of the first view."""
+def check_next_view(element, camera, codecs_of_both, stays):
+    """Ends the camera of the first view; the second one sends H.264."""
     session = element.session()
     camera.end()
     lost = element.wait(element.has_state("waiting"))
@@ -421,10 +422,10 @@ def check_next_view(element, camera, media_type, stays):
     # GAP events stand in for frames at an encoded output.
     fell_back = stays or element.wait(lambda own: len(own.frames) > frames + 2)
     back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
-    begins = element.inputs[sent:sent + 1] == [(media_type, True)]
-    report(f"camera-encoded: the next live view begins with a keyframe of {media_type}",
-           "" if lost and fell_back and back and begins else (lost, fell_back, back, element.inputs[sent:sent + 1], element.summary()))
-    report(f"camera-encoded: the session {'stays' if stays else 'is begun again for another codec'}",
+    begins = element.inputs[sent:sent + 1] == [("video/x-h264", True)]
+    report(f"camera-encoded: the next live view begins with a keyframe, {codecs_of_both}", "" if lost and fell_back and back and begins
+           else (lost, fell_back, back, element.inputs[sent:sent + 1], element.summary()))
+    report(f"camera-encoded: the session {'stays' if stays else 'begins again'}, {codecs_of_both}",
            "" if session and (element.session() == session) == stays else f"{session} -> {element.session()}")
 
 
