@@ -71,16 +71,17 @@ package struct CPULoadController: Sendable {
     private static let longestWindow = Duration.milliseconds(2500)
     /// Windows of overuse in a row before a step down: other processes may need the CPU for some seconds.
     private static let windowsDown = 4
-    /// The same soon after a step up, and below the full frame rate.
-    private static let windowsDownAgain = 2
+    /// The same below the full frame rate. Soon after a step up, one suffices.
+    private static let windowsDownAgain = 3
     /// A step down within this time shows that the step up before it was wrong.
     private static let trial = Duration.seconds(5)
     /// No other step up is made for this long then. With the windows of each step, the full rate is back within 10 s.
     private static let hold = Duration.seconds(5)
     /// The CPU is free again if a frame takes at most this multiple of the work that it took before the overuse.
     private static let usualWorkMargin = 1.5
-    /// Such windows before a step up; after the first step, one suffices.
-    private static let freeWindows = 2
+    /// Such windows before a step up; after the first step, one suffices. Within a quota, two or three in a row come by
+    /// chance, and each wrong step up delays frames.
+    private static let freeWindows = 4
     /// If it is not, a step up is made after some windows in which the load would have stayed below this one at the
     /// higher frame rate: the frames may have become more complex. Twice as many windows after each wrong step.
     private static let highestLoad = 0.6
@@ -97,7 +98,8 @@ package struct CPULoadController: Sendable {
     private var overusedWindows = 0
     private var calmWindows = 0
     private var windowsUp = Self.windowsUp.first
-    private var raisedAt: Duration?
+    /// The last step up.
+    private var raise: (time: Duration, from: Double)?
     private var holdEnds: Duration?
     /// Work for a frame at the full frame rate without overuse, seconds, smoothed.
     private var usualWork: Double?
@@ -141,8 +143,8 @@ package struct CPULoadController: Sendable {
         else {
             calmWindows = 0
             overusedWindows += 1
-            let isAgain = share < 1 || isTrial
-            if overusedWindows >= (isAgain ? Self.windowsDownAgain : Self.windowsDown) { stepDown(window, now) }
+            let needed = isTrial ? 1 : share < 1 ? Self.windowsDownAgain : Self.windowsDown
+            if overusedWindows >= needed { stepDown(window, now) }
             return
         }
         overusedWindows = 0
@@ -151,16 +153,18 @@ package struct CPULoadController: Sendable {
         if !isTrial { windowsUp = Self.windowsUp.first }
     }
 
-    private func isTrial(_ now: Duration) -> Bool { raisedAt.map { now - $0 < Self.trial } ?? false }
+    private func isTrial(_ now: Duration) -> Bool { raise.map { now - $0.time < Self.trial } ?? false }
 
-    /// To almost the frame rate that has been sent, so that the first step suffices.
+    /// To almost the frame rate that has been sent, so that the first step suffices, or back from a wrong step up.
     private mutating func stepDown(_ window: Window, _ now: Duration) {
         overusedWindows = 0
-        if isTrial(now) {
+        if let raise, isTrial(now) {
             windowsUp = min(2 * windowsUp, Self.windowsUp.most)
             holdEnds = now + Self.hold
+            (share, self.raise) = (raise.from, nil)
+            return
         }
-        raisedAt = nil
+        raise = nil
         if share == 1 { inputRate = min(highestRate, window.framesIn / window.seconds) }
         let carried = Self.carriedShare * window.framesSent / window.seconds / max(inputRate, 1)
         let wanted = window.framesLost > 0 ? min(carried, Self.carriedShare * share) : Self.step * share
@@ -179,7 +183,7 @@ package struct CPULoadController: Sendable {
         calmWindows += 1
         let needed = !isFree ? windowsUp : isTrial(now) ? 1 : Self.freeWindows
         guard calmWindows >= needed, holdEnds.map({ now >= $0 }) ?? true else { return }
-        (calmWindows, raisedAt, holdEnds) = (0, now, nil)
+        (calmWindows, raise, holdEnds) = (0, (now, share), nil)
         share = next
     }
 }
