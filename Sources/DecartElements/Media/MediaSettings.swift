@@ -36,7 +36,10 @@ extension MediaSettings {
             settings.connection.codec = first
         }
         // Without a decoder the installed codecs count for nothing.
-        if encoding != nil { settings.connection.usableCodecs = [settings.connection.codec] }
+        if encoding != nil {
+            settings.connection.usableCodecs = [settings.connection.codec]
+            settings.connection.pushesVideoOnNetworkThread = true
+        }
         return settings
     }
 }

@@ -118,7 +118,9 @@ package final class PeerConnection: @unchecked Sendable {
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "the DTLS certificate could not be generated: \(error)")
         }
-        rtp = RTPSessions(latency: configuration.jitterBufferLatency, network: place.thread)
+        rtp = RTPSessions(
+            latency: configuration.jitterBufferLatency, network: place.thread,
+            pushesVideo: configuration.pushesVideoOnNetworkThread)
         bin = rtp.bin
     }
 

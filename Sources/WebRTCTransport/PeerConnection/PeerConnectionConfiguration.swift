@@ -44,6 +44,9 @@ package struct PeerConnectionConfiguration: Sendable {
     package var acceptsDataChannels = false
     /// Time that the jitter buffer waits for a missing packet.
     package var jitterBufferLatency: Duration = .milliseconds(100)
+    /// Pushes received video on the network thread instead of on a thread of its own: for a receiver that neither decodes
+    /// nor blocks.
+    package var pushesVideoOnNetworkThread = false
     /// Upper limit of the estimate that we send as REMB, bit/s.
     package var maximumReceiveBitrate: Int = 8_000_000
     /// Range of the send target, bit/s, whatever the estimate is.

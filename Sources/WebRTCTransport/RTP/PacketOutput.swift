@@ -3,8 +3,8 @@ import GStreamerKit
 internal import Synchronization
 
 /// The received packets of a session on their way to the depayloader: the network thread delivers them, and a thread of
-/// this pad pushes them, because a decoder must not keep the network thread. Flow errors of the receiver are discarded: it
-/// may be added and removed while packets arrive.
+/// this pad pushes them, because a decoder must not keep the network thread. A receiver without a decoder needs no such
+/// thread. Flow errors of the receiver are discarded: it may be added and removed while packets arrive.
 // @unchecked: pads do their own locking.
 final class PacketOutput: @unchecked Sendable {
     enum Item: Sendable {
@@ -26,14 +26,18 @@ final class PacketOutput: @unchecked Sendable {
     private static let mostItems = 4096
     private let work = DispatchSemaphore(value: 0)
     private let streamID: String
-    /// Streaming thread only.
+    private let hasThread: Bool
+    /// Only for the thread that pushes.
     private var isAnnounced = false
 
     /// - Parameters:
     ///   - latency: the time that a receiver must add to the timestamps.
+    ///   - hasThread: false: `deliver` pushes on the network thread, and the receiver must not block.
     ///   - requestKeyframe: called on any thread.
-    init(streamID: String, latency: ClockTime, requestKeyframe: @escaping @Sendable () -> Void) {
-        self.streamID = streamID
+    init(
+        streamID: String, latency: ClockTime, hasThread: Bool, requestKeyframe: @escaping @Sendable () -> Void
+    ) {
+        (self.streamID, self.hasThread) = (streamID, hasThread)
         pad.setEventFunction { event in
             if event.isForceKeyUnit { requestKeyframe() }
             return .handled(true)
@@ -46,10 +50,15 @@ final class PacketOutput: @unchecked Sendable {
         pad.setActive(true)
     }
 
-    /// Takes the items away. The streaming thread starts with the first of them.
+    /// Takes the items away. The streaming thread starts with the first of them. Network thread only.
     func deliver(_ items: inout [Item]) {
         guard !items.isEmpty else { return }
         defer { items.removeAll(keepingCapacity: true) }
+        guard hasThread else {
+            // Packets that come during `stop` find an inactive pad.
+            if !state.withLock(\.isStopped) { push(items) }
+            return
+        }
         let (wakes, starts) = state.withLock { state in
             guard !state.isStopped else { return (false, false) }
             let starts = !state.isRunning
@@ -71,6 +80,10 @@ final class PacketOutput: @unchecked Sendable {
         }
         // A task that waits here would keep the pad's stream lock, which `setActive` takes.
         if isStopped { return pad.pauseTask() }
+        push(items)
+    }
+
+    private func push(_ items: [Item]) {
         for item in items {
             switch item {
             case .caps(let caps):

@@ -149,7 +149,11 @@ final class RTPSession: @unchecked Sendable {
     /// - Parameters:
     ///   - prefix: the bin gets the ghost pads `PREFIXrtp_sink` and `PREFIXrtp_src`.
     ///   - latency: how long a missing packet is waited for.
-    init(_ kind: MediaKind, prefix: String, latency: Duration, bin: Bin, network: NetworkThread) {
+    ///   - hasOutputThread: see `PacketOutput`.
+    init(
+        _ kind: MediaKind, prefix: String, latency: Duration, bin: Bin, network: NetworkThread,
+        hasOutputThread: Bool = true
+    ) {
         (self.kind, self.bin, self.network) = (kind, bin, network)
         packetsIn = Pad(name: "\(prefix)packets_in", direction: .sink)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
@@ -157,6 +161,7 @@ final class RTPSession: @unchecked Sendable {
         let relay = Relay()
         output = PacketOutput(
             streamID: "gst-decart/\(prefix)rtp", latency: ClockTime(max(0, Int64(clamping: latency.clockTime))),
+            hasThread: hasOutputThread,
             requestKeyframe: { relay.requestKeyframe() })
         inbound = InboundStream(kind, latency: latency, bin: bin, network: network, output: output)
         relay.session = self

@@ -18,9 +18,11 @@ final class RTPSessions: @unchecked Sendable {
     private var synchronizer = StreamSynchronizer()
     private var names: [MediaKind: [UInt8]] = [:]
 
-    init(latency: Duration, network: NetworkThread) {
+    /// - Parameter pushesVideo: received video is pushed on the network thread.
+    init(latency: Duration, network: NetworkThread, pushesVideo: Bool) {
         (self.latency, self.network) = (latency, network)
-        video = RTPSession(.video, prefix: "", latency: latency, bin: bin, network: network)
+        video = RTPSession(
+            .video, prefix: "", latency: latency, bin: bin, network: network, hasOutputThread: !pushesVideo)
         bin.suppressSourceAndSinkFlags()
     }
 
