@@ -60,27 +60,34 @@ private let setInfo:
 private let proposeAllocation:
     @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
         transform, _, query in
-        guard let transform else { return 0 }
-        return parent(of: transform)?.propose_allocation?(transform, nil, query) ?? 0
+        guard let transform, let query,
+            let isAnswered = parent(of: transform)?.propose_allocation?(transform, nil, query), isAnswered != 0
+        else { return 0 }
+        alignFrames(query)
+        return 1
     }
 
-// Aligns copies to 32 bytes (GStreamer's default is 8), so that vector stores do not cross cache lines.
 private let decideAllocation: @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
     transform, query in
     guard let transform, let query else { return 0 }
+    alignFrames(query)
+    return parent(of: transform)?.decide_allocation?(transform, query) ?? 0
+}
+
+/// Aligns frames to cache lines (GStreamer's default is 8 bytes), so that vector loads and stores do not cross them.
+private func alignFrames(_ query: UnsafeMutablePointer<GstQuery>) {
     var parameters = GstAllocationParams()
     gst_allocation_params_init(&parameters)
     var allocator: UnsafeMutablePointer<GstAllocator>?
     let isGiven = gst_query_get_n_allocation_params(query) > 0
     if isGiven { gst_query_parse_nth_allocation_param(query, 0, &allocator, &parameters) }
-    parameters.align |= 31
+    parameters.align |= 63
     if isGiven {
         gst_query_set_nth_allocation_param(query, 0, allocator, &parameters)
     } else {
         gst_query_add_allocation_param(query, nil, &parameters)
     }
     if let allocator { gst_object_unref(allocator) }
-    return parent(of: transform)?.decide_allocation?(transform, query) ?? 0
 }
 
 private let prepareOutputBuffer:

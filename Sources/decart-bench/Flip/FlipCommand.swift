@@ -162,7 +162,7 @@ struct FlipCommand: ParsableCommand {
 }
 
 /// Three frames for elements, kernels and memcpy alike: one to read, which is shared; one to write; one that is passed
-/// through by ownership. All are in GStreamer's own memory, aligned to 16 bytes.
+/// through by ownership. All are in GStreamer's own memory, aligned to 64 bytes.
 private final class FrameBuffers {
     let buffer: UnsafeMutablePointer<GstBuffer>
     private let targetBuffer: UnsafeMutablePointer<GstBuffer>
@@ -173,10 +173,10 @@ private final class FrameBuffers {
     init(size: Int) throws {
         func make() throws -> (UnsafeMutablePointer<GstBuffer>, UnsafeMutablePointer<UInt8>) {
             var info = GstMapInfo()
-            // The alignment that GstVideoFilter proposes upstream.
+            // The alignment that `mirror` proposes upstream.
             var parameters = GstAllocationParams()
             gst_allocation_params_init(&parameters)
-            parameters.align = 15
+            parameters.align = 63
             guard let buffer = gst_buffer_new_allocate(nil, gsize(size), &parameters),
                 gst_buffer_map(buffer, &info, GST_MAP_WRITE) != 0, let bytes = info.data
             else { throw BenchError("no memory for a frame") }
