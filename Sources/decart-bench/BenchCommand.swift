@@ -10,7 +10,7 @@ struct BenchCommand: ParsableCommand {
             """,
         subcommands: [
             RunCommand.self, FlipCommand.self, ScaleCommand.self, ElementCommand.self, EncodedCommand.self,
-            PeerCommand.self, MeasureCommand.self, PluginLoadCommand.self,
+            StartCommand.self, PeerCommand.self, MeasureCommand.self, PluginLoadCommand.self,
         ],
         defaultSubcommand: RunCommand.self)
 }

@@ -56,8 +56,8 @@ struct ElementCommand: ParsableCommand {
         writeAll(
             """
             Machine: \(Machine.description); load average at the start: \(Machine.load). \(codec), pattern \(pattern), 30 \
-            frames a second, \(Clip.bitrate / 1000) kbit/s, \(rounds) rounds of \(seconds) s. Per cent of a core, median; \
-            the source is subtracted.
+            frames a second, \(Clip.bitrate / 1000) kbit/s, \(rounds) rounds of \(seconds) s. Per cent of a core, median \
+            (smallest–largest); the source is subtracted in each round, and the ratio is that of a round.
 
             | input | source | codecs alone | element | ratio | frames a second, alone and back |
             |---|---|---|---|---|---|
@@ -88,9 +88,8 @@ struct ElementCommand: ParsableCommand {
             frames.bare.add(codecs.rate)
             frames.element.add(session.rate)
         }
-        func text(_ samples: Samples, _ digits: Int = 1) -> String { fixed(samples.median ?? .nan, digits) }
-        return "| \(input.name) | \(text(alone)) | \(text(bare)) | \(text(element)) | \(text(ratios, 2)) | "
-            + "\(text(frames.bare)) / \(text(frames.element)) |"
+        return "| \(input.name) | \(alone.text()) | \(bare.text()) | \(element.text()) | \(ratios.text(2)) | "
+            + "\(fixed(frames.bare.median ?? .nan)) / \(fixed(frames.element.median ?? .nan)) |"
     }
 
     /// Encoder and decoder with the settings that the element gives them.

@@ -317,6 +317,12 @@ struct Plan {
         return report("Encoded in, encoded out", ["encoded", "--plugin", plugin, "--rounds", quick ? "1" : "3"])
     }
 
+    func start(_ plugin: String?) -> String {
+        let title = "From PLAYING to the first transformed frame"
+        guard let plugin else { return "## \(title)\n\nLeft out: no `--plugin`.\n" }
+        return report(title, ["start", "--plugin", plugin, "--rounds", quick ? "5" : "15"])
+    }
+
     func scaler() -> String { report("Scaler", ["scale", "--rounds", quick ? "11" : "31"]) }
 
     func mirror() -> String { report("Mirror", ["flip", "--rounds", quick ? "11" : "31"]) }

@@ -34,7 +34,7 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case connect, load, many, latency, growth, plugin, encoder, element, encoded, scale, flip, rate
+        case connect, start, load, many, latency, growth, plugin, encoder, element, encoded, scale, flip, rate
     }
 
     private static var library: String {
@@ -64,6 +64,7 @@ struct RunCommand: ParsableCommand {
             let section: String =
                 switch part {
                 case .connect: plan.connect()
+                case .start: plan.start(plugin)
                 case .load: plan.load()
                 case .many: plan.manySessions()
                 case .latency: plan.latency()

@@ -1,0 +1,87 @@
+import ArgumentParser
+import CGStreamer
+import GStreamerKit
+import Glibc
+
+/// Measures how long a whole element takes from PLAYING to the first transformed frame.
+struct StartCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "start",
+        abstract: "Measures `decarttransform` from PLAYING to its first transformed frame, and prints a table in Markdown.",
+        discussion: """
+            The input is 1280x704 at 30 frames a second. The stand-in decodes, transforms and encodes it in a process of its \
+            own. The phases are those of the element's `stats`; what they leave is the offer and the answer, and in a room \
+            its signalling.
+            """)
+
+    @Option(help: ArgumentHelp("The plugin, libgstdecart.so.", valueName: "file")) var plugin: String
+    @Option(help: ArgumentHelp("Sessions on each transport, behind a first one.", valueName: "number")) var rounds = 15
+
+    func validate() throws {
+        guard (1...1000).contains(rounds) else { throw ValidationError("--rounds is a number from 1 to 1000.") }
+    }
+
+    private static let phases: [(title: String, field: String)] = [
+        ("TCP", "connect-open-time"), ("WebSocket", "connect-upgrade-time"), ("prompt", "connect-ack-time"),
+        ("ICE", "connect-ice-time"), ("DTLS", "connect-dtls-time"), ("connected", "connect-time"),
+        ("frame decoded", "time-to-first-frame"),
+    ]
+
+    func run() throws {
+        signal(SIGPIPE, SIG_IGN)
+        GStreamerRuntime.initialise()
+        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
+        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        let standIn = try StandInProcess()
+        defer { standIn.end() }
+        let titles = Self.phases.map(\.title).joined(separator: " | ")
+        writeAll(
+            """
+            Machine: \(Machine.description); load average at the start: \(Machine.load). ms, median (smallest–largest) of \
+            \(rounds) sessions; "connected" and "frame decoded" count from the start of the attempt, the last column from \
+            the change to PLAYING.
+
+            | transport, codec | \(titles) | **first frame** | of the process's first session |
+            |---|\(String(repeating: "---|", count: Self.phases.count + 2))
+
+            """, to: STDOUT_FILENO)
+        for (transport, codec) in [("livekit", "h264"), ("webrtc", "vp8")] {
+            writeAll(try measure(transport, codec, standIn.url) + "\n", to: STDOUT_FILENO)
+        }
+        writeAll("\nLoad average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
+    }
+
+    private func measure(_ transport: String, _ codec: String, _ url: String) throws -> String {
+        var (phases, total) = (Self.phases.map { _ in Samples() }, Samples())
+        let first = try start(transport, codec, url).total
+        for _ in 0..<rounds {
+            let session = try start(transport, codec, url)
+            total.add(session.total)
+            for (index, value) in session.phases.enumerated() { phases[index].add(value) }
+        }
+        let cells = phases.map { $0.text() }.joined(separator: " | ")
+        return "| \(transport), \(codec) | \(cells) | \(total.text()) | \(fixed(first)) |"
+    }
+
+    private func start(_ transport: String, _ codec: String, _ url: String) throws -> (total: Double, phases: [Double]) {
+        let pipeline = try Pipeline(
+            description: "videotestsrc is-live=true ! video/x-raw,format=I420,width=1280,height=704,framerate=30/1 "
+                + "! decarttransform name=element base-url=\(url) api-key=bench transport=\(transport) codec=\(codec) "
+                + "prompt=bench fallback=none ! fakesink name=end sync=false")
+        let count = FrameCount()
+        pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { item in
+            if case .buffer(let buffer) = item, !buffer.isGap { count.add() }
+            return .pass
+        }
+        defer { pipeline.setState(.null) }
+        let begun = ContinuousClock.now
+        pipeline.setState(.playing)
+        while count.now == 0 {
+            guard .now - begun < .seconds(20) else { throw BenchError("no frame came within 20 s") }
+            usleep(200)
+        }
+        let total = (ContinuousClock.now - begun).milliseconds
+        let stats = pipeline.child(named: "element")?.structure("stats")
+        return (total, Self.phases.map { Double(stats?[$0.field]?.int ?? -1) / 1e6 })
+    }
+}
