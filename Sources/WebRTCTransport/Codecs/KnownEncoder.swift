@@ -35,7 +35,7 @@ package struct KnownEncoder: Sendable, Equatable {
             "x264enc", .h264, .kbit("bitrate"), keyframes: [("key-int-max", "2560")],
             [
                 ("tune", "zerolatency"), ("speed-preset", "ultrafast"), ("bframes", "0"), ("byte-stream", "true"),
-                ("threads", "1"), ("sliced-threads", "false"), ("vbv-buf-capacity", "300"),
+                ("threads", "1"), ("sliced-threads", "false"), ("vbv-buf-capacity", "120"),
                 ("option-string", "scenecut=0"),
             ]),
         KnownEncoder(

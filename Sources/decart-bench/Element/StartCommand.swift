@@ -7,7 +7,8 @@ import Glibc
 struct StartCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "start",
-        abstract: "Measures `decarttransform` from PLAYING to its first transformed frame, and prints a table in Markdown.",
+        abstract:
+            "Measures `decarttransform` from PLAYING to its first transformed frame, and prints a table in Markdown.",
         discussion: """
             The input is 1280x704 at 30 frames a second. The stand-in decodes, transforms and encodes it in a process of its \
             own. The phases are those of the element's `stats`; what they leave is the offer and the answer, and in a room \
@@ -63,7 +64,8 @@ struct StartCommand: ParsableCommand {
         return "| \(transport), \(codec) | \(cells) | \(total.text()) | \(fixed(first)) |"
     }
 
-    private func start(_ transport: String, _ codec: String, _ url: String) throws -> (total: Double, phases: [Double]) {
+    private func start(_ transport: String, _ codec: String, _ url: String) throws -> (total: Double, phases: [Double])
+    {
         let pipeline = try Pipeline(
             description: "videotestsrc is-live=true ! video/x-raw,format=I420,width=1280,height=704,framerate=30/1 "
                 + "! decarttransform name=element base-url=\(url) api-key=bench transport=\(transport) codec=\(codec) "
