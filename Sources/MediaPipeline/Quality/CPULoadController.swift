@@ -95,7 +95,8 @@ package struct CPULoadController: Sendable {
     private var window: (start: Duration, reading: Reading)?
     /// The longest work without a pause since the current window began.
     private var longestWork = Duration.zero
-    private var overusedWindows = 0
+    /// The windows of overuse in a row. One alone says little about the frame rate that a quota carries.
+    private var overuse = (windows: 0, framesSent: 0.0, seconds: 0.0)
     private var calmWindows = 0
     private var windowsUp = Self.windowsUp.first
     /// The last step up.
@@ -129,7 +130,7 @@ package struct CPULoadController: Sendable {
         window = (now, reading)
         defer { longestWork = .zero }
         guard time <= Self.longestWindow else {
-            (overusedWindows, calmWindows) = (0, 0)
+            (overuse, calmWindows) = ((0, 0, 0), 0)
             return false
         }
         let before = share
@@ -142,12 +143,14 @@ package struct CPULoadController: Sendable {
         guard !window.isOverused(isReduced: share < 1) && !(isTrial && window.delaysFrames(at: inputRate * share))
         else {
             calmWindows = 0
-            overusedWindows += 1
+            overuse.windows += 1
+            overuse.framesSent += window.framesSent
+            overuse.seconds += window.seconds
             let needed = isTrial ? 1 : share < 1 ? Self.windowsDownAgain : Self.windowsDown
-            if overusedWindows >= needed { stepDown(window, now) }
+            if overuse.windows >= needed { stepDown(window, now) }
             return
         }
-        overusedWindows = 0
+        overuse = (0, 0, 0)
         if share < 1 { return considerStepUp(window, now) }
         if window.framesSent >= 1 { usualWork = usualWork.map { 0.9 * $0 + 0.1 * window.work } ?? window.work }
         if !isTrial { windowsUp = Self.windowsUp.first }
@@ -157,7 +160,7 @@ package struct CPULoadController: Sendable {
 
     /// To almost the frame rate that has been sent, so that the first step suffices, or back from a wrong step up.
     private mutating func stepDown(_ window: Window, _ now: Duration) {
-        overusedWindows = 0
+        defer { overuse = (0, 0, 0) }
         if let raise, isTrial(now) {
             windowsUp = min(2 * windowsUp, Self.windowsUp.most)
             holdEnds = now + Self.hold
@@ -166,7 +169,7 @@ package struct CPULoadController: Sendable {
         }
         raise = nil
         if share == 1 { inputRate = min(highestRate, window.framesIn / window.seconds) }
-        let carried = Self.carriedShare * window.framesSent / window.seconds / max(inputRate, 1)
+        let carried = Self.carriedShare * overuse.framesSent / overuse.seconds / max(inputRate, 1)
         let wanted = window.framesLost > 0 ? min(carried, Self.carriedShare * share) : Self.step * share
         share = max(Self.lowestShare, wanted)
     }

@@ -44,7 +44,12 @@ final class InboundStream: @unchecked Sendable {
     init(_ kind: MediaKind, latency: Duration, bin: Bin, network: NetworkThread, output: PacketOutput) {
         (self.kind, self.latency, self.bin, self.network, self.output) = (kind, latency, bin, network, output)
         buffer = JitterBuffer(latency: latency, requests: false)
-        clock = PlayoutClock(clockRate: 90_000, latency: latency)
+        clock = Self.makeClock(kind, 90_000, latency)
+    }
+
+    /// The times of audio change gradually, because jumps are audible.
+    private static func makeClock(_ kind: MediaKind, _ clockRate: Int, _ latency: Duration) -> PlayoutClock {
+        PlayoutClock(clockRate: clockRate, latency: latency, largestLead: kind == .video ? .milliseconds(50) : nil)
     }
 
     /// The delay that keeps the stream in sync with another one, ns.
@@ -61,7 +66,7 @@ final class InboundStream: @unchecked Sendable {
         (self.ssrc, caps) = (ssrc ?? 0, parameters.caps)
         buffer = JitterBuffer(latency: latency, requests: !parameters.repeatedTypes.isEmpty)
         buffer.retry = requestInterval
-        clock = PlayoutClock(clockRate: parameters.clockRate, latency: latency)
+        clock = Self.makeClock(kind, parameters.clockRate, latency)
         clock.delay = delay
         (lastTime, hasLost) = (nil, true)
     }

@@ -6,6 +6,7 @@ import GStreamerKit
 package struct PlayoutClock: Sendable {
     private let clockRate: Int64
     private let latency: Int64
+    private let largestLead: Int64
     private var timestamps = SerialNumber<UInt32>()
     /// Running time of RTP timestamp zero.
     private var offset: Int64 = 0
@@ -20,9 +21,15 @@ package struct PlayoutClock: Sendable {
     private static let window: Int64 = 1_000_000_000
     private static let largestStep: UInt64 = 1_000_000_000
 
-    package init(clockRate: Int, latency: Duration) {
+    /// - Parameters:
+    ///   - latency: how long a receiver waits for a packet.
+    ///   - largestLead: times that are ahead of their packets' arrivals by more follow a shorter delay of the path at once
+    ///     instead of gradually; nil: by more than the latency. Until the clock has reached the time of the last frame, an
+    ///     output does not know that the next one is missing.
+    package init(clockRate: Int, latency: Duration, largestLead: Duration? = nil) {
         self.clockRate = Int64(max(clockRate, 1))
         self.latency = Int64(clamping: latency.clockTime)
+        self.largestLead = min(self.latency, largestLead.map { Int64(clamping: $0.clockTime) } ?? self.latency)
     }
 
     private func media(_ timestamp: Int64) -> Int64 {
@@ -63,8 +70,7 @@ package struct PlayoutClock: Sendable {
         let wanted = min(least.now, least.before)
         // The first frame starts encoders and decoders and is late; the times settle soon after it.
         let share: Int64 = arrival &- start < Self.window ? 4 : 32
-        // Back from a pause of the network.
-        offset = offset &- wanted > latency ? wanted : offset &+ (wanted &- offset) / share
+        offset = offset &- wanted > largestLead ? wanted : offset &+ (wanted &- offset) / share
     }
 
     /// The running time of media at this timestamp without `delay`; nil before the first packet.

@@ -1,5 +1,5 @@
-/// Decides which requested retransmissions are sent: no packet twice within a round trip, and in total no more than a
-/// share of the bitrate, because a NACK of 150 bytes can request 600 KB. A value without a clock.
+/// Decides which requested retransmissions are sent: no packet twice within half of a round trip, and in total no more than
+/// a share of the bitrate, because a NACK of 150 bytes can request 600 KB. A value without a clock.
 package struct RetransmissionBudget {
     /// Percentage of the target bitrate.
     private static let share = 25
@@ -7,8 +7,11 @@ package struct RetransmissionBudget {
     package static let packetSize = 1200
     /// Unused budget accumulates for this long, for a burst of loss.
     private static let burst = Duration.seconds(2)
+    /// A receiver repeats a request once a round trip, and the jitter of the path brings the second one nearer to the first:
+    /// it is no duplicate then, and to refuse it would cost a round trip more.
+    private static let jitterMargin = 2.0
     /// Even on a short path, NACKs for the same packet come in bunches.
-    private static let shortestRoundTrip = Duration.milliseconds(10)
+    private static let shortestInterval = Duration.milliseconds(10)
 
     private struct Request {
         var ssrc: UInt32
@@ -17,7 +20,8 @@ package struct RetransmissionBudget {
     }
     /// Indexed by the low bits of the sequence number; holds more packets than `SentStream` keeps.
     private var requests = [Request?](repeating: nil, count: 1024)
-    private var roundTrip = Duration.milliseconds(100)
+    /// The least time between two retransmissions of a packet.
+    private var interval = Duration.milliseconds(50)
     private var bytesPerSecond = 0.0
     private var bytes = 0.0
     private var updated: Duration?
@@ -28,7 +32,7 @@ package struct RetransmissionBudget {
     private var capacity: Double { bytesPerSecond * (Self.burst / .seconds(1)) }
 
     package mutating func pace(roundTrip: Duration?, bitrate: Int) {
-        if let roundTrip { self.roundTrip = max(roundTrip, Self.shortestRoundTrip) }
+        if let roundTrip { interval = max(roundTrip / Self.jitterMargin, Self.shortestInterval) }
         let isFirst = bytesPerSecond == 0
         bytesPerSecond = Double(max(bitrate, 0)) / 8 * Double(Self.share) / 100
         bytes = isFirst ? capacity : min(bytes, capacity)
@@ -40,7 +44,7 @@ package struct RetransmissionBudget {
         }
         updated = max(updated ?? now, now)
         let slot = Int(sequence) % requests.count
-        if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < roundTrip {
+        if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < interval {
             return false
         }
         guard bytes >= Double(Self.packetSize) else { return false }

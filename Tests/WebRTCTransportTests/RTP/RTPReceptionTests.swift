@@ -158,6 +158,18 @@ struct RTPReceptionTests {
         #expect(abs(time - arrival) < 2_000_000)
     }
 
+    /// A path whose delay falls by 200 ms: the times of video may not be far ahead of the arrivals.
+    @Test func theTimesOfVideoAreHardlyAheadOfTheArrivals() {
+        var clock = PlayoutClock(clockRate: 90_000, latency: .seconds(1), largestLead: .milliseconds(50))
+        var leads: [Int64] = []
+        for frame in 0..<300 {
+            let arrival = Int64(frame) * 33_333_333 + (frame < 150 ? 300_000_000 : 100_000_000)
+            leads.append(clock.time(of: UInt32(frame * 3000), arrival: arrival) - arrival)
+        }
+        // The frame before it keeps its time, and no frame goes back behind it.
+        #expect(leads[150...].allSatisfy { $0 <= 200_000_000 } && leads[156...].allSatisfy { $0 <= 50_000_000 })
+    }
+
     @Test func timesNeverGoBackAndFollowAPause() {
         var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
         var times: [Int64] = []
